@@ -22,7 +22,7 @@ from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
-from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
@@ -83,7 +83,7 @@ OWN_SETTINGS = ProcessSettings
 
 def open_backend(settings: Settings) -> Service:
     """What the entry point names: the service over a folder, with the runner below as its engine."""
-    own, here = settings.for_backend(ProcessSettings), Here()
+    own, here = settings.for_backend(ProcessSettings), LocalMachine()
     layout = Layout(own.home.expanduser())
     groups = FileGroups(layout)
     folders = HomeDirectory(layout, here, setting="processes.home")

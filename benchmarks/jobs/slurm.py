@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.backends.machines.channel import Channel
+from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -96,13 +96,13 @@ class Questions:
 
     def __init__(self) -> None:
         self.count, self.looks = 0, 0
-        ask = Channel.ask
+        ask = SshChannel.request
 
-        def counted(channel: Channel, *words: object, **asked: object) -> object:
+        def counted(channel: SshChannel, *words: object, **asked: object) -> object:
             self.count += 1
             return ask(channel, *words, **asked)  # type: ignore[arg-type]  # whatever is asked
 
-        Channel.ask = counted  # type: ignore[method-assign, assignment]  # this program ends soon
+        SshChannel.request = counted  # type: ignore[method-assign, assignment]  # this program ends soon
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
-from batchai_magics.backends.service.elsewhere import Elsewhere, FoundEntry, Status, is_elsewhere
+from batchai_magics.backends.service.remote_path import DirectoryEntry, FileStatus, RemotePath, is_remote
 from batchai_magics.errors import NotFoundError, StorageError, quoted
 from batchai_magics.models.execution import FileKind
 from batchai_magics.models.file_names import name_of, text_of
@@ -44,7 +44,7 @@ class Entry:
     @classmethod
     def at(cls, root: Path, path: Path) -> Entry:
         """What lies at `path`, somewhere below `root`; FileNotFoundError when there is nothing."""
-        if is_elsewhere(path) and is_elsewhere(root):
+        if is_remote(path) and is_remote(root):
             return cls.told(path.entry(root))
         found = path.lstat()
         is_link = stat.S_ISLNK(found.st_mode)
@@ -56,7 +56,7 @@ class Entry:
         return cls(text_of(path.name), kind, size_bytes, modified, is_link)
 
     @classmethod
-    def told(cls, found: FoundEntry) -> Entry:
+    def told(cls, found: DirectoryEntry) -> Entry:
         """What another machine says of something that lies there."""
         kind = _KINDS[stat.S_IFMT(found.mode)]
         size_bytes = found.size_bytes if kind is FileKind.FILE else 0
@@ -75,7 +75,7 @@ def _followed(root: Path, path: Path) -> os.stat_result | None:
 
 def _real(path: Path) -> Path:
     """The path without links, as far as there is one: a link to itself stays, where `resolve` would raise."""
-    return path.real() if is_elsewhere(path) else Path(os.path.realpath(path))
+    return path.resolve() if is_remote(path) else Path(os.path.realpath(path))
 
 
 def below(root: Path, folder: Path, limit: int | None = None) -> Iterator[Entry]:
@@ -85,7 +85,7 @@ def below(root: Path, folder: Path, limit: int | None = None) -> Iterator[Entry]
 
 def _below(root: Path, folder: Path, limit: int | None) -> Iterator[Entry]:
     try:
-        if is_elsewhere(folder) and is_elsewhere(root):
+        if is_remote(folder) and is_remote(root):
             yield from map(Entry.told, folder.entries_below(root, limit))
             return
         names = sorted(os.listdir(folder))  # noqa: PTH208 a path for each of a million names takes seconds
@@ -164,9 +164,9 @@ class Piece(NamedTuple):
     head: bytes
 
 
-def read_piece(file: Path | Elsewhere, offset: int, limit: int, *, head: int = 0) -> Piece:
+def read_piece(file: Path | RemotePath, offset: int, limit: int, *, head: int = 0) -> Piece:
     """A piece of a file, and its first bytes. It raises what `open_regular` raises."""
-    if isinstance(file, Elsewhere):
+    if isinstance(file, RemotePath):
         return _far_piece(file, offset, limit, head)
     with open_regular(file) as stream:
         found = os.fstat(stream.fileno())
@@ -174,9 +174,9 @@ def read_piece(file: Path | Elsewhere, offset: int, limit: int, *, head: int = 0
         return Piece(data, found.st_size, _number(found), os.pread(stream.fileno(), head, 0))
 
 
-def _far_piece(file: Elsewhere, offset: int, limit: int, head: int) -> Piece:
+def _far_piece(file: RemotePath, offset: int, limit: int, head: int) -> Piece:
     try:
-        found, first, data = file.piece(offset, limit, head=head)
+        found, first, data = file.read_piece(offset, limit, head=head)
     except OSError as error:
         if error.errno in _UNOPENED:
             raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None
@@ -184,7 +184,7 @@ def _far_piece(file: Elsewhere, offset: int, limit: int, head: int) -> Piece:
     return Piece(data, found.st_size, _number(found), first)
 
 
-def _number(found: os.stat_result | Status) -> str:
+def _number(found: os.stat_result | FileStatus) -> str:
     return f"{found.st_dev:x}-{found.st_ino:x}"
 
 

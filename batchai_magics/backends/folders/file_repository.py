@@ -34,7 +34,7 @@ _AGAIN_S = 0.02
 class Snapshots(Protocol):
     """A machine that answers for files of its own."""
 
-    def together(
+    def prefetched(
         self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
     ) -> AbstractContextManager[None]:
         """Within it, this thread may be answered from what was in these folders, and at these paths."""
@@ -58,7 +58,7 @@ class FileRepository:
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """What is written down of those resources that there are."""
-        with self._machine.together([], [self._file(id) for id in ids]):
+        with self._machine.prefetched([], [self._file(id) for id in ids]):
             return [record for id in ids if (record := self.find(id))]
 
     def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
@@ -68,7 +68,7 @@ class FileRepository:
     def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
         """Within it, this thread may be answered from one read of all of these, taken at its beginning."""
         folders, files, listed = ([path for each in footprints for path in each[part]] for part in range(3))
-        return self._machine.together(folders, files, listed=listed)
+        return self._machine.prefetched(folders, files, listed=listed)
 
     def get(self, id: ResourceId) -> Record:
         """The same; NotFoundError, for the outermost that is missing, when there is none."""
@@ -164,7 +164,7 @@ class FileRepository:
     def open_jobs(self, cluster_guid: str) -> list[Record]:
         """The jobs of a cluster whose runs are noted as open, oldest first."""
         folder = self._open_folder(cluster_guid)
-        with self._machine.together([folder]):
+        with self._machine.prefetched([folder]):
             files = {file.stem: file for file in folder.glob("*.id")}
             jobs = self.find_all([id for file in files.values() if (id := _id_in(file))])
         return sorted((job for job in jobs if job.guid in files), key=lambda job: job.mark)
@@ -188,7 +188,7 @@ class FileRepository:
 
     def _read_all(self, files: Iterable[Path]) -> list[Record]:
         paths = [*files]
-        with self._machine.together([], paths):
+        with self._machine.prefetched([], paths):
             return [record for file in paths if (record := _read(file))]
 
     def _file(self, id: ResourceId) -> Path:

@@ -173,7 +173,7 @@ class HomeDirectory:
         if directory_id.lower() != STDOUTERR:
             return outputs.read(entries.inside(folder, path), offset, limit, is_complete=not is_open)
         layout = self._layout.job(job.guid)
-        with self._machine.together([layout.root], listed=[folder]):
+        with self._machine.prefetched([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).read(path, offset, limit)
 
     def tail(
@@ -182,7 +182,7 @@ class HomeDirectory:
         """The new bytes of all of a job's logs."""
         folder, layout = self._output(job, STDOUTERR), self._layout.job(job.guid)
         # Read only now: a run that has ended has all its records. Secrets are read after the bytes.
-        with self._machine.together([layout.root], listed=[folder]):
+        with self._machine.prefetched([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).tail(positions, limit)
 
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:

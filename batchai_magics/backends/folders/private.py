@@ -6,8 +6,8 @@ import os
 import stat
 from pathlib import Path
 
-from batchai_magics.backends.service.elsewhere import is_elsewhere
 from batchai_magics.backends.service.private_files import FILE, FOLDER, make_folder, opener
+from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.errors import StorageError
 
 OTHERS = 0o077
@@ -27,7 +27,7 @@ def make_home(home: Path, *, setting: str = "BATCHAI_HOME") -> None:
         raise StorageError(f"{home} cannot be used: {error.strerror}", hint=hint) from error
     if is_read_only(home):  # nothing will be written there
         return
-    if found.st_uid != (home.owner_wanted() if is_elsewhere(home) else os.geteuid()):
+    if found.st_uid != (home.expected_owner() if is_remote(home) else os.geteuid()):
         text = f"{home} belongs to another user (number {found.st_uid})"
         raise StorageError(text, code="HomeNotOwned", hint=_choose(setting))
     if found.st_mode & OTHERS:
@@ -40,7 +40,7 @@ def _choose(setting: str) -> str:
 
 def is_read_only(folder: Path) -> bool:
     """Whether nothing can be written there."""
-    if is_elsewhere(folder):
+    if is_remote(folder):
         return not folder.is_writable()
     return not os.access(folder, os.W_OK)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.elsewhere import is_elsewhere
+from batchai_magics.backends.service.remote_path import is_remote
 
 VERSION = 1
 
@@ -22,8 +22,8 @@ class RunEnd(NamedTuple):
     def write(self, file: Path) -> None:
         """Writes it down; the file appears whole or not at all. OSError when it cannot be written."""
         text = self.to_json()
-        if is_elsewhere(file):
-            return file.put(text.encode(), private_files.FILE, parents=False)
+        if is_remote(file):
+            return file.write_atomic(text.encode(), private_files.FILE, parents=False)
         part = file.with_suffix(".part")
         with open(part, "w", opener=private_files.opener) as stream:
             stream.write(text)

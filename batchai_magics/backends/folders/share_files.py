@@ -15,7 +15,7 @@ from typing import BinaryIO
 from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.entries import open_regular, read_piece
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.elsewhere import is_elsewhere
+from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.errors import FileChangedError
 
 PIECE_BYTES = 4 << 20
@@ -24,7 +24,7 @@ _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01  # flags of Linux's fallocate
 
 def read_all(file: Path) -> bytes:
     """All of a regular file; FileChangedError when it became another one meanwhile."""
-    if not is_elsewhere(file):
+    if not is_remote(file):
         with open_regular(file) as stream:
             return stream.read()
     found = read_piece(file, 0, PIECE_BYTES)
@@ -40,7 +40,7 @@ def read_all(file: Path) -> bytes:
 
 def digest(file: Path) -> str:
     """The SHA-256 (hex) of a regular file."""
-    if is_elsewhere(file):
+    if is_remote(file):
         read_piece(file, 0, 1)  # refuses what is none
         return file.digest()
     with open_regular(file) as stream:
@@ -49,18 +49,18 @@ def digest(file: Path) -> str:
 
 def put_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
     """Writes small files, each whole or not at all, by way of a folder of parts."""
-    if not is_elsewhere(parts):
+    if not is_remote(parts):
         copying.write_group(parts, contents)
         return
     for target, content in contents.items():
-        if is_elsewhere(target):
-            target.put(content, private_files.FILE, sync=True)
+        if is_remote(target):
+            target.write_atomic(content, private_files.FILE, sync=True)
 
 
 def write_part(part: Path, offset: int, data: bytes) -> None:
     """The next piece of a file that is not whole yet: what is behind it goes."""
-    if is_elsewhere(part):
-        return part.splice(data, offset, cut=True, mode=private_files.FILE)
+    if is_remote(part):
+        return part.write_at(data, offset, cut=True, mode=private_files.FILE)
     with open(part, "ab", opener=private_files.opener) as file:
         file.truncate(offset)
         file.write(data)
@@ -68,7 +68,7 @@ def write_part(part: Path, offset: int, data: bytes) -> None:
 
 def digest_of_part(part: Path) -> str:
     """The SHA-256 (hex) of a file that is on the disk by then; an empty one is made where there is none."""
-    if is_elsewhere(part):
+    if is_remote(part):
         part.touch(mode=private_files.FILE)
         return part.digest(sync=True)
     with open(part, "ab+", opener=private_files.opener) as file:
@@ -79,8 +79,8 @@ def digest_of_part(part: Path) -> str:
 
 def resize(file: Path, size_bytes: int) -> None:
     """Cuts or lengthens a file, or makes one of zeros."""
-    if is_elsewhere(file):
-        return file.splice(b"", size_bytes, cut=True, mode=copying.ANYBODY)
+    if is_remote(file):
+        return file.write_at(b"", size_bytes, cut=True, mode=copying.ANYBODY)
     with file.open("ab") as stream:
         _check_room(stream, size_bytes)
         stream.truncate(size_bytes)
@@ -95,7 +95,7 @@ def _check_room(stream: BinaryIO, size_bytes: int) -> None:
 
 def clear(file: Path, offset: int, size_bytes: int) -> None:
     """Makes zeros of a part of a file that is there, which then takes no room on the disk, if that can be."""
-    if not is_elsewhere(file):
+    if not is_remote(file):
         with file.open("r+b") as stream:
             if _punched(stream.fileno(), offset, size_bytes):
                 return
@@ -115,8 +115,8 @@ def _punched(descriptor: int, offset: int, size_bytes: int) -> bool:
 
 def change(file: Path, offset: int, data: bytes) -> None:
     """Writes into a file that is there."""
-    if is_elsewhere(file):
-        return file.splice(data, offset)
+    if is_remote(file):
+        return file.write_at(data, offset)
     with file.open("r+b") as stream:
         stream.seek(offset)
         stream.write(data)
@@ -129,7 +129,7 @@ def is_there(item: Path) -> bool:
 
 def remove(item: Path) -> None:
     """Deletes a file, a link, or a folder with all in it."""
-    if is_elsewhere(item):
+    if is_remote(item):
         item.rmtree() if item.is_dir() else item.unlink()
         return
     shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()

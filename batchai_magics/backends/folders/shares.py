@@ -15,7 +15,7 @@ from batchai_magics.backends.folders.copying import Route
 from batchai_magics.backends.folders.entries import Entry, inside
 from batchai_magics.backends.folders.stale_parts import StaleParts
 from batchai_magics.backends.service import private_files, refusals
-from batchai_magics.backends.service.elsewhere import is_elsewhere
+from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.models.ids import check_share_name
 
@@ -163,7 +163,7 @@ class FolderStorage:
         """Uploads files: read once, compared with what was written, put in their places in groups."""
         self._stale.drop()
         folder = self._existing(share)
-        if is_elsewhere(folder):
+        if is_remote(folder):
             return (yield from DefaultTransfers.send(self, share, copies))
         targets, parts = copying.Targets(folder), self._parts(share)
         private_files.make_folder(parts)
@@ -177,7 +177,7 @@ class FolderStorage:
     def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
         """Downloads files: read once, compared with what was written."""
         folder = self._existing(share)
-        if is_elsewhere(folder):
+        if is_remote(folder):
             return DefaultTransfers.fetch(self, share, copies)
         return copying.all_down(folder, share, copies)
 

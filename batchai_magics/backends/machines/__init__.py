@@ -1,1 +1,1 @@
-"""Machines that commands are run on and folders lie on: this one, or one at the other end of `ssh`."""
+"""The machines that commands run on and files are stored on: this one, or an ssh host."""

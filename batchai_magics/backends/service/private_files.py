@@ -6,14 +6,14 @@ import contextlib
 import os
 from pathlib import Path
 
-from batchai_magics.backends.service.elsewhere import is_elsewhere
+from batchai_magics.backends.service.remote_path import is_remote
 
 FOLDER, FILE = 0o700, 0o600
 
 
 def make_folder(path: Path) -> None:
     """Makes a folder, and those above it that are not there, unless it is there."""
-    if is_elsewhere(path):
+    if is_remote(path):
         return path.make_folder(FOLDER)
     try:
         _make_one(path)
@@ -39,8 +39,8 @@ def opener(path: str, flags: int) -> int:
 
 def write(file: Path, text: str) -> None:
     """Writes a file, whole or not at all."""
-    if is_elsewhere(file):
-        return file.put(text.encode(), FILE)
+    if is_remote(file):
+        return file.write_atomic(text.encode(), FILE)
     make_folder(file.parent)
     part = file.with_name(f"{file.name}.part")
     part.unlink(missing_ok=True)
@@ -54,9 +54,9 @@ def write_new(file: Path, text: str, *, needs: Path | None = None) -> bool:
 
     FileNotFoundError when what it `needs` is not there.
     """
-    if is_elsewhere(file):
-        assert needs is None or is_elsewhere(needs), "both are on one machine"
-        return file.put_new(text.encode(), FILE, needs=needs)
+    if is_remote(file):
+        assert needs is None or is_remote(needs), "both are on one machine"
+        return file.write_exclusive(text.encode(), FILE, needs=needs)
     if needs:
         needs.stat()
     make_folder(file.parent)
@@ -74,8 +74,8 @@ def write_new(file: Path, text: str, *, needs: Path | None = None) -> bool:
 
 def make_link(path: Path, target: Path) -> None:
     """Makes a link, and the folder that it is in, unless there is one."""
-    if is_elsewhere(path):
-        assert is_elsewhere(target), "both are on one machine"
+    if is_remote(path):
+        assert is_remote(target), "both are on one machine"
         return path.make_link(target)
     make_folder(path.parent)
     if not path.is_symlink():
@@ -84,7 +84,7 @@ def make_link(path: Path, target: Path) -> None:
 
 def at_once(path: Path) -> contextlib.AbstractContextManager[None]:
     """Within it, what is written on the machine of a path may be written together, and fail at the end."""
-    return path.at_once() if is_elsewhere(path) else contextlib.nullcontext()
+    return path.pipelined() if is_remote(path) else contextlib.nullcontext()
 
 
 def append(file: Path, text: str) -> None:
@@ -96,7 +96,7 @@ def append(file: Path, text: str) -> None:
 
 def remove_folder(path: Path) -> None:
     """Deletes a folder with all in it, as far as that can be done."""
-    if is_elsewhere(path):
+    if is_remote(path):
         return path.rmtree(ignore_errors=True)
     import shutil  # later: few who write files remove trees
 

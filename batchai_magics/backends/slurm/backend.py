@@ -33,7 +33,7 @@ class SlurmBackend(Service):
     def __init__(self, settings: SlurmSettings) -> None:
         self.settings = settings
         machine = settings.machine
-        self.layout = Layout(machine.folder(settings.usual_home))
+        self.layout = Layout(machine.resolve(settings.usual_home))
         private.make_home(self.layout.home, setting="slurm.home")
         repository = FileRepository(self.layout, machine)
         self.runner = SlurmRunner(self.layout, machine, settings, repository.clock)

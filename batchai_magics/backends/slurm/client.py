@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import CommandEnd, CommandOutput
-from batchai_magics.backends.machines.machine import Line, Machine
+from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.service.inherited_environment import inherited
 from batchai_magics.backends.slurm import cli_args, parse
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
@@ -84,9 +84,9 @@ class SlurmClient:
             self._is_new_enough = True
             parse.check_version(self._run(cli_args.version()))
         own = {"SLURM_CONF": self.conf} if self.conf else {}
-        line = Line(words, {**(self._environ if env is None else env), **own})
+        line = CommandLine(words, {**(self._environ if env is None else env), **own})
         try:
-            done = self.machine.run(line, timeout_s=PATIENCE_S, answer=answer)
+            done = self.machine.run(line, timeout_s=PATIENCE_S, result_folder=answer)
         except FileNotFoundError:
             hint = "Use the backend on a login node, or load the module that brings Slurm's commands."
             text = f"there is no {words[0]} on {self.machine.name}"
@@ -97,13 +97,13 @@ class SlurmClient:
                 f"{words[0]} did not answer within {PATIENCE_S:g} s", code="SlurmUnavailable", hint=hint
             ) from None
         if done.code and not may_fail:
-            raise parse.service_error(words[0], done.err.decode(errors="replace"))
-        return done.out.decode(errors="replace")
+            raise parse.service_error(words[0], done.stderr.decode(errors="replace"))
+        return done.stdout.decode(errors="replace")
 
     def _check_conf(self) -> None:
         """CapabilityError for a configuration file that is not there: Slurm's commands would wait for it."""
         conf = self.conf or self._environ.get("SLURM_CONF", "")
-        if conf and not self.machine.folder(PurePosixPath(conf)).exists():
+        if conf and not self.machine.resolve(PurePosixPath(conf)).exists():
             name = "setting slurm.conf" if self.conf else "SLURM_CONF"
             hint = "Name Slurm's configuration file, or leave it out where that is the usual one."
             text = f"{name}: there is no file {conf} on {self.machine.name}"
@@ -116,7 +116,7 @@ def command_environment(machine: Machine, python: str, conf: str = "") -> dict[s
     env = inherited(environ)
     if conf := conf or environ.get("SLURM_CONF", ""):
         env["SLURM_CONF"] = conf
-    first = machine.first_on_path if python == machine.python else str(PurePosixPath(python).parent)
+    first = machine.path_prefix if python == machine.python else str(PurePosixPath(python).parent)
     env["PATH"] = ":".join(filter(None, [first, env.get("PATH", os.defpath)]))
     env["PYTHONUNBUFFERED"] = "1"
     return env
@@ -127,14 +127,16 @@ _AGAIN_S = 0.02
 LOST = 1  # the exit code of a command whose end nobody has seen
 
 
-def run_on_node(machine: Machine, line: Line, *, code_file: Path, tick_s: float = 0.0) -> CommandOutput:
+def run_on_node(
+    machine: Machine, line: CommandLine, *, code_file: Path, tick_s: float = 0.0
+) -> CommandOutput:
     """Runs a line of srun's; gives what comes, and at last the exit code.
 
     When the generator is closed, or interrupted, the command ends with all that it has started. With `tick_s`
     no bytes at all are given whenever nothing came for so long.
     """
     try:
-        code = yield from machine.started(line, tick_s=tick_s)
+        code = yield from machine.stream(line, tick_s=tick_s)
         code = code or _code_in(code_file)
     finally:
         code_file.unlink(missing_ok=True)

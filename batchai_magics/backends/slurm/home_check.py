@@ -6,7 +6,7 @@ import shlex
 import uuid
 from pathlib import Path
 
-from batchai_magics.backends.machines.machine import Line, Machine
+from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import cli_args, client, partitions
@@ -82,13 +82,13 @@ def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str
     words = cli_args.file_read(file, node=free, partition=settings.partition, more=more)
     env = client.command_environment(machine, settings.python or machine.python, settings.conf)
     try:
-        done = machine.run(Line(words, env), timeout_s=TIMEOUT_S)
+        done = machine.run(CommandLine(words, env), timeout_s=TIMEOUT_S)
     except FileNotFoundError:
         return "", f"there is no {words[0]} on {machine.name}"
     except TimeoutError:
         return "", f"{words[0]} did not answer within {TIMEOUT_S:g} s"
-    told = done.out.decode(errors="replace").split()
-    said = done.err.decode(errors="replace").strip().splitlines()
+    told = done.stdout.decode(errors="replace").split()
+    said = done.stderr.decode(errors="replace").strip().splitlines()
     if not told:
         return "", said[-1].removeprefix("srun: ") if said else "srun ended without a word"
     return told[0], "" if token in told else next(

@@ -37,9 +37,9 @@ def check_choice(settings: Settings) -> str:
     own.check()
     machine = own.machine
     try:
-        if not machine.has("srun"):
+        if not machine.has_program("srun"):
             return ""  # the first job says what is missing
-        home = machine.folder(own.usual_home)
+        home = machine.resolve(own.usual_home)
         private.make_home(home, setting="slurm.home")
         return home_check.check(machine, own, home)
     finally:

@@ -14,7 +14,7 @@ _ROOT = _PACKAGE.name
 # What runs on nodes, with all that it imports: the standard library and these.
 _FILES = (
     "launch/plan.py",
-    "backends/service/elsewhere.py",
+    "backends/service/remote_path.py",
     "launch/references.py",
     "launch/typed_json.py",
     "backends/service/private_files.py",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from batchai_magics.backends.base import CommandOutput
 from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.machines.machine import Line, Machine
+from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.repository import Footprint
@@ -124,7 +124,9 @@ class SlurmRunner:
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         """The command that runs the containers of a job on nodes."""
         command = self._settings.container_command
-        return preparation.container_engine(command, has_credentials=has_credentials, has=self._machine.has)
+        return preparation.container_engine(
+            command, has_credentials=has_credentials, has=self._machine.has_program
+        )
 
     def site(self, cluster: ClusterRef) -> Site:
         """What the Plan of a run on a cluster needs to know; the programs of nodes are copied to the home."""
@@ -188,7 +190,7 @@ class SlurmRunner:
             python=self._python, programs=programs.installed(self._layout.home)
         )
         env = client.command_environment(self._machine, self._python, self._settings.conf)
-        line = Line(words, env, str(folder))
+        line = CommandLine(words, env, str(folder))
         return client.run_on_node(self._machine, line, code_file=code_file, tick_s=tick_s)
 
     def _srun_target(

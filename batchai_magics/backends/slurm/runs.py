@@ -103,7 +103,7 @@ class Runs:
     def together(self, runs: Collection[Run]) -> Iterator[None]:
         """Within it, the state of these runs may be read from a snapshot taken at its start."""
         folders, answers = [self._layout.job(run.guid).root for run in runs], self._answers.files
-        with self._slurm.machine.together(folders, answers if runs else ()), self._beside.of(runs):
+        with self._slurm.machine.prefetched(folders, answers if runs else ()), self._beside.of(runs):
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:

@@ -68,13 +68,13 @@ class SlurmSettings:
     def machine(self) -> Machine:
         """The machine whose folders and commands these settings are about."""
         if not self.ssh:
-            from batchai_magics.backends.machines.here import Here
+            from batchai_magics.backends.machines.machine import LocalMachine
 
-            return Here()
-        from batchai_magics.backends.machines.channel import Channel
-        from batchai_magics.backends.machines.there import There
+            return LocalMachine()
+        from batchai_magics.backends.machines.ssh_channel import SshChannel
+        from batchai_magics.backends.machines.ssh_machine import SshMachine
 
-        return There(Channel(self.ssh, ssh=self.ssh_command, python=self.ssh_python))
+        return SshMachine(SshChannel(self.ssh, ssh=self.ssh_command, python=self.ssh_python))
 
     @property
     def usual_home(self) -> PurePath:

@@ -14,7 +14,7 @@ import pytest
 
 from batchai_magics.backends.folders.file_repository import LOCK_S, FileRepository, try_lock
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
@@ -25,11 +25,11 @@ JOB = EXPERIMENT.child(Kind.JOB, "Job")
 COUNT_UP = """
 import sys
 from pathlib import Path
-from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.layout import Layout
 from tests.backends.folders.test_file_repository import WORKSPACE
-records = FileRepository(Layout(Path(sys.argv[1])), Here())
+records = FileRepository(Layout(Path(sys.argv[1])), LocalMachine())
 for _ in range(20):
     with records.locked(WORKSPACE):
         file = Path(sys.argv[1]) / "count"
@@ -44,7 +44,7 @@ def record(id: ResourceId, guid: str = "1", created: float = 1.0) -> Record:
 @pytest.fixture
 def records(tmp_path: Path) -> FileRepository:
     """A workspace with an experiment."""
-    made = FileRepository(Layout(tmp_path), Here())
+    made = FileRepository(Layout(tmp_path), LocalMachine())
     made.insert(WORKSPACE, record(WORKSPACE))
     made.insert(EXPERIMENT, record(EXPERIMENT))
     return made
@@ -111,7 +111,7 @@ def test_a_lock_whose_owner_has_died_goes(tmp_path: Path) -> None:
 
 
 def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
-    made = FileRepository(Layout(tmp_path / "inner"), Here())
+    made = FileRepository(Layout(tmp_path / "inner"), LocalMachine())
     odd = ResourceId("..", "..", "w", Kind.WORKSPACE, "w")
     made.insert(odd, record(odd))
     assert [path.name for path in tmp_path.iterdir()] == ["inner"]

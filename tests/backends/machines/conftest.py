@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.machines.there import There
+from batchai_magics.backends.machines.ssh_machine import SshMachine
 from tests.backends.machines.real_sshd import RealSshd
 
 
 @pytest.fixture
-def there(sshd: RealSshd) -> Iterator[There]:
+def machine(sshd: RealSshd) -> Iterator[SshMachine]:
     """The machine behind it."""
-    made = There(sshd.channel())
+    made = SshMachine(sshd.channel())
     yield made
     made.close()
 
 
 @pytest.fixture
-def far(there: There, tmp_path: Path) -> Path:
+def far(machine: SshMachine, tmp_path: Path) -> Path:
     """A folder of it, which is `tmp_path` here."""
-    return there.folder(tmp_path)
+    return machine.resolve(tmp_path)

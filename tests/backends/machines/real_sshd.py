@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from batchai_magics.backends.machines.channel import Channel
+from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.node.runner.rank import die_with_parent
 from tests.ports import free_port
 from tests.world import until
@@ -145,9 +145,9 @@ class RealSshd:
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def channel(self, host: str = HOST, *, python: str = "python3") -> Channel:
+    def channel(self, host: str = HOST, *, python: str = "python3") -> SshChannel:
         """A channel to it."""
-        return Channel(host, ssh=self.ssh, python=python)
+        return SshChannel(host, ssh=self.ssh, python=python)
 
     def _answers(self) -> bool:
         with socket.socket() as probe:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders import private
-from batchai_magics.backends.machines.far import changing
+from batchai_magics.backends.machines import agent_files
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 
@@ -25,7 +25,7 @@ def test_where_nothing_can_be_made_the_attempt_ends_with_an_error() -> None:
     with pytest.raises(OSError, match="nope"):
         private_files.make_folder(IMPOSSIBLE)
     with pytest.raises(OSError, match="nope"):
-        changing.mkdir(str(IMPOSSIBLE), 0o700, parents=True)
+        agent_files.mkdir(str(IMPOSSIBLE), 0o700, parents=True)
 
 
 @pytest.mark.parametrize("setting", ["slurm.home", "BATCHAI_HOME"])

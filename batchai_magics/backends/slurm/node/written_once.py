@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.elsewhere import is_elsewhere
+from batchai_magics.backends.service.remote_path import is_remote
 
 Told = TypeVar("Told")
 
 
 def overwrite(file: Path, data: bytes) -> None:
     """Writes where there are bytes already: no room is needed for as many."""
-    if is_elsewhere(file):
-        return file.splice(data, 0, cut=True)
+    if is_remote(file):
+        return file.write_at(data, 0, cut=True)
     with file.open("r+b") as stream:
         stream.write(data)
         stream.truncate()

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.machines.here import Here
-from batchai_magics.backends.machines.machine import Done, Line
+from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, LocalMachine
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.query_cache import NEWS_S
@@ -26,13 +25,15 @@ JOBS = 50
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """How often each command has been run."""
-    run, counts = Here.run, Counter[str]()
+    run, counts = LocalMachine.run, Counter[str]()
 
-    def counted(here: Here, line: Line, *, timeout_s: float, answer: Path | None = None) -> Done:
-        counts[line.words[0]] += 1
-        return run(here, line, timeout_s=timeout_s, answer=answer)
+    def counted(
+        machine: LocalMachine, line: CommandLine, *, timeout_s: float, result_folder: Path | None = None
+    ) -> CompletedCommand:
+        counts[line.arguments[0]] += 1
+        return run(machine, line, timeout_s=timeout_s, result_folder=result_folder)
 
-    monkeypatch.setattr(Here, "run", counted)
+    monkeypatch.setattr(LocalMachine, "run", counted)
     return counts
 
 
@@ -51,7 +52,7 @@ def test_a_configuration_that_is_not_there_is_named_before_any_command_waits_for
 ) -> None:
     missing = tmp_path / "slurm.conf"
     monkeypatch.setenv("SLURM_CONF", variable.format(missing))
-    slurm = SlurmClient(Here(), conf.format(missing))
+    slurm = SlurmClient(LocalMachine(), conf.format(missing))
     for _ in range(2):
         with pytest.raises(CapabilityError, match=rf"{named}: there is no file {missing}"):
             slurm.nodes()

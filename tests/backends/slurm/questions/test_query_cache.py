@@ -14,7 +14,7 @@ import pytest
 
 from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.file_repository import try_lock
-from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.query_cache import NEWS_S, CachedAnswer, QueryCache
@@ -27,7 +27,7 @@ class Counted(SlurmClient):
     """A Slurm with one job, that counts how often it is asked, and may be down."""
 
     def __init__(self) -> None:
-        super().__init__(Here())
+        super().__init__(LocalMachine())
         self.count, self.is_down, self.line = 0, False, LINE
 
     def jobs(self) -> dict[str, JobLine]:

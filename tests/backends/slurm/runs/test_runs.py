@@ -15,7 +15,7 @@ import pytest
 
 from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import TERMINATE
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import PATIENCE_S, SlurmClient
@@ -35,7 +35,7 @@ class Said(SlurmClient):
     """A Slurm that takes every job, says of them what it is told, and may be down."""
 
     def __init__(self) -> None:
-        super().__init__(Here())
+        super().__init__(LocalMachine())
         self.lines: dict[str, JobLine] = {}
         self.submitted: list[list[str]] = []
         self.ended: list[str] = []

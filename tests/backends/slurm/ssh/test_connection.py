@@ -152,7 +152,7 @@ def test_commands_on_nodes_come_as_they_are_written_and_end_with_who_reads(far_p
 def test_secrets_are_on_no_command_line_and_in_no_log(
     far_place: Place, sshd: RealSshd, tmp_path: Path
 ) -> None:
-    from tests.backends.machines.test_channel import _lines
+    from tests.backends.machines.test_ssh_channel import _lines
 
     job = far_place.start("test ${#KEY} -eq 7; sleep 1", secrets=[{"name": "KEY", "value": "hunter2"}])
     until(lambda: far_place.backend.show(job).state is not ExecutionState.QUEUED)

@@ -15,7 +15,7 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.folders import file_clock
 from batchai_magics.backends.folders.logs import Logs
-from batchai_magics.backends.machines.link import Link
+from batchai_magics.backends.machines.ssh_connection import SshConnection
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
@@ -49,13 +49,13 @@ def calm_place(far_place: Place) -> Iterator[Place]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The questions that are asked, by their names."""
     names: list[str] = []
-    ask = Link.open
+    ask = SshConnection.open
 
-    def counted(link: Link, head: Mapping[str, Any], data: bytes = b"") -> object:
+    def counted(link: SshConnection, head: Mapping[str, Any], data: bytes = b"") -> object:
         names.append(str(head["words"][0] if head["ask"] == "run" else head["ask"]))
         return ask(link, head, data)
 
-    monkeypatch.setattr(Link, "open", counted)
+    monkeypatch.setattr(SshConnection, "open", counted)
     monkeypatch.setattr(file_clock, "READ_AGAIN_S", math.inf)  # else two questions more a minute
     return names
 

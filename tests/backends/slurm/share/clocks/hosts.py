@@ -12,7 +12,7 @@ import pytest
 
 from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Submission
@@ -41,7 +41,7 @@ class Told(SlurmClient):
     """A Slurm that says what a test has it say, and keeps what it was told."""
 
     def __init__(self) -> None:
-        super().__init__(Here())
+        super().__init__(LocalMachine())
         self.lines: list[JobLine] = []
         self.ended: list[str] = []
         self.asked = 0

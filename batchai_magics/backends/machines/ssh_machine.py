@@ -9,20 +9,20 @@ from pathlib import Path, PurePath
 from typing import Any, cast
 
 from batchai_magics.backends.base import CommandBytes
-from batchai_magics.backends.machines.channel import Channel
-from batchai_magics.backends.machines.far_path import far_path
-from batchai_magics.backends.machines.machine import Done, Line
-from batchai_magics.backends.machines.snapshots import Snapshots
+from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand
+from batchai_magics.backends.machines.ssh_channel import SshChannel
+from batchai_magics.backends.machines.ssh_path import path_class
+from batchai_magics.backends.machines.stat_cache import StatCache
 from batchai_magics.backends.service import private_files
 
 SLACK_S = 15.0  # what an answer may take beyond the command's own limit
 
 
-class There:
+class SshMachine:
     """The machine that a channel leads to. Everything may raise UnreachableError."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel, self._snapshots = channel, Snapshots(channel)
+    def __init__(self, channel: SshChannel) -> None:
+        self._channel, self._snapshots = channel, StatCache(channel)
 
     @property
     def name(self) -> str:
@@ -46,42 +46,48 @@ class There:
         return str(self._hello["python"])
 
     @property
-    def first_on_path(self) -> str:
+    def path_prefix(self) -> str:
         """Nothing: it was found on PATH."""
         return ""
 
     @cached_property
     def _hello(self) -> Mapping[str, Any]:
-        hello: Mapping[str, Any] = self._channel.ask("hello").head["value"]
+        hello: Mapping[str, Any] = self._channel.request("hello").head["value"]
         return hello
 
     @cached_property
     def _paths(self) -> type[Any]:
-        return far_path(self._channel, self._snapshots, self.user)
+        return path_class(self._channel, self._snapshots, self.user)
 
-    def folder(self, path: PurePath) -> Path:
+    def resolve(self, path: PurePath) -> Path:
         """An absolute path there; `~`, and what is relative, is in the user's folder."""
         words = path.as_posix()
         below = words.removeprefix("~").lstrip("/") if words.startswith(("~/", "~")) else words
         return cast("Path", self._paths(str(self._hello["home"]), below))
 
-    def has(self, program: str) -> bool:
+    def has_program(self, program: str) -> bool:
         """Whether there is a program of that name."""
-        return bool(self._channel.ask("has", program=program).head["value"])
+        return bool(self._channel.request("has", program=program).head["value"])
 
-    def run(self, line: Line, *, timeout_s: float, answer: Path | None = None) -> Done:
+    def run(
+        self, line: CommandLine, *, timeout_s: float, result_folder: Path | None = None
+    ) -> CompletedCommand:
         """Runs a command to its end; TimeoutError when that takes too long."""
-        told = {**self._told(line), "timeout_s": timeout_s, "answer": str(answer) if answer else None}
-        ask = self._channel.ask_once if answer else self._channel.ask
+        told = {
+            **self._told(line),
+            "timeout_s": timeout_s,
+            "answer": str(result_folder) if result_folder else None,
+        }
+        ask = self._channel.request_once if result_folder else self._channel.request
         frame = ask("run", wait_s=timeout_s + SLACK_S, **told)
-        if answer:
-            private_files.remove_folder(answer)
+        if result_folder:
+            private_files.remove_folder(result_folder)
         code, size = frame.head["value"]
-        return Done(code, frame.data[:size], frame.data[size:])
+        return CompletedCommand(code, frame.data[:size], frame.data[size:])
 
-    def started(self, line: Line, *, tick_s: float) -> Generator[CommandBytes, None, int]:
+    def stream(self, line: CommandLine, *, tick_s: float) -> Generator[CommandBytes, None, int]:
         """Runs a command; gives what it writes as it comes, and at last its exit code."""
-        parts = self._channel.parts("start", tick_s=tick_s, **self._told(line))
+        parts = self._channel.stream("start", tick_s=tick_s, **self._told(line))
         with contextlib.closing(parts):
             while True:
                 try:
@@ -90,19 +96,19 @@ class There:
                     return int(end.value)
                 yield CommandBytes(frame.data, frame.head["error"]) if frame else CommandBytes(b"")
 
-    def together(
+    def prefetched(
         self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
     ) -> contextlib.AbstractContextManager[None]:
         """Within it, this thread is answered from what lay in these folders when it began."""
-        return self._snapshots.taken([*map(str, folders)], [*map(str, files)], [*map(str, listed)])
+        return self._snapshots.prefetched([*map(str, folders)], [*map(str, files)], [*map(str, listed)])
 
     def close(self) -> None:
         """Ends the connection; the next question makes another."""
         self._channel.close()
 
-    def _told(self, line: Line) -> dict[str, Any]:
+    def _told(self, line: CommandLine) -> dict[str, Any]:
         """A command as it is told: values that the host has itself are not sent there."""
         environ = self.environ
         own = [name for name, text in line.env.items() if environ.get(name) == text]
         more = {name: text for name, text in line.env.items() if environ.get(name) != text}
-        return {"words": list(line.words), "own": own, "more": more, "folder": line.folder}
+        return {"words": list(line.arguments), "own": own, "more": more, "folder": line.folder}

@@ -13,32 +13,32 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple
 
-from batchai_magics.backends.machines import ssh_line
-from batchai_magics.backends.machines.far.frames import MARK_BYTES, BrokenError, Frames
+from batchai_magics.backends.machines import ssh_command
+from batchai_magics.backends.machines.agent_frames import MARK_BYTES, BrokenStreamError, FrameStream
 from batchai_magics.errors import ServiceError
 
-START_S = 60.0  # what a login shell gets to be done with its profile
-ENDING_S = 2.0
+LOGIN_TIMEOUT_S = 60.0  # what a login shell gets to be done with its profile
+EXIT_TIMEOUT_S = 2.0
 
 
-class Frame(NamedTuple):
+class Response(NamedTuple):
     """An answer, or a part of one."""
 
     head: Mapping[str, Any]
     data: bytes
 
 
-class LostError(Exception):
+class ConnectionLostError(Exception):
     """The connection ended before there was an answer."""
 
 
-class Link:
+class SshConnection:
     """A connection that is up. Threads may ask at once; `failed` makes an error of what `ssh` said last."""
 
     def __init__(self, words: list[str], ready: str, failed: Callable[[str], ServiceError]) -> None:
         self._failed = failed
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, queue.SimpleQueue[Frame | None]] = {}
+        self._waiting: dict[int, queue.SimpleQueue[Response | None]] = {}
         self._lock = threading.Lock()
         self.is_up = True
         # No pipe: a connection that stays for others would hold it open.
@@ -57,20 +57,20 @@ class Link:
         self._frames = self._shake_hands(ready)
         threading.Thread(target=self._receive, daemon=True, name="batchai-ssh").start()
 
-    def open(self, head: Mapping[str, Any], data: bytes = b"") -> Asked:
+    def open(self, head: Mapping[str, Any], data: bytes = b"") -> PendingRequest:
         """Asks something; LostError when nobody is there any more."""
         number = next(self._numbers)
-        answers: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[Response | None] = queue.SimpleQueue()
         with self._lock:
             if not self.is_up:
-                raise LostError
+                raise ConnectionLostError
             self._waiting[number] = answers
         try:
             self._frames.send({**head, "number": number}, data)
         except (OSError, ValueError):
             self.close()
-            raise LostError from None
-        return Asked(self, number, answers)
+            raise ConnectionLostError from None
+        return PendingRequest(self, number, answers)
 
     def forget(self, number: int) -> None:
         """Nobody waits for that answer any more."""
@@ -87,17 +87,17 @@ class Link:
         with contextlib.suppress(OSError):
             _pipe(self._ssh.stdin).close()
         try:
-            self._ssh.wait(ENDING_S)
+            self._ssh.wait(EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._ssh.kill()
             self._ssh.wait()
         self._said.close()
 
-    def _shake_hands(self, ready: str) -> Frames:
+    def _shake_hands(self, ready: str) -> FrameStream:
         """Waits until our program is there, and tells it what to be."""
         mark = secrets.token_bytes(MARK_BYTES)
         overdue = threading.Event()
-        timer = threading.Timer(START_S, self._give_up, [overdue])
+        timer = threading.Timer(LOGIN_TIMEOUT_S, self._give_up, [overdue])
         timer.daemon = True
         timer.start()
         try:
@@ -105,13 +105,13 @@ class Link:
             while (line := reading.readline()).strip() != ready.encode():
                 if not line:
                     raise OSError("nobody is there")
-            writing.write(ssh_line.program(mark))
+            writing.write(ssh_command.agent_program(mark))
             writing.flush()
         except OSError as error:
             raise self._start_failure(is_overdue=overdue.is_set()) from error
         finally:
             timer.cancel()
-        return Frames(reading, writing, mark)
+        return FrameStream(reading, writing, mark)
 
     def _give_up(self, overdue: threading.Event) -> None:
         overdue.set()
@@ -124,7 +124,8 @@ class Link:
         self.close()
         _pipe(self._ssh.stdout).close()
         if is_overdue:
-            said += f"\nits login shell is not done after {START_S:g} s: does its profile wait for something?"
+            limit = f"{LOGIN_TIMEOUT_S:g} s"
+            said += f"\nits login shell is not done after {limit}: does its profile wait for something?"
         return self._failed(said)
 
     def _receive(self) -> None:
@@ -134,29 +135,29 @@ class Link:
                 with self._lock:
                     answers = self._waiting.get(head["number"])
                 if answers:
-                    answers.put(Frame(head, data))
-        except (BrokenError, OSError, ValueError):
+                    answers.put(Response(head, data))
+        except (BrokenStreamError, OSError, ValueError):
             self.close()
         finally:
             _pipe(self._ssh.stdout).close()
 
 
-class Asked:
+class PendingRequest:
     """A question that was sent."""
 
-    def __init__(self, link: Link, number: int, answers: queue.SimpleQueue[Frame | None]) -> None:
+    def __init__(self, link: SshConnection, number: int, answers: queue.SimpleQueue[Response | None]) -> None:
         self._link, self.number, self._answers = link, number, answers
 
-    def next(self, timeout_s: float) -> Frame:
+    def next_response(self, timeout_s: float) -> Response:
         """The next part of the answer. queue.Empty when none came for so long; LostError when none will come.
 
         Raises the error that was raised at the other end.
         """
         frame = self._answers.get(timeout=timeout_s or None)
         if frame is None:
-            raise LostError
+            raise ConnectionLostError
         if "failed" in frame.head:
-            raise error_of(frame.head["failed"], frame.head["words"])
+            raise remote_error(frame.head["failed"], frame.head["words"])
         return frame
 
     def close(self) -> None:
@@ -164,7 +165,7 @@ class Asked:
         self._link.forget(self.number)
 
 
-def error_of(name: str, words: str) -> OSError:
+def remote_error(name: str, words: str) -> OSError:
     """The error of the other end; its numbers of errors need not be ours."""
     return OSError(getattr(errno, name, errno.EIO), words)
 

@@ -1,4 +1,4 @@
-"""Paths at the other end of `ssh`: what `pathlib` says of files here, asked there."""
+"""Paths of an ssh host, with the interface of `pathlib.Path`."""
 
 from __future__ import annotations
 
@@ -7,40 +7,89 @@ import fnmatch
 import io
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 from urllib.parse import quote
 
-from batchai_magics.backends.machines.channel import Channel
-from batchai_magics.backends.machines.far_file import FarFile
-from batchai_magics.backends.machines.link import Frame
-from batchai_magics.backends.machines.snapshots import Snapshots
-from batchai_magics.backends.service.elsewhere import Elsewhere, FoundEntry, Status
+from batchai_magics.backends.machines.ssh_channel import SshChannel
+from batchai_magics.backends.machines.ssh_connection import Response
+from batchai_magics.backends.machines.stat_cache import StatCache
+from batchai_magics.backends.service.remote_path import DirectoryEntry, FileStatus, RemotePath
+
+READ_AHEAD_BYTES = 1 << 20
+
+
+class RemoteFile(io.RawIOBase):
+    """A file that `read` gives pieces of, by offset and limit, with the file's status."""
+
+    def __init__(self, read: Callable[[int, int], tuple[FileStatus, bytes]]) -> None:
+        super().__init__()
+        self._read, self._at = read, 0
+        self._start = 0
+        status, self._kept = read(0, READ_AHEAD_BYTES)
+        self._size = status.st_size
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Where to read from."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        """Where the next byte is read from."""
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Reads the next bytes."""
+        view = memoryview(buffer).cast("B")
+        data = self._near(len(view))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def _near(self, count: int) -> bytes:
+        inside = self._at - self._start
+        if not 0 <= inside < len(self._kept):
+            is_end = self._at >= self._size and self._at >= self._start + len(self._kept)
+            if is_end and len(self._kept) < READ_AHEAD_BYTES:
+                return b""
+            self._start, inside = self._at, 0
+            _, self._kept = self._read(self._at, READ_AHEAD_BYTES)
+        return self._kept[inside : inside + count]
+
 
 _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # where a path leads to nothing
 
 
-class FarPath(Elsewhere):
+class SshPath(RemotePath):
     """A path of the host that `channel` leads to. Its error is OSError as here, or UnreachableError."""
 
-    channel: ClassVar[Channel]
-    snapshots: ClassVar[Snapshots]
+    channel: ClassVar[SshChannel]
+    cache: ClassVar[StatCache]
     user: ClassVar[int]
 
     # -- looking
 
-    def status(self, *, follow: bool) -> Status:
+    def status(self, *, follow: bool) -> FileStatus:
         """What it leads to, or what it is itself."""
-        known = self.snapshots.of(str(self), follow=follow)
-        return known.status if known else Status(*self._ask("status", follow=follow).head["value"])
+        known = self.cache.lookup(str(self), follow=follow)
+        return known.status if known else FileStatus(*self._ask("status", follow=follow).head["value"])
 
-    def stat(self, *, follow_symlinks: bool = True) -> Status:
+    def stat(self, *, follow_symlinks: bool = True) -> FileStatus:
         """What it leads to, or what it is itself."""
         return self.status(follow=follow_symlinks)
 
-    def lstat(self) -> Status:
+    def lstat(self) -> FileStatus:
         """What it is itself."""
         return self.status(follow=False)
 
@@ -66,40 +115,38 @@ class FarPath(Elsewhere):
 
     def glob(self, pattern: str) -> Iterator[Path]:
         """What lies below and has such a name."""
-        names = None if "/" in pattern or "**" in pattern else self.snapshots.names(str(self))
+        names = None if "/" in pattern or "**" in pattern else self.cache.names(str(self))
         if names is not None:
             return (self._path(name) for name in names if fnmatch.fnmatchcase(name, pattern))
         return (self._path(found) for found in self._ask("glob", pattern=pattern).head["value"])
 
-    def real(self) -> Path:
+    def resolve(self) -> Path:
         """The path without links, as far as there is one."""
-        return self._path(self.snapshots.real(str(self)) or self._ask("real").head["value"])
+        return self._path(self.cache.real(str(self)) or self._ask("real").head["value"])
 
-    resolve = real
-
-    def absolute(self) -> FarPath:
+    def absolute(self) -> SshPath:
         """The path itself: all are absolute."""
         return self
 
-    def entries_below(self, root: Elsewhere, limit: int | None = None) -> Sequence[FoundEntry]:
+    def entries_below(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
         """What lies in this folder, sorted by name, or the first of it."""
-        if (known := self.snapshots.entries(str(self))) is not None:
+        if (known := self.cache.entries(str(self))) is not None:
             return known[:limit]
-        found = self.channel.ask("entries", root=str(root), folder=str(self), limit=limit).head["value"]
-        return [FoundEntry(*entry) for entry in found]
+        found = self.channel.request("entries", root=str(root), folder=str(self), limit=limit).head["value"]
+        return [DirectoryEntry(*entry) for entry in found]
 
-    def entry(self, root: Elsewhere) -> FoundEntry:
+    def entry(self, root: RemotePath) -> DirectoryEntry:
         """What lies here; FileNotFoundError when there is nothing."""
-        found = self.channel.ask("entries", root=str(root), paths=[str(self)]).head["value"]
+        found = self.channel.request("entries", root=str(root), paths=[str(self)]).head["value"]
         if not found:
             raise FileNotFoundError(str(self))
-        return FoundEntry(*found[0])
+        return DirectoryEntry(*found[0])
 
     def is_writable(self) -> bool:
         """Whether something can be written here."""
         return bool(self._ask("access").head["value"])
 
-    def owner_wanted(self) -> int:
+    def expected_owner(self) -> int:
         """The number of the user who asks."""
         return self.user
 
@@ -113,30 +160,30 @@ class FarPath(Elsewhere):
         """The file, to read its bytes."""
         if mode != "rb":
             raise ValueError(f"{self} is elsewhere: it can be opened to read its bytes alone")
-        known = self.snapshots.of(str(self), follow=True)
+        known = self.cache.lookup(str(self), follow=True)
         if known and known.data is not None:
             return io.BytesIO(known.data)
-        file = FarFile(self.read_from)
+        file = RemoteFile(self.read_from)
         return cast("IO[bytes]", file if buffering == 0 else io.BufferedReader(file))
 
     def read_bytes(self) -> bytes:
         """All of the file."""
-        known = self.snapshots.of(str(self), follow=True)
+        known = self.cache.lookup(str(self), follow=True)
         if known and known.data is not None:
             return known.data
-        with FarFile(self.read_from) as file:
+        with RemoteFile(self.read_from) as file:
             return file.readall()
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """All of the file as text."""
         return self.read_bytes().decode(encoding, errors)
 
-    def read_from(self, offset: int, limit: int) -> tuple[Status, bytes]:
+    def read_from(self, offset: int, limit: int) -> tuple[FileStatus, bytes]:
         """What it leads to, and a piece of it."""
         found, _, data = self._read(offset, limit)
         return found, data
 
-    def piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[Status, bytes, bytes]:
+    def read_piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
         """Of a regular file, all of one moment: its status, its first bytes, a piece of it."""
         return self._read(offset, limit, head=head, regular=True)
 
@@ -147,16 +194,16 @@ class FarPath(Elsewhere):
 
     # -- changing
 
-    def put(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
+    def write_atomic(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
         """Writes a file, whole or not at all; with `parents` its folder where there is none."""
         self._tell("put", data, mode=mode, sync=sync, parents=parents)
 
-    def put_new(self, data: bytes, mode: int, *, needs: Elsewhere | None = None) -> bool:
+    def write_exclusive(self, data: bytes, mode: int, *, needs: RemotePath | None = None) -> bool:
         """Writes a file that is not there, with its folder, whole or not at all; False when it is there."""
         answer = self._change("put_new", data, mode=mode, needs=str(needs) if needs else None)
         return bool(answer.head["value"])
 
-    def splice(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
+    def write_at(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
         """Writes into a file, which ends there if it is to be cut; with a mode it is made."""
         self._change("splice", data, offset=offset, cut=cut, mode=mode)
 
@@ -184,15 +231,15 @@ class FarPath(Elsewhere):
         """Deletes a folder with all in it."""
         (self._tell if ignore_errors else self._change)("rmtree", ignore_errors=ignore_errors)
 
-    def replace(self, target: FarPath) -> FarPath:
+    def replace(self, target: SshPath) -> SshPath:
         """Renames it, in place of what had that name."""
-        self.snapshots.forget(str(target))
+        self.cache.invalidate(str(target))
         self._change("move", target=str(target))
         return target
 
     rename = replace
 
-    def hardlink_to(self, target: FarPath) -> None:
+    def hardlink_to(self, target: SshPath) -> None:
         """Makes it a second name of a file."""
         self._change("link", target=str(target))
 
@@ -200,22 +247,22 @@ class FarPath(Elsewhere):
         """Makes it a link."""
         self._change("symlink", target=str(target))
 
-    def make_link(self, target: Elsewhere) -> None:
+    def make_link(self, target: RemotePath) -> None:
         """Makes it a link, and the folder that it is in, unless it is one."""
         self._tell("symlink", target=str(target), exist_ok=True)
 
-    def at_once(self) -> AbstractContextManager[None]:
+    def pipelined(self) -> AbstractContextManager[None]:
         """Within it, this thread's changes whose answers nobody needs may be made together."""
-        return self.channel.at_once()
+        return self.channel.pipelined()
 
     # -- how it is asked
 
     def _read(
         self, offset: int, limit: int, *, head: int = 0, regular: bool = False
-    ) -> tuple[Status, bytes, bytes]:
+    ) -> tuple[FileStatus, bytes, bytes]:
         answer = self._ask("read", offset=offset, limit=limit, head=head, regular=regular)
         found, head_bytes = answer.head["value"]
-        return Status(*found), answer.data[:head_bytes], answer.data[head_bytes:]
+        return FileStatus(*found), answer.data[:head_bytes], answer.data[head_bytes:]
 
     def _mode(self, *, follow: bool = True) -> int:
         try:
@@ -228,18 +275,18 @@ class FarPath(Elsewhere):
     def _path(self, name: str) -> Path:
         return cast("Path", self / name)
 
-    def _ask(self, question: str, **asked: Any) -> Frame:
-        return self.channel.ask(question, path=str(self), **asked)
+    def _ask(self, question: str, **asked: Any) -> Response:
+        return self.channel.request(question, path=str(self), **asked)
 
-    def _change(self, question: str, data: bytes = b"", **asked: Any) -> Frame:
-        self.snapshots.forget(str(self))
-        return self.channel.ask(question, data, path=str(self), **asked)
+    def _change(self, question: str, data: bytes = b"", **asked: Any) -> Response:
+        self.cache.invalidate(str(self))
+        return self.channel.request(question, data, path=str(self), **asked)
 
     def _tell(self, question: str, data: bytes = b"", **asked: Any) -> None:
-        self.snapshots.forget(str(self))
-        self.channel.tell(question, data, path=str(self), **asked)
+        self.cache.invalidate(str(self))
+        self.channel.send(question, data, path=str(self), **asked)
 
 
-def far_path(channel: Channel, snapshots: Snapshots, user: int) -> type[FarPath]:
-    """The paths of one host; the paths that are made of one of them are such ones as well."""
-    return type("PathOfHost", (FarPath,), {"channel": channel, "snapshots": snapshots, "user": user})
+def path_class(channel: SshChannel, cache: StatCache, user: int) -> type[SshPath]:
+    """A subclass of SshPath that is bound to one host: paths derived from its instances are too."""
+    return type("BoundSshPath", (SshPath,), {"channel": channel, "cache": cache, "user": user})

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeGuard
 
 
-class Status(NamedTuple):
+class FileStatus(NamedTuple):
     """What `stat` says of a file; the same names as those of `os.stat_result`."""
 
     st_mode: int
@@ -25,7 +25,7 @@ class Status(NamedTuple):
         return self.st_mtime_ns / 1e9
 
 
-class FoundEntry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """Something in a folder. A link that stays inside of the place counts as what it leads to."""
 
     name: str
@@ -35,14 +35,14 @@ class FoundEntry(NamedTuple):
     is_link: bool = False
 
 
-class Elsewhere(PurePosixPath):
+class RemotePath(PurePosixPath):
     """A path on another machine: like `Path`, whose verbs it has, but no system call here takes it."""
 
     def __fspath__(self) -> str:
         raise TypeError(f"{self} is on another machine")
 
     @abstractmethod
-    def status(self, *, follow: bool) -> Status:
+    def status(self, *, follow: bool) -> FileStatus:
         """What it leads to, or what it is itself."""
 
     @abstractmethod
@@ -50,29 +50,29 @@ class Elsewhere(PurePosixPath):
         """Makes a folder and those above it, unless they are there."""
 
     @abstractmethod
-    def put(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
+    def write_atomic(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
         """Writes a file, whole or not at all; with `parents` its folder where there is none."""
 
     @abstractmethod
-    def put_new(self, data: bytes, mode: int, *, needs: Elsewhere | None = None) -> bool:
+    def write_exclusive(self, data: bytes, mode: int, *, needs: RemotePath | None = None) -> bool:
         """Writes a file that is not there, with its folder, whole or not at all; False when it is there.
 
         FileNotFoundError when what it `needs` is not there.
         """
 
     @abstractmethod
-    def make_link(self, target: Elsewhere) -> None:
+    def make_link(self, target: RemotePath) -> None:
         """Makes it a link, and the folder that it is in, unless it is one."""
 
     @abstractmethod
-    def at_once(self) -> AbstractContextManager[None]:
+    def pipelined(self) -> AbstractContextManager[None]:
         """Within it, this thread's changes whose answers nobody needs may be made together.
 
         What goes wrong with one is raised by what comes next, or at the end; no more is done then.
         """
 
     @abstractmethod
-    def splice(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
+    def write_at(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
         """Writes into a file, which ends there if it is to be cut; with a mode it is made."""
 
     @abstractmethod
@@ -80,19 +80,19 @@ class Elsewhere(PurePosixPath):
         """The SHA-256 (hex) of a file."""
 
     @abstractmethod
-    def piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[Status, bytes, bytes]:
+    def read_piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
         """Of a regular file, all of one moment: its status, its first bytes, a piece of it."""
 
     @abstractmethod
-    def entries_below(self, root: Elsewhere, limit: int | None = None) -> Sequence[FoundEntry]:
+    def entries_below(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
         """What lies in this folder, sorted by name, or the first of it."""
 
     @abstractmethod
-    def entry(self, root: Elsewhere) -> FoundEntry:
+    def entry(self, root: RemotePath) -> DirectoryEntry:
         """What lies here; FileNotFoundError when there is nothing."""
 
     @abstractmethod
-    def real(self) -> Path:
+    def resolve(self) -> Path:
         """The path without links, as far as there is one."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Elsewhere(PurePosixPath):
         """Whether something can be written here."""
 
     @abstractmethod
-    def owner_wanted(self) -> int:
+    def expected_owner(self) -> int:
         """The number of the user who has to own what is ours there."""
 
     @abstractmethod
@@ -120,6 +120,6 @@ class Elsewhere(PurePosixPath):
         """Deletes a folder with all in it."""
 
 
-def is_elsewhere(path: object) -> TypeGuard[Elsewhere]:
+def is_remote(path: object) -> TypeGuard[RemotePath]:
     """Whether a path is on another machine."""
-    return isinstance(path, Elsewhere)
+    return isinstance(path, RemotePath)

@@ -12,8 +12,8 @@ from batchai_magics.errors import CapabilityError, ServiceError, UnreachableErro
 
 CONNECT_S, ALIVE_S, ALIVE_COUNT = 15, 15, 3
 LINGER_S = 60  # how long the connection stays for the next kernel when the last has closed
-_FAR = "batchai_magics.backends.machines.far"
-_SENT = ("frames", "reading", "changing", "commands", "main")  # each imports those before it
+_PACKAGE = "batchai_magics.backends.machines"
+_AGENT_MODULES = ("agent_frames", "agent_files", "agent_main")  # each may import those before it
 _OPTIONS = {
     "BatchMode": "yes",  # nothing ever waits for a person
     "ConnectTimeout": CONNECT_S,
@@ -60,7 +60,7 @@ def check_host(host: str) -> None:
         raise UsageError(f"setting slurm.ssh: {host!r} is no host", hint=hint)
 
 
-def words(ssh: Sequence[str], host: str, shared: str, *, python: str, ready: str) -> list[str]:
+def ssh_arguments(ssh: Sequence[str], host: str, shared: str, *, python: str, ready: str) -> list[str]:
     """The line that starts our program there; connections are shared at `shared` (empty: as configured)."""
     options = {name: str(value) for name, value in _OPTIONS.items()}
     if shared:
@@ -81,14 +81,13 @@ def _there(python: str, ready: str) -> str:
     return f"exec sh -c {shlex.quote(shell)}"
 
 
-def program(mark: bytes) -> bytes:
+def agent_program(mark: bytes) -> bytes:
     """What our program there is, behind its length."""
-    names = ["", *(_FAR.rsplit(".", count)[0] for count in (3, 2, 1)), _FAR][1:]
-    modules = [(name, "") for name in names]
-    for name in _SENT:
-        source = resources.files(_FAR).joinpath(f"{name}.py").read_text(encoding="utf-8")
-        modules.append((f"{_FAR}.{name}", source))
-    text = _PROGRAM.format(modules=modules, main=f"{_FAR}.main", mark=mark).encode()
+    modules = [(_PACKAGE.rsplit(".", count)[0], "") for count in (2, 1, 0)]
+    for name in _AGENT_MODULES:
+        source = resources.files(_PACKAGE).joinpath(f"{name}.py").read_text(encoding="utf-8")
+        modules.append((f"{_PACKAGE}.{name}", source))
+    text = _PROGRAM.format(modules=modules, main=f"{_PACKAGE}.agent_main", mark=mark).encode()
     return b"%d\n%s" % (len(text), text)
 
 
@@ -104,7 +103,7 @@ _NO_PYTHON = re.compile(
 )
 
 
-def failure(host: str, said: str, *, python: str, login: str, forget: str) -> ServiceError:
+def connection_error(host: str, said: str, *, python: str, login: str, forget: str) -> ServiceError:
     """Why there is no connection, by what `ssh` said last.
 
     With the line `login` a person can log in, with `forget` the host's key is forgotten.
@@ -145,12 +144,12 @@ def _last_line(said: str) -> str:
     return lines[-1] if lines else ""
 
 
-def has_shared(configuration: str) -> bool:
+def has_control_path(configuration: str) -> bool:
     """Whether the user's own configuration shares connections, by what `ssh -G` says."""
     return _settings(configuration).get("controlpath", "none").lower() != "none"
 
 
-def forgetting(host: str, configuration: str) -> str:
+def forget_key_command(host: str, configuration: str) -> str:
     """The line by which a host's key is forgotten: it is kept by name and port, which `ssh -G` tells."""
     found = _settings(configuration)
     name, port = found.get("hostname", host), found.get("port", "22")

@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.machines import link, ssh_line
-from batchai_magics.backends.machines.channel import Channel
-from batchai_magics.backends.machines.machine import Line
-from batchai_magics.backends.machines.there import There
+from batchai_magics.backends.machines import ssh_command, ssh_connection
+from batchai_magics.backends.machines.machine import CommandLine
+from batchai_magics.backends.machines.ssh_channel import SshChannel
+from batchai_magics.backends.machines.ssh_machine import SshMachine
 from batchai_magics.errors import ServiceError, UnreachableError, UsageError
 from tests.backends.machines.real_sshd import RealSshd
 from tests.patience import PATIENCE_S
@@ -30,16 +30,16 @@ echo "Welcome to the cluster!"; printf 'no end of line'
 """
 
 
-def code_of(channel: Channel) -> tuple[str, str]:
+def code_of(channel: SshChannel) -> tuple[str, str]:
     with pytest.raises(ServiceError) as caught:
-        channel.ask("hello")
+        channel.request("hello")
     return caught.value.code, str(caught.value.hint)
 
 
-def again(there: There) -> bool:
+def again(machine: SshMachine) -> bool:
     """Whether a lost connection is there again."""
     try:
-        return there.has("sh")
+        return machine.has_program("sh")
     except UnreachableError:
         return False
 
@@ -57,28 +57,29 @@ def agents(sshd: RealSshd) -> list[psutil.Process]:
 def test_what_a_login_writes_and_reads_is_kept_apart(own_sshd: RealSshd) -> None:
     (own_sshd.home / ".bashrc").write_text(NOISE)
     (own_sshd.home / ".bash_profile").write_text(NOISE + ASKING)
-    there = There(own_sshd.channel())
+    machine = SshMachine(own_sshd.channel())
     for number in range(50):
-        done = there.run(Line(["echo", str(number)], there.environ), timeout_s=PATIENCE_S)
-        assert done.out == f"{number}\n".encode()
-    there.close()
+        done = machine.run(CommandLine(["echo", str(number)], machine.environ), timeout_s=PATIENCE_S)
+        assert done.stdout == f"{number}\n".encode()
+    machine.close()
 
 
 def test_a_login_that_never_ends_is_named(own_sshd: RealSshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "START_S", 2.0)
+    monkeypatch.setattr(ssh_connection, "LOGIN_TIMEOUT_S", 2.0)
     (own_sshd.home / ".bashrc").write_text(ASKING)
     with pytest.raises(UnreachableError, match="login shell is not done"):
-        own_sshd.channel().ask("hello")
+        own_sshd.channel().request("hello")
 
 
 def test_the_environment_is_that_of_a_login(own_sshd: RealSshd) -> None:
     (own_sshd.home / ".profile").write_text('export MODULES=loaded; PATH="$HOME/bin:$PATH"')
-    there = There(own_sshd.channel())
-    assert there.environ["MODULES"] == "loaded"
+    machine = SshMachine(own_sshd.channel())
+    assert machine.environ["MODULES"] == "loaded"
     assert (
-        there.run(Line(["sh", "-c", "echo $MODULES"], there.environ), timeout_s=PATIENCE_S).out == b"loaded\n"
+        machine.run(CommandLine(["sh", "-c", "echo $MODULES"], machine.environ), timeout_s=PATIENCE_S).stdout
+        == b"loaded\n"
     )
-    there.close()
+    machine.close()
 
 
 def test_a_key_that_is_refused_is_named_at_once(own_sshd: RealSshd) -> None:
@@ -123,12 +124,12 @@ def test_a_changed_host_key_is_named(own_sshd: RealSshd) -> None:
     ],
 )
 def test_a_host_key_is_forgotten_by_the_name_that_it_is_kept_by(configuration: str, line: str) -> None:
-    assert ssh_line.forgetting("login", configuration) == line
+    assert ssh_command.forget_key_command("login", configuration) == line
 
 
 def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:
     (tmp_path / "client").write_text("")
-    channel = Channel("no-such-host.invalid", ssh=f"ssh -F {tmp_path}/client")
+    channel = SshChannel("no-such-host.invalid", ssh=f"ssh -F {tmp_path}/client")
     code, hint = code_of(channel)
     assert (code, "no-such-host.invalid" in hint) == ("HostUnknown", True)
 
@@ -139,88 +140,90 @@ def test_a_python_that_is_not_there_is_named(sshd: RealSshd) -> None:
 
 
 def test_an_ssh_that_is_not_there_is_named() -> None:
-    assert code_of(Channel("host", ssh="no-such-ssh"))[0] == "NoSsh"
+    assert code_of(SshChannel("host", ssh="no-such-ssh"))[0] == "NoSsh"
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "two words"])
 def test_what_is_no_host_is_refused(host: str) -> None:
     with pytest.raises(UsageError, match="is no host"):
-        Channel(host)
+        SshChannel(host)
 
 
 def test_two_kernels_share_one_connection(own_sshd: RealSshd) -> None:
-    first, second = There(own_sshd.channel()), There(own_sshd.channel())
+    first, second = SshMachine(own_sshd.channel()), SshMachine(own_sshd.channel())
     assert first.user == second.user == os.getuid()
     assert own_sshd.logins == 1
     sockets = Path(str(first._channel._shared)).parent
     assert sockets.stat().st_mode & 0o077 == 0
     first.close()
-    assert second.has("sh")
+    assert second.has_program("sh")
     second.close()
 
 
-def test_many_threads_ask_at_once(there: There, far: Path) -> None:
+def test_many_threads_ask_at_once(machine: SshMachine, far: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         names = [str(number) for number in range(200)]
-        list(pool.map(lambda name: (far / name).put(name.encode() * 1000, 0o600), names))
+        list(pool.map(lambda name: (far / name).write_atomic(name.encode() * 1000, 0o600), names))
         assert list(pool.map(lambda name: (far / name).read_text(), names)) == [name * 1000 for name in names]
 
 
-def test_a_slow_command_holds_nobody_up(there: There, tmp_path: Path) -> None:
+def test_a_slow_command_holds_nobody_up(machine: SshMachine, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(there.run, waits_for(tmp_path / "go", there), timeout_s=PATIENCE_S)
-        assert there.has("sh")
+        slow = pool.submit(machine.run, waits_for(tmp_path / "go", machine), timeout_s=PATIENCE_S)
+        assert machine.has_program("sh")
         assert not slow.done()
         (tmp_path / "go").touch()
-        assert slow.result().out == b"done\n"
+        assert slow.result().stdout == b"done\n"
 
 
-def test_a_command_that_takes_too_long_is_given_up(there: There) -> None:
+def test_a_command_that_takes_too_long_is_given_up(machine: SshMachine) -> None:
     with pytest.raises(TimeoutError):
-        there.run(Line(["sleep", "1000"], there.environ), timeout_s=1)
+        machine.run(CommandLine(["sleep", "1000"], machine.environ), timeout_s=1)
 
 
 def test_a_connection_that_dies_is_made_again(own_sshd: RealSshd) -> None:
-    there = There(own_sshd.channel())
-    assert there.has("sh")
+    machine = SshMachine(own_sshd.channel())
+    assert machine.has_program("sh")
     own_sshd.kill()
     with pytest.raises(UnreachableError, match="cluster"):
-        there.has("sh")
+        machine.has_program("sh")
     own_sshd.start()
-    until(lambda: again(there))
-    there.close()
+    until(lambda: again(machine))
+    machine.close()
 
 
 def test_a_program_there_that_is_killed_is_started_again(own_sshd: RealSshd) -> None:
-    there = There(own_sshd.channel())
+    machine = SshMachine(own_sshd.channel())
     for _ in range(3):
-        assert there.has("sh")
+        assert machine.has_program("sh")
         for process in agents(own_sshd):
             process.send_signal(signal.SIGKILL)
-    until(lambda: again(there))
-    there.close()
+    until(lambda: again(machine))
+    machine.close()
 
 
-def test_what_is_to_run_once_runs_once_however_often_it_is_asked(there: There, far: Path, tmp_path) -> None:
+def test_what_is_to_run_once_runs_once_however_often_it_is_asked(
+    machine: SshMachine, far: Path, tmp_path
+) -> None:
     line = {"words": ["sh", "-c", f"sleep 1; echo x >> {tmp_path}/runs; echo done"], "own": None, "more": {}}
     asked = {**line, "folder": "", "timeout_s": 60.0, "answer": str(tmp_path / "answer")}
     with ThreadPoolExecutor(3) as pool:
-        frames = list(pool.map(lambda _: there._channel.ask("run", **asked), range(3)))
+        frames = list(pool.map(lambda _: machine._channel.request("run", **asked), range(3)))
     assert [frame.data for frame in frames] == [b"done\n"] * 3
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
 def test_it_is_not_asked_all_the_time_while_nobody_answers(own_sshd: RealSshd) -> None:
-    there = There(own_sshd.channel())
+    machine = SshMachine(own_sshd.channel())
     own_sshd.kill()
-    codes = {code_of(there._channel) for _ in range(100)}
+    codes = {code_of(machine._channel) for _ in range(100)}
     assert {code for code, _ in codes} == {"HostUnreachable"}
-    assert there._channel._pauses <= 4
+    assert machine._channel._pauses <= 4
 
 
 def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> None:
-    there = There(own_sshd.channel())
-    output = there.started(Line(["sh", "-c", "echo up; exec cat"], there.environ), tick_s=0.0)
+    machine = SshMachine(own_sshd.channel())
+    output = machine.stream(CommandLine(["sh", "-c", "echo up; exec cat"], machine.environ), tick_s=0.0)
     assert next(output).data == b"up\n"
     mine = [process for agent in agents(own_sshd) for process in (agent, *agent.children(recursive=True))]
     assert len(mine) >= 2
@@ -229,22 +232,22 @@ def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> N
 
 
 def test_no_word_of_a_file_or_the_environment_is_on_a_command_line(
-    there: There, far: Path, tmp_path: Path
+    machine: SshMachine, far: Path, tmp_path: Path
 ) -> None:
-    (far / "file").put(b"hunter2", 0o600)
-    waits = waits_for(tmp_path / "go", there)
-    line = Line(waits.words, {**there.environ, "TOKEN": "hunter2"})
+    (far / "file").write_atomic(b"hunter2", 0o600)
+    waits = waits_for(tmp_path / "go", machine)
+    line = CommandLine(waits.arguments, {**machine.environ, "TOKEN": "hunter2"})
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(there.run, line, timeout_s=PATIENCE_S)
+        running = pool.submit(machine.run, line, timeout_s=PATIENCE_S)
         until(lambda: any(f"{tmp_path}/go" in words for words in _lines()))
         assert not any("hunter2" in words for words in _lines())
         (tmp_path / "go").touch()
-        assert running.result().out == b"done\n"
+        assert running.result().stdout == b"done\n"
 
 
-def waits_for(file: Path, there: There) -> Line:
+def waits_for(file: Path, machine: SshMachine) -> CommandLine:
     """A command that is over when there is a file."""
-    return Line(["sh", "-c", f"until [ -e {file} ]; do sleep 0.05; done; echo done"], there.environ)
+    return CommandLine(["sh", "-c", f"until [ -e {file} ]; do sleep 0.05; done; echo done"], machine.environ)
 
 
 def _lines() -> list[str]:
@@ -260,17 +263,18 @@ def _lines() -> list[str]:
 def test_python_3_6_understands_what_is_sent(tmp_path: Path) -> None:
     import ast
 
-    import batchai_magics.backends.machines.far.main as main
-
-    for file in Path(str(main.__file__)).parent.glob("*.py"):
+    for file in Path(ssh_command.__file__).parent.glob("agent_*.py"):
         ast.parse(file.read_text(), feature_version=(3, 6))
 
 
 def test_an_old_python_answers(sshd: RealSshd, tmp_path: Path) -> None:
     found = sorted((Path.home() / ".pyenv/versions").glob("3.6.*/bin/python3"))
     python = str(found[0]) if found else "/usr/bin/python3"
-    there = There(sshd.channel(python=python))
-    (there.folder(tmp_path) / "file").put(b"text", 0o600)
+    machine = SshMachine(sshd.channel(python=python))
+    (machine.resolve(tmp_path) / "file").write_atomic(b"text", 0o600)
     assert (tmp_path / "file").read_text() == "text"
-    assert there.run(Line(["echo", "hello"], there.environ), timeout_s=PATIENCE_S).out == b"hello\n"
-    there.close()
+    assert (
+        machine.run(CommandLine(["echo", "hello"], machine.environ), timeout_s=PATIENCE_S).stdout
+        == b"hello\n"
+    )
+    machine.close()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.machines.far import changing
-from batchai_magics.backends.machines.link import Link
-from batchai_magics.backends.machines.there import There
+from batchai_magics.backends.machines import agent_files
+from batchai_magics.backends.machines.ssh_connection import SshConnection
+from batchai_magics.backends.machines.ssh_machine import SshMachine
 from batchai_magics.backends.service import private_files
 from tests.world import until
 
@@ -38,17 +38,17 @@ def test_things_are_the_same_from_there(far: Path, tmp_path: Path, odd: list[str
     assert sorted(map(str, far.glob("*fi*"))) == sorted(map(str, tmp_path.glob("*fi*")))
 
 
-def test_a_snapshot_says_the_same(there: There, far: Path, tmp_path: Path, odd: list[str]) -> None:
-    with there.together([far]):
+def test_a_snapshot_says_the_same(machine: SshMachine, far: Path, tmp_path: Path, odd: list[str]) -> None:
+    with machine.prefetched([far]):
         for name in odd:
             ours = [getattr(tmp_path / name, question)() for question in QUESTIONS]
             assert [getattr(far / name, question)() for question in QUESTIONS] == ours, name
         assert (far / "file").read_text() == "text"
 
 
-def test_single_files_are_told_together(there: There, far: Path, tmp_path: Path) -> None:
+def test_single_files_are_told_together(machine: SshMachine, far: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
-    with there.together([], [far / "file", far / "nothing"]):
+    with machine.prefetched([], [far / "file", far / "nothing"]):
         (tmp_path / "file").unlink()
         (tmp_path / "nothing").touch()
         assert (far / "file").read_text() == "text"
@@ -59,10 +59,10 @@ def test_single_files_are_told_together(there: There, far: Path, tmp_path: Path)
 
 
 def test_a_snapshot_holds_what_was_until_this_thread_changes_it(
-    there: There, far: Path, tmp_path: Path
+    machine: SshMachine, far: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("before")
-    with there.together([far]):
+    with machine.prefetched([far]):
         (tmp_path / "file").write_text("after!")
         assert (far / "file").read_text() == "before"
         (far / "other").touch()
@@ -125,10 +125,10 @@ def test_a_file_appears_whole_with_its_folder_and_for_its_owner_alone(far: Path,
 
 def test_a_file_that_grows_is_read_on(far: Path, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"one")
-    assert (far / "log").piece(0, 100)[2] == b"one"
+    assert (far / "log").read_piece(0, 100)[2] == b"one"
     with (tmp_path / "log").open("ab") as log:
         log.write(b" two")
-    until(lambda: (far / "log").piece(3, 100)[2] == b" two")
+    until(lambda: (far / "log").read_piece(3, 100)[2] == b" two")
 
 
 # what is written together
@@ -148,8 +148,8 @@ def test_what_is_written_at_once_takes_one_question(
     far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "old").touch()
-    asked, ask = [], Link.open
-    monkeypatch.setattr(Link, "open", lambda link, *more: asked.append(link) or ask(link, *more))
+    asked, ask = [], SshConnection.open
+    monkeypatch.setattr(SshConnection, "open", lambda link, *more: asked.append(link) or ask(link, *more))
     with private_files.at_once(far):
         make_all(far)
     assert len(asked) == 1
@@ -209,9 +209,9 @@ def test_a_new_file_is_written_once_and_whole(far: Path, tmp_path: Path, is_far:
 def test_who_asks_again_has_written_what_lies_there_in_its_own_words(tmp_path: Path) -> None:
     """The answer to the first question was lost with the connection."""
     file = str(tmp_path / "file")
-    assert [changing.put_new(file, text, again=True)[0] for text in (b"own", b"own", b"other")] == [
+    assert [agent_files.put_new(file, text, again=True)[0] for text in (b"own", b"own", b"other")] == [
         True,
         True,
         False,
     ]
-    assert not changing.put_new(file, b"own")[0]
+    assert not agent_files.put_new(file, b"own")[0]

@@ -15,11 +15,11 @@ MARK_BYTES = 16
 _SIZES = struct.Struct(">III")  # of the head, of the bytes, and the check sum of both
 
 
-class BrokenError(Exception):
+class BrokenStreamError(Exception):
     """The other end has gone, or what came is not what was sent."""
 
 
-class Frames:
+class FrameStream:
     """Both directions of a connection; `mark` is known to its two ends alone."""
 
     def __init__(self, reading: "IO[bytes]", writing: "IO[bytes]", mark: bytes) -> None:
@@ -34,7 +34,7 @@ class Frames:
             self._writing.write(b"".join((self._mark, sizes, text, data)))
             self._writing.flush()
 
-    def waits(self, timeout_s: float) -> bool:
+    def wait_readable(self, timeout_s: float) -> bool:
         """Whether a frame comes, or the end, before so long; for reading without a buffer alone."""
         return bool(select.select([self._reading], [], [], timeout_s)[0])
 
@@ -44,7 +44,7 @@ class Frames:
         head_bytes, data_bytes, check = _SIZES.unpack(self._exactly(_SIZES.size))
         text, data = self._exactly(head_bytes), self._exactly(data_bytes)
         if zlib.crc32(data, zlib.crc32(text)) != check:
-            raise BrokenError("something else has written into a frame")
+            raise BrokenStreamError("something else has written into a frame")
         head: dict[str, Any] = json.loads(text.decode())
         return head, data
 
@@ -58,7 +58,7 @@ class Frames:
         while count:
             piece = self._reading.read(count)
             if not piece:
-                raise BrokenError("the connection has ended")
+                raise BrokenStreamError("the connection has ended")
             pieces.append(piece)
             count -= len(piece)
         return b"".join(pieces)

@@ -11,40 +11,42 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.machines.channel import Channel
-from batchai_magics.backends.service.elsewhere import FoundEntry, Status
+from batchai_magics.backends.machines.ssh_channel import SshChannel
+from batchai_magics.backends.service.remote_path import DirectoryEntry, FileStatus
 
 MOST = 256  # folders, and files, in one question
 
 
-class Seen(NamedTuple):
+class CachedFile(NamedTuple):
     """What was seen of a file; the bytes of a small one."""
 
-    status: Status
+    status: FileStatus
     data: bytes | None
 
 
-class SeenFolder(NamedTuple):
+class CachedFolder(NamedTuple):
     """What was seen in a folder, by name, and where the folder really is."""
 
     real: str
-    inside: Mapping[str, Seen]
+    inside: Mapping[str, CachedFile]
 
 
-class Snapshots(threading.local):
+class StatCache(threading.local):
     """What this thread has been told of folders, and of single files. Outside of `taken` nothing is known.
 
     What is None has changed, and is asked for again.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: SshChannel) -> None:
         self._channel = channel
-        self._folders: dict[str, SeenFolder | None] = {}
-        self._files: dict[str, tuple[Seen | None] | None] = {}
+        self._folders: dict[str, CachedFolder | None] = {}
+        self._files: dict[str, tuple[CachedFile | None] | None] = {}
         self._listed: set[str] = set()  # folders of whose files the bytes are not wanted
 
     @contextlib.contextmanager
-    def taken(self, folders: Sequence[str], files: Sequence[str], listed: Sequence[str]) -> Iterator[None]:
+    def prefetched(
+        self, folders: Sequence[str], files: Sequence[str], listed: Sequence[str]
+    ) -> Iterator[None]:
         """Within it, this thread reads what was there when it began, or when it changed something there."""
         new_folders = [folder for folder in dict.fromkeys([*folders, *listed]) if folder not in self._folders]
         new_files = [file for file in dict.fromkeys(files) if file not in self._files]
@@ -61,7 +63,7 @@ class Snapshots(threading.local):
             for file in new_files:
                 self._files.pop(file, None)
 
-    def of(self, path: str, *, follow: bool) -> Seen | None:
+    def lookup(self, path: str, *, follow: bool) -> CachedFile | None:
         """What is known of a path; None for nothing. FileNotFoundError where nothing was."""
         parent, _, name = path.rpartition("/")
         if path in self._files:
@@ -89,7 +91,7 @@ class Snapshots(threading.local):
         seen = folder.inside.get(name)
         return None if seen is None or stat.S_ISLNK(seen.status.st_mode) else f"{folder.real}/{name}"
 
-    def entries(self, folder: str) -> Sequence[FoundEntry] | None:
+    def entries(self, folder: str) -> Sequence[DirectoryEntry] | None:
         """What lies in a folder, by name; None where that is not known, and where there are links."""
         if folder not in self._folders:
             return None
@@ -97,9 +99,11 @@ class Snapshots(threading.local):
         if any(stat.S_ISLNK(seen.status.st_mode) for _, seen in inside):
             return None
         told = ((name, seen.status) for name, seen in inside)
-        return [FoundEntry(name, status.st_mode, status.st_size, status.st_mtime) for name, status in told]
+        return [
+            DirectoryEntry(name, status.st_mode, status.st_size, status.st_mtime) for name, status in told
+        ]
 
-    def forget(self, path: str) -> None:
+    def invalidate(self, path: str) -> None:
         """It is about to change: what is beside it, and all below it, is asked for again."""
         folder = path.rpartition("/")[0]
         for name in self._folders:
@@ -109,14 +113,14 @@ class Snapshots(threading.local):
             if name.rpartition("/")[0] == folder or name.startswith(f"{path}/"):
                 self._files[name] = None
 
-    def _folder(self, path: str) -> SeenFolder:
+    def _folder(self, path: str) -> CachedFolder:
         if self._folders[path] is None:
             self._ask([path], [])
         folder = self._folders[path]
         assert folder is not None, "it has just been asked for"
         return folder
 
-    def _file(self, path: str) -> Seen | None:
+    def _file(self, path: str) -> CachedFile | None:
         if self._files[path] is None:
             self._ask([], [path])
         (seen,) = self._files[path] or (None,)
@@ -125,16 +129,16 @@ class Snapshots(threading.local):
     def _ask(self, folders: Sequence[str], files: Sequence[str]) -> None:
         whole = [folder for folder in folders if folder not in self._listed]
         listed = [*self._listed.intersection(folders)]
-        answer = self._channel.ask("snapshot", folders=whole, files=list(files), listed=listed)
+        answer = self._channel.request("snapshot", folders=whole, files=list(files), listed=listed)
         read = io.BytesIO(answer.data).read
         in_folders, alone = answer.head["value"]
         for path in folders:
             real, found = in_folders[path]
-            self._folders[path] = SeenFolder(real, {one[0]: _seen(one, read) for one in found})
+            self._folders[path] = CachedFolder(real, {one[0]: _seen(one, read) for one in found})
         for path, one in zip(files, alone, strict=True):
             self._files[path] = (_seen(one, read) if one else None,)
 
 
-def _seen(told: Sequence[Any], read: Callable[[int], bytes]) -> Seen:
+def _seen(told: Sequence[Any], read: Callable[[int], bytes]) -> CachedFile:
     _, status, size = told
-    return Seen(Status(*status), None if size is None else read(size))
+    return CachedFile(FileStatus(*status), None if size is None else read(size))
