@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from batchai_magics.commands.output.result import Result
-    from batchai_magics.commands.output.stream import Logged, Said, Stream
-    from batchai_magics.commands.output.terminal import TerminalText
-    from batchai_magics.commands.parsing.parse import Invocation
-    from batchai_magics.commands.run import Pending
+    from batchai_magics.commands.command_runner import PendingCommand
+    from batchai_magics.commands.output.command_progress import LogOutput, Message, Stream
+    from batchai_magics.commands.output.command_result import Result
+    from batchai_magics.commands.output.terminal_text import TerminalText
+    from batchai_magics.commands.parsing.command_parser import Invocation
 
 INTERRUPTED = 130
 GC_THRESHOLD = 100_000  # objects: garbage collection took a tenth of a command's time
@@ -97,7 +97,7 @@ def _fail(message: str, code: int, words: Sequence[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    from batchai_magics.commands.parsing.parse import parse
+    from batchai_magics.commands.parsing.command_parser import parse
     from batchai_magics.options.option_help import DisplayText
 
     if words == ["--version"]:
@@ -121,13 +121,13 @@ def _run(words: list[str]) -> int:
 
 def _confirm(invocation: Invocation) -> None:
     from batchai_magics.backends.base.registry import load_settings
-    from batchai_magics.commands.context import Context
-    from batchai_magics.commands.run import CONFIRMATION_MISSING, preview
+    from batchai_magics.commands.command_context import Context
+    from batchai_magics.commands.command_runner import CONFIRMATION_MISSING, confirmation_preview
     from batchai_magics.errors import command_error
 
-    if not invocation.is_to_confirm:
+    if not invocation.needs_confirmation:
         return
-    if told := preview(invocation, Context(load_settings())):
+    if told := confirmation_preview(invocation, Context(load_settings())):
         print(told, file=sys.stderr)
     if not sys.stdin.isatty():
         raise command_error(CONFIRMATION_MISSING)
@@ -138,14 +138,14 @@ def _confirm(invocation: Invocation) -> None:
 
 def _carry_out(invocation: Invocation) -> int:
     from batchai_magics.backends.base.registry import load_settings
-    from batchai_magics.commands.context import Context
-    from batchai_magics.commands.handlers.use import is_choosing
-    from batchai_magics.commands.run import run
+    from batchai_magics.commands.command_context import Context
+    from batchai_magics.commands.command_runner import run
+    from batchai_magics.commands.handlers.use_command import changes_settings
     from batchai_magics.config import config_path
     from batchai_magics.errors import UsageError
 
     context = Context(load_settings())
-    if invocation.command.words == "use" and is_choosing(invocation.arguments):
+    if invocation.command.words == "use" and changes_settings(invocation.arguments):
         notes = getattr(run(invocation, context), "notes", ())  # what is chosen is checked here too
         hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config_path()}."
         raise UsageError("`use` chooses for a notebook's session", hint="\n".join((*notes, hint)))
@@ -154,16 +154,15 @@ def _carry_out(invocation: Invocation) -> int:
     return _display(run(invocation, context), invocation)
 
 
-def _display(result: Result | Stream | Pending, invocation: Invocation) -> int:
-    from batchai_magics.commands.output.operation import carry_out
-    from batchai_magics.commands.output.stream import Stream
-    from batchai_magics.commands.run import Pending
+def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -> int:
+    from batchai_magics.commands.command_runner import PendingCommand
+    from batchai_magics.commands.output.command_progress import Stream, run_operation
 
     if isinstance(result, Stream):
         return _follow(result)
     _print_notes(result.notes)
-    if isinstance(result, Pending):
-        result = result.result(carry_out(result.operation, is_shown=sys.stderr.isatty()))
+    if isinstance(result, PendingCommand):
+        result = result.result(run_operation(result.operation, is_shown=sys.stderr.isatty()))
         _print_notes(result.notes)
     if invocation.command.words == "configure":
         _save_defaults(invocation)
@@ -172,10 +171,10 @@ def _display(result: Result | Stream | Pending, invocation: Invocation) -> int:
 
 
 def _print_result(result: Result, output: str | None) -> None:
-    from batchai_magics.commands.handlers.use import Choice
-    from batchai_magics.commands.output.render import colored
+    from batchai_magics.commands.handlers.use_command import SettingsChoice
+    from batchai_magics.commands.output.result_formats import colored
 
-    output = output or ("table" if isinstance(result.value, Choice) else "json")
+    output = output or ("table" if isinstance(result.value, SettingsChoice) else "json")
     is_colored = output == "jsonc" and sys.stdout.isatty()
     is_empty = True
     for piece in filter(None, result.pieces(output)):
@@ -195,7 +194,7 @@ def _print_notes(notes: Sequence[str]) -> None:
 def _save_defaults(invocation: Invocation) -> None:
     """Save the defaults of `configure` to the configuration file."""
     from batchai_magics.backends.base.registry import save_settings
-    from batchai_magics.commands.azure.session import defaults_of
+    from batchai_magics.commands.azure.session_commands import defaults_of
 
     chosen = defaults_of(invocation.arguments)
     if chosen:
@@ -205,35 +204,35 @@ def _save_defaults(invocation: Invocation) -> None:
 def _follow(stream: Stream) -> int:
     from contextlib import closing
 
-    from batchai_magics.commands.output.stream import Ended
+    from batchai_magics.commands.output.command_progress import CommandExit
 
     code, texts = 0, _terminal_texts()
     try:
         with closing(stream.parts) as parts:
             for part in parts:
-                if isinstance(part, Ended):
+                if isinstance(part, CommandExit):
                     code = code or part.exit_code
                 else:
                     _print(part, texts)
     except KeyboardInterrupt:
-        print(f"\n{stream.farewell}", file=sys.stderr)
+        print(f"\n{stream.interrupt_message}", file=sys.stderr)
         return INTERRUPTED
     return code
 
 
 def _terminal_texts() -> dict[bool, TerminalText]:
     """Terminal filters by stream (True for stderr); pipes get raw bytes."""
-    from batchai_magics.commands.output.terminal import TerminalText
+    from batchai_magics.commands.output.terminal_text import TerminalText
 
     streams = {False: sys.stdout, True: sys.stderr}
     return {is_error: TerminalText() for is_error, stream in streams.items() if stream.isatty()}
 
 
-def _print(part: Said | Logged, texts: Mapping[bool, TerminalText]) -> None:
-    from batchai_magics.commands.output.stream import Said
+def _print(part: Message | LogOutput, texts: Mapping[bool, TerminalText]) -> None:
+    from batchai_magics.commands.output.command_progress import Message
     from batchai_magics.errors import visible_lines
 
-    if isinstance(part, Said):
+    if isinstance(part, Message):
         print(visible_lines(part.text), file=sys.stderr, flush=True)
         return
     text = texts.get(part.is_error)

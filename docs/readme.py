@@ -10,7 +10,7 @@ from typing import Any
 
 from batchai_magics.backends.base.registry import BACKENDS
 from batchai_magics.cell.options import OPTIONS
-from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.config import Settings, environment_variable, general_settings
 from batchai_magics.options.option import Option
 

@@ -13,15 +13,15 @@ from batchai_magics.magics.magic_commands import BatchAIMagics
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from batchai_magics.commands.output.result import Result
+    from batchai_magics.commands.output.command_result import Result
     from batchai_magics.jobs.handle import Job
 
 
 _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
 _JOB_TYPE = ("batchai_magics.jobs.handle", "Job")
-_RESULT_TYPE = ("batchai_magics.commands.output.result", "Result")
-_DASHBOARD_TYPE = ("batchai_magics.commands.output.result", "LiveResult")
+_RESULT_TYPE = ("batchai_magics.commands.output.command_result", "Result")
+_DASHBOARD_TYPE = ("batchai_magics.commands.output.command_result", "LiveResult")
 _CHARTED_TYPES = (
     ("batchai_magics.metrics.runs.comparison", "Comparison"),
     ("batchai_magics.metrics.runs.scaling", "Scaling"),
@@ -68,7 +68,7 @@ def result_html(result: Result) -> str:
     table = result.table
     if not table.rows:
         return "<i>nothing</i>"
-    below = (part._repr_html_() for part in table.below)
+    below = (part._repr_html_() for part in table.footers)
     return "".join((plain_table(table.titles, table.texts), *below))
 
 

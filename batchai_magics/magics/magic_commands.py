@@ -14,9 +14,9 @@ from batchai_magics.magics.magic_completion import completions_for, parse_line, 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from batchai_magics.commands.context import Context
-    from batchai_magics.commands.output.result import LiveResult, Result
-    from batchai_magics.commands.parsing.completion import Lookup
+    from batchai_magics.commands.command_context import Context
+    from batchai_magics.commands.output.command_result import LiveResult, Result
+    from batchai_magics.commands.parsing.command_completion import NameLookup
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.options.option_help import DisplayText
@@ -42,7 +42,7 @@ def _job_help() -> str:
 
 
 def _help() -> str:
-    from batchai_magics.commands.parsing.parse import parse
+    from batchai_magics.commands.parsing.command_parser import parse
 
     return str(parse(["--help"]))
 
@@ -57,7 +57,7 @@ class BatchAIMagics(Magics):
         self._namespace: dict[str, Any] = shell.user_ns
         self._selection_lock = threading.Lock()
         self._selected: Context | None = None
-        self._lookup: Lookup | None = None
+        self._lookup: NameLookup | None = None
         self.warm_up_timer = schedule_warm_up()
 
     @with_help(_job_help)
@@ -79,9 +79,9 @@ class BatchAIMagics(Magics):
             return DisplayText(asked.message)
         print_notes(request.notes)
         if request.is_dry_run:
-            from batchai_magics.commands.output.preview import preview
+            from batchai_magics.commands.output.dry_run import dry_run_text
 
-            return preview(request, settings)
+            return dry_run_text(request, settings)
         from batchai_magics.jobs.submit import submit
 
         submitted = submit(self.context.backend, request, settings)
@@ -105,10 +105,10 @@ class BatchAIMagics(Magics):
     @line_magic
     def az(self, line: str) -> Any:
         """Runs a tutorial's line as it stands: `%az batchai job list`."""
-        from batchai_magics.commands.parsing.parse import of_az
+        from batchai_magics.commands.parsing.command_parser import az_command_words
         from batchai_magics.options.option_help import DisplayText
 
-        words = of_az(self._words(line))
+        words = az_command_words(self._words(line))
         return words if isinstance(words, DisplayText) else self._run(words)
 
     @property
@@ -117,7 +117,7 @@ class BatchAIMagics(Magics):
         with self._selection_lock:  # completion runs in its own thread
             if self._selected is None:
                 from batchai_magics.backends.base.registry import load_settings
-                from batchai_magics.commands.context import Context
+                from batchai_magics.commands.command_context import Context
 
                 self._selected = Context(load_settings())
             return self._selected
@@ -146,9 +146,9 @@ class BatchAIMagics(Magics):
         at_cursor = parse_line(line, is_first=context.cursor_line == 0)
         if at_cursor is None:
             return {"completions": []}
-        from batchai_magics.commands.parsing.completion import Lookup
+        from batchai_magics.commands.parsing.command_completion import NameLookup
 
-        self._lookup = self._lookup or Lookup(self)
+        self._lookup = self._lookup or NameLookup(self)
         fragment = at_cursor[1]
         # Without a result, IPython would ask Python's completers.
         texts = completions_for(at_cursor, self._lookup, self._namespace) or [fragment]
@@ -161,10 +161,15 @@ class BatchAIMagics(Magics):
         return split_line(line, self._namespace, literal=("--query",))
 
     def _run(self, words: list[str]) -> Any:
-        from batchai_magics.commands.output.operation import carry_out
-        from batchai_magics.commands.output.stream import Stream
-        from batchai_magics.commands.parsing.parse import parse
-        from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, preview, run, with_place
+        from batchai_magics.commands.command_runner import (
+            CONFIRMATION_MISSING,
+            PendingCommand,
+            confirmation_preview,
+            run,
+            with_live_source,
+        )
+        from batchai_magics.commands.output.command_progress import Stream, run_operation
+        from batchai_magics.commands.parsing.command_parser import parse
         from batchai_magics.errors import command_error
         from batchai_magics.magics.notebook_output import print_notes, print_stream
         from batchai_magics.options.option_help import DisplayText
@@ -172,26 +177,28 @@ class BatchAIMagics(Magics):
         invocation = parse(words)
         if isinstance(invocation, DisplayText):
             return invocation
-        if invocation.is_to_confirm:
+        if invocation.needs_confirmation:
             raise command_error(
-                "\n".join(filter(None, (preview(invocation, self.context), CONFIRMATION_MISSING)))
+                "\n".join(
+                    filter(None, (confirmation_preview(invocation, self.context), CONFIRMATION_MISSING))
+                )
             )
         result = run(invocation, self.context)
         if isinstance(result, Stream):
             return print_stream(result)
-        if isinstance(result, Pending):
+        if isinstance(result, PendingCommand):
             print_notes(result.notes)
-            result = result.result(carry_out(result.operation, is_shown=True))
+            result = result.result(run_operation(result.operation, is_shown=True))
         else:
             print_notes(result.notes)
         self._remember_selection(result)
-        return _display_value(with_place(invocation, result, self.context), invocation.arguments.output)
+        return _display_value(with_live_source(invocation, result, self.context), invocation.arguments.output)
 
     def _remember_selection(self, result: Result) -> None:
-        from batchai_magics.commands.context import Context
-        from batchai_magics.commands.handlers.use import Choice
+        from batchai_magics.commands.command_context import Context
+        from batchai_magics.commands.handlers.use_command import SettingsChoice
 
-        if isinstance(result.value, Choice):
+        if isinstance(result.value, SettingsChoice):
             self._selected = Context(result.value.settings)
             self._lookup = None  # caches names of the previous selection
 
@@ -215,12 +222,12 @@ class BatchAIMagics(Magics):
 
 def _display_value(result: Result, output: str | None) -> Any:
     """The value of the line: text for `-o`, data for `--query`, else an object that displays itself."""
-    from batchai_magics.commands.output.result import Handle, Shown
+    from batchai_magics.commands.output.command_result import NotebookDisplay, ResourceHandle
 
     if output:
         return result.to_text(output) or None
     if result.value is None or result.query:
         return result.data
-    if isinstance(result.value, Shown):
+    if isinstance(result.value, NotebookDisplay):
         return result.value.in_notebook
-    return result.value if isinstance(result.value, Handle) else result
+    return result.value if isinstance(result.value, ResourceHandle) else result

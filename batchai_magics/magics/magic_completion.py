@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from batchai_magics.commands.parsing.completion import Lookup
+    from batchai_magics.commands.parsing.command_completion import NameLookup
     from batchai_magics.options.option_completion import Expected
 
 
@@ -21,7 +21,7 @@ _ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<
 WARM_UP_S = 1.0  # after loading, when a notebook is probably idle
 _NEEDED = (
     "cell.options",
-    "commands.parsing.completion",
+    "commands.parsing.command_completion",
     "jobs.submit",
 )
 
@@ -66,9 +66,11 @@ def parse_line(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
     return _expected(match["magic"], words), fragment
 
 
-def completions_for(at_cursor: tuple[Expected, str], lookup: Lookup, variables: Iterable[str]) -> list[str]:
+def completions_for(
+    at_cursor: tuple[Expected, str], lookup: NameLookup, variables: Iterable[str]
+) -> list[str]:
     """The matching candidates: words, live names, files, `{variables}`."""
-    from batchai_magics.commands.parsing.completion import candidates
+    from batchai_magics.commands.parsing.command_completion import candidates
 
     expected, fragment = at_cursor
     if fragment.startswith("{"):
@@ -77,12 +79,12 @@ def completions_for(at_cursor: tuple[Expected, str], lookup: Lookup, variables: 
 
 
 def _expected(magic: str, words: list[str]) -> Expected:
-    from batchai_magics.commands.parsing.completion import expected_in_line
+    from batchai_magics.commands.parsing.command_completion import expected_in_line
 
     if magic == "batchai":
         return expected_in_line(words)
-    from batchai_magics.commands.parsing.parse import AZ_WORDS
-    from batchai_magics.commands.parsing.tree import PROGRAM
+    from batchai_magics.commands.parsing.command_parser import AZ_WORDS
+    from batchai_magics.commands.specs.command_spec import PROGRAM
     from batchai_magics.options.option_completion import Expected
 
     if not words:

@@ -9,9 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from batchai_magics.commands.handlers.waiting import waiting
-from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
-from batchai_magics.commands.output.terminal import TerminalText
+from batchai_magics.commands.handlers.job_wait import watch_job
+from batchai_magics.commands.output.command_progress import (
+    CommandExit,
+    LogOutput,
+    Message,
+    Stream,
+    StreamParts,
+)
+from batchai_magics.commands.output.terminal_text import TerminalText
 from batchai_magics.errors import BatchAIError, JobFailedError, interrupt_error, visible_lines
 from batchai_magics.models.execution import ERR, OUT
 
@@ -39,7 +45,7 @@ def print_stream(stream: Stream) -> None:
     try:
         failed = _print_parts(stream.parts)
     except KeyboardInterrupt:
-        raise interrupt_error(stream.farewell.replace("batchai ", "%batchai ", 1)) from None
+        raise interrupt_error(stream.interrupt_message.replace("batchai ", "%batchai ", 1)) from None
     if failed:
         raise JobFailedError(failed.text, exit_code=failed.exit_code)
 
@@ -55,10 +61,12 @@ def wait_for_job(job: Job, show: Callable[[Job], None], *, prints_log: bool) -> 
     Raises:
         JobFailedError: The job failed.
     """
-    parts = waiting(job.backend, job.id, logs=(OUT, ERR) if prints_log else ())
+    parts = watch_job(job.backend, job.id, logs=(OUT, ERR) if prints_log else ())
     try:
         show(job)
-        failed = _print_parts(parts if prints_log else (part for part in parts if isinstance(part, Ended)))
+        failed = _print_parts(
+            parts if prints_log else (part for part in parts if isinstance(part, CommandExit))
+        )
     except KeyboardInterrupt:
         raise _detach_error(job) from None
     if failed:
@@ -66,13 +74,13 @@ def wait_for_job(job: Job, show: Callable[[Job], None], *, prints_log: bool) -> 
         raise JobFailedError(failed.text, exit_code=failed.exit_code, hint=hint)
 
 
-def _print_parts(parts: Parts) -> Ended | None:
+def _print_parts(parts: StreamParts) -> CommandExit | None:
     """Print all parts; return the failed ending, if any."""
-    failed: Ended | None = None
+    failed: CommandExit | None = None
     texts = {False: _NotebookText(), True: _NotebookText()}
     with closing(parts):
         for part in parts:
-            if isinstance(part, Ended):
+            if isinstance(part, CommandExit):
                 failed = failed or (part if part.exit_code else None)
             else:
                 _print(part, texts)
@@ -90,8 +98,8 @@ class _NotebookText:
         return self._decoder.decode(self._terminal.feed(data))
 
 
-def _print(part: Said | Logged, texts: Mapping[bool, _NotebookText]) -> None:
-    if isinstance(part, Said):
+def _print(part: Message | LogOutput, texts: Mapping[bool, _NotebookText]) -> None:
+    if isinstance(part, Message):
         print(visible_lines(part.text))
         return
     target = sys.stderr if part.is_error else sys.stdout

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.operation import carry_out
-from batchai_magics.commands.parsing.parse import parse
-from batchai_magics.commands.run import Pending, run
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import PendingCommand, run
+from batchai_magics.commands.output.command_progress import run_operation
+from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from benchmarks.row import Row, table
 
@@ -70,8 +70,8 @@ class _Share:
 
     def do(self, line: str) -> None:
         found = run(parse(shlex.split(line)), self._context)
-        assert isinstance(found, Pending)
-        found.result(carry_out(found.operation, is_shown=False))
+        assert isinstance(found, PendingCommand)
+        found.result(run_operation(found.operation, is_shown=False))
 
     def __enter__(self) -> _Share:
         return self

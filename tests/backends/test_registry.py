@@ -9,8 +9,8 @@ import pytest
 
 from batchai_magics.backends.base import registry
 from batchai_magics.backends.base.registry import BACKENDS, choose, load_settings, open_backend
-from batchai_magics.commands.parsing.completion import expected_in_line
-from batchai_magics.commands.parsing.parse import parse
+from batchai_magics.commands.parsing.command_completion import expected_in_line
+from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
 
@@ -111,7 +111,7 @@ def test_packages_are_not_looked_through_for_what_is_ours(file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["magics.extension", "commands.parsing.catalog"])
+@pytest.mark.parametrize("module", ["magics.extension", "commands.specs.command_table"])
 def test_loading_the_magics_or_the_commands_needs_no_backend(module):
     loaded = "[name for name in sys.modules if name.startswith('batchai_magics.backends')]"
     program = f"import sys, batchai_magics.{module}; assert not {loaded}, {loaded}"

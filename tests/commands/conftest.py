@@ -3,10 +3,10 @@ import shlex
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.operation import carry_out
-from batchai_magics.commands.parsing.parse import parse
-from batchai_magics.commands.run import Pending, run
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import PendingCommand, run
+from batchai_magics.commands.output.command_progress import run_operation
+from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.models.ids import Kind, ResourceId
 from tests.commands.job_json import write_job
@@ -33,8 +33,8 @@ def do(context):
 
     def do_it(line):
         found = run(parse(shlex.split(line)), context)
-        if isinstance(found, Pending):
-            return found.result(carry_out(found.operation, is_shown=False))
+        if isinstance(found, PendingCommand):
+            return found.result(run_operation(found.operation, is_shown=False))
         return found
 
     return do_it

@@ -11,16 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.operation import carry_out
-from batchai_magics.commands.output.render import RENDERERS
-from batchai_magics.commands.output.stream import Stream
-from batchai_magics.commands.parsing.arguments import options_of
-from batchai_magics.commands.parsing.catalog import COMMANDS
-from batchai_magics.commands.parsing.completion import expected_in_line
-from batchai_magics.commands.parsing.parse import Invocation, of_az, parse
-from batchai_magics.commands.parsing.tree import Command
-from batchai_magics.commands.run import Pending, run
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import PendingCommand, run
+from batchai_magics.commands.output.command_progress import Stream, run_operation
+from batchai_magics.commands.output.result_formats import RENDERERS
+from batchai_magics.commands.parsing.command_completion import expected_in_line
+from batchai_magics.commands.parsing.command_parser import Invocation, az_command_words, parse
+from batchai_magics.commands.specs.command_spec import CommandSpec
+from batchai_magics.commands.specs.command_table import COMMANDS
+from batchai_magics.commands.specs.shared_options import options_of
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.options.option import Option, ValueKind
@@ -49,7 +48,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
 
 
 @st.composite
-def lines(draw, command: Command) -> list[str]:
+def lines(draw, command: CommandSpec) -> list[str]:
     """A line of this command, with odd values of some of its options."""
     words = list(command.parts)
     for option in options_of(command):
@@ -79,7 +78,11 @@ def carried_out(words: list[str], context: Context) -> None:
     if isinstance(value, Stream):
         list(value.parts)
         return
-    result = value.result(carry_out(value.operation, is_shown=False)) if isinstance(value, Pending) else value
+    result = (
+        value.result(run_operation(value.operation, is_shown=False))
+        if isinstance(value, PendingCommand)
+        else value
+    )
     for output in RENDERERS:
         result.to_text(output)
 
@@ -94,7 +97,9 @@ def home(context: Context) -> list[Path]:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_values_of_a_commands_options(context: Context, command: Command, data: st.DataObject) -> None:
+def test_any_values_of_a_commands_options(
+    context: Context, command: CommandSpec, data: st.DataObject
+) -> None:
     words = data.draw(lines(command))
     before = home(context)
     refused = odd.complaint(lambda: carried_out(words, context))
@@ -105,7 +110,7 @@ def test_any_values_of_a_commands_options(context: Context, command: Command, da
 @given(st.lists(st.one_of(st.sampled_from(WORDS), odd.texts), max_size=5))
 def test_any_words(words: list[str]) -> None:
     odd.complaint(lambda: parse(words))
-    odd.complaint(lambda: of_az(words))
+    odd.complaint(lambda: az_command_words(words))
     expected_in_line(words)
 
 

@@ -7,7 +7,7 @@ import pytest
 from batchai_magics import cli
 from batchai_magics.cards.job_card import to_text
 from batchai_magics.cards.job_card_data import job_card
-from batchai_magics.commands.handlers.waiting import ending
+from batchai_magics.commands.handlers.job_wait import job_exit
 from batchai_magics.errors import JobFailedError, SpecError, UsageError
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import ExecutionState
@@ -43,7 +43,7 @@ def test_a_job_ends_when_its_condition_is_met_and_says_why(world: World) -> None
     assert error.message == 'stop-if "loss is nan": loss was nan at step 4'
     assert error.message in to_text(job_card(job))
     assert error.message in job.log(file="execution.log")
-    assert ending(shown).exit_code == 143
+    assert job_exit(shown).exit_code == 143
     with pytest.raises(JobFailedError, match="it was stopped: stop-if"):
         _ = job.result
 

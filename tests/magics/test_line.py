@@ -3,7 +3,7 @@
 import pytest
 
 import batchai_magics
-from batchai_magics.commands.output.result import LiveResult
+from batchai_magics.commands.output.command_result import LiveResult
 from tests.world import below
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.jobs.handle import Job
 from tests.patience import PATIENCE_S
 

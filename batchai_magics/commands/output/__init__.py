@@ -1,1 +1,1 @@
-"""What a command gives, and how it reads as a table, JSON or text."""
+"""Results of commands, and their rendering as table, JSON or text."""

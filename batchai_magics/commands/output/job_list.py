@@ -1,4 +1,4 @@
-"""The jobs of an experiment, whose table also tells how far those are, or came, that did not succeed."""
+"""The jobs of an experiment; the table includes the progress of running and failed ones."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
-    from batchai_magics.commands.output.table import Table
+    from batchai_magics.commands.output.text_table import Table
 
-AT_ONCE = 500  # so many become text together
-MOST_READ, MOST_ENDED_READ = 20, 5  # of the newest jobs that run, and that failed: their logs are looked at
+JOBS_PER_CHUNK = 500  # jobs rendered per chunk
+MAX_RUNNING_READ, MAX_FAILED_READ = (
+    20,
+    5,
+)  # of the newest running and failed jobs, whose logs are read for progress
 
 
 class JobList(list[JobResource]):
-    """Jobs, oldest first. Their logs are looked at for a table alone."""
+    """Jobs, oldest first. Logs are read only for the table."""
 
     def __init__(self, jobs: Iterable[JobResource], backend: Backend) -> None:
         super().__init__(jobs)
         self._backend = backend
 
     def to_data(self) -> Any:
-        """The jobs as the service would have said them."""
-        from batchai_magics.commands.output.as_json import as_json
+        """The jobs in the JSON of `az`."""
+        from batchai_magics.commands.output.resource_json import as_json
 
         return as_json(list(self))
 
     def json_pieces(self) -> Iterator[str]:
-        """The text of `to_data` as JSON, some hundreds of jobs at a time."""
-        from batchai_magics.commands.output.job_text import JobTexts
-        from batchai_magics.commands.output.render import shown_json
+        """Yields the JSON text of `to_data` in chunks of some hundred jobs."""
+        from batchai_magics.commands.output.job_list_json import JobListJson
+        from batchai_magics.commands.output.result_formats import escaped_json
 
-        texts, opening = JobTexts(), "["
-        for start in range(0, len(self), AT_ONCE):
-            yield opening + shown_json(",".join(map(texts.of, self[start : start + AT_ONCE])))
+        texts, opening = JobListJson(), "["
+        for start in range(0, len(self), JOBS_PER_CHUNK):
+            yield opening + escaped_json(",".join(map(texts.item_of, self[start : start + JOBS_PER_CHUNK])))
             opening = ","
         yield "\n]" if self else "[]"
 
     def to_table(self) -> Table:
-        """The columns of `az`, and one more where some job tells how far it is, or came."""
-        from batchai_magics.commands.output.columns import columns_of, table_of
-        from batchai_magics.commands.output.table import Table
+        """The columns of `az`, and a progress column if any job reports progress."""
+        from batchai_magics.commands.output.table_columns import columns_of, table_of
+        from batchai_magics.commands.output.text_table import Table
 
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
         told = self._progress()
@@ -53,17 +56,17 @@ class JobList(list[JobResource]):
         cells = [(*row, told.get(job.id.key, "")) for row, job in zip(table.rows, self, strict=True)]
         return Table((*table.titles, "Progress"), tuple(cells))
 
-    def _telling(self) -> list[JobResource]:
-        """The newest of the jobs whose logs tell how far they are, or came."""
+    def _with_progress(self) -> list[JobResource]:
+        """The newest running and failed jobs, whose logs are read for progress."""
         running = [job for job in self if job.is_running]
         failed = [job for job in self if job.state is ExecutionState.FAILED]
-        return running[-MOST_READ:] + failed[-MOST_ENDED_READ:]
+        return running[-MAX_RUNNING_READ:] + failed[-MAX_FAILED_READ:]
 
     def _progress(self) -> dict[str, str]:
-        telling = self._telling()
+        telling = self._with_progress()
         if not telling:
             return {}
-        from batchai_magics.jobs.progress import progress_of, progress_words  # it loads what reads logs
+        from batchai_magics.jobs.progress import progress_of, progress_words  # imports the log readers
 
         seen = [(job, progress_of(self._backend, job)) for job in telling]
         now = time.time()

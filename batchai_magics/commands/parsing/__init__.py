@@ -1,1 +1,1 @@
-"""The words of a command line: the tree of commands, their options, help and completion."""
+"""Parsing, help and completion of command lines."""

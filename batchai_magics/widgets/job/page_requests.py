@@ -136,12 +136,12 @@ class RequestHandler:
 
     def _run_again(self, content: dict[str, Any]) -> Batch:
         """Submits the job again and creates the view of the new one, or replies why it cannot."""
-        from batchai_magics.commands.handlers.resubmit import again
+        from batchai_magics.commands.handlers.job_resubmission import resubmit_with_env
 
         if self._open_job is None:
             return _reply(content, {"text": "This view cannot run it again.", "model": ""})
         try:
-            made = again(self._job.backend, self._job.show(), os.environ)
+            made = resubmit_with_env(self._job.backend, self._job.show(), os.environ)
         except BatchAIError as error:
             return _reply(content, {"text": str(error), "model": ""})
         made.patterns = dict(self._job.patterns)

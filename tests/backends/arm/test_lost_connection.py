@@ -17,8 +17,8 @@ from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FileRef, Seal
-from batchai_magics.commands.handlers.waiting import waiting
-from batchai_magics.commands.output.stream import Logged, Said
+from batchai_magics.commands.handlers.job_wait import watch_job
+from batchai_magics.commands.output.command_progress import LogOutput, Message
 from batchai_magics.config import Settings
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes
 from batchai_magics.jobs.handle import Job
@@ -124,8 +124,8 @@ def test_a_wait_says_that_the_server_is_gone_and_that_it_is_back(site: Site, tmp
     said: list[str] = []
 
     def wait() -> None:
-        for part in waiting(job.backend, job.id):
-            said.extend([part.text] if isinstance(part, Said) else [])
+        for part in watch_job(job.backend, job.id):
+            said.extend([part.text] if isinstance(part, Message) else [])
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
@@ -165,6 +165,6 @@ def test_two_kernels_follow_one_job(site: Site, tmp_path: Path) -> None:
 
 def test_what_is_streamed_is_what_was_written(site: Site, tmp_path: Path) -> None:
     job = site.submit("streamed", "for number in range(2000): print(number)")
-    parts = waiting(job.backend, job.id, logs=["stdout.txt"])
-    data = b"".join(part.data for part in parts if isinstance(part, Logged))
+    parts = watch_job(job.backend, job.id, logs=["stdout.txt"])
+    data = b"".join(part.data for part in parts if isinstance(part, LogOutput))
     assert data.decode().split() == [str(number) for number in range(2000)]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchai_magics.commands.output.stream import Ended, Logged
+from batchai_magics.commands.output.command_progress import CommandExit, LogOutput
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
 
@@ -60,11 +60,11 @@ def test_jobs_are_waited_for_read_and_ended_by_id_and_place(do, tmp_path):
     file.write_text(json.dumps(job))
     made = [do(f"job create {place} -n {name} -f {file} -c {cluster}").value.id for name in ("one", "two")]
     waited = list(do(f"job wait --ids {made[0]} {made[1]} --interval 1").parts)
-    assert [part for part in waited if isinstance(part, Ended)] == [Ended(0), Ended(0)]
+    assert [part for part in waited if isinstance(part, CommandExit)] == [CommandExit(0), CommandExit(0)]
     listed = do(f"job file list {place} -j one -d M -p in -o table --expiry 5")
     assert [row[0] for row in listed.table.rows] == ["a"]
     streamed = do(f"job file stream {place} --job one -d M -p in -f a").parts
-    assert b"".join(part.data for part in streamed if isinstance(part, Logged)) == b"hi\n"
+    assert b"".join(part.data for part in streamed if isinstance(part, LogOutput)) == b"hi\n"
     assert do(f"job terminate --ids {made[0]} {made[1]} --no-wait -y").value is None
     assert do(f"job delete --ids {made[0]} {made[1]} -y").value is None
     assert do(f"job list {place}").data == []

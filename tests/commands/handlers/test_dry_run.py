@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.cell import parse
-from batchai_magics.commands.output.preview import preview
-from batchai_magics.commands.output.stream import Logged, Said
+from batchai_magics.commands.output.command_progress import LogOutput, Message
+from batchai_magics.commands.output.dry_run import dry_run_text
 
 ANY = {"nodeCount": 2, "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/external"}
 SHARE = {
@@ -36,8 +36,8 @@ def told(do):
 
     def told(line):
         parts = list(do(line).parts)
-        text = b"".join(part.data for part in parts if isinstance(part, Logged)).decode()
-        return [part.text for part in parts if isinstance(part, Said)], text
+        text = b"".join(part.data for part in parts if isinstance(part, LogOutput)).decode()
+        return [part.text for part in parts if isinstance(part, Message)], text
 
     return told
 
@@ -49,7 +49,7 @@ def test_the_command_and_the_magic_read_a_file_alike(context, told, tmp_path, mo
     file.write_text(json.dumps({"$schema": "https://x/job.json", "properties": {**ANY, **RECIPES[recipe]}}))
     notes, text = told(f"job create -f {file} --dry-run")
     request = parse(f"--file {file}", "", settings=context.settings)
-    assert (tuple(notes), text) == (request.notes, f"{preview(request, context.settings)}\n")
+    assert (tuple(notes), text) == (request.notes, f"{dry_run_text(request, context.settings)}\n")
 
 
 def test_it_writes_nothing(context, told, job_file):
@@ -80,9 +80,9 @@ def test_each_of_several_files_is_shown(told, job_file):
 def test_it_says_in_which_order_cuda_counts_gpus(context, env, words):
     settings = replace(context.settings, cluster_vm_size="Standard_NC6")
     request = parse(f"gpus {env}", "print()", settings=settings)
-    assert words in str(preview(request, settings)).splitlines()
+    assert words in str(dry_run_text(request, settings)).splitlines()
 
 
 def test_it_says_nothing_of_gpus_where_there_are_none(context):
     request = parse("none", "print()", settings=context.settings)
-    assert "order of GPUs" not in str(preview(request, context.settings))
+    assert "order of GPUs" not in str(dry_run_text(request, context.settings))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.commands.handlers.files import check
+from batchai_magics.commands.handlers.output_file_commands import check_setup_logs
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.cluster import ClusterSpec
 from tests.patience import PATIENCE_S
@@ -242,4 +242,4 @@ def test_files_of_an_unknown_place_are_not_listed():
     account = {"adminUserName": "me"}
     properties = {"vmSize": "Standard_D2", "userAccountSettings": account, "nodeSetup": {"setupTask": task}}
     with pytest.raises(BatchAIError, match="List files is not supported for this cluster"):
-        check(ClusterSpec.from_wire({"properties": properties}))
+        check_setup_logs(ClusterSpec.from_wire({"properties": properties}))

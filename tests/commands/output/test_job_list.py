@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.commands.output.job_list import AT_ONCE, JobList
-from batchai_magics.commands.output.result import Result
+from batchai_magics.commands.output.command_result import Result
+from batchai_magics.commands.output.job_list import JOBS_PER_CHUNK, JobList
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import JobResource
 from tests.widgets.scripted import ScriptedBackend, resource
@@ -22,9 +22,9 @@ def jobs(count: int) -> list[JobResource]:
     return [replace(job, id=id, spec=strange) for id in names]
 
 
-@pytest.mark.parametrize("count", [0, 1, AT_ONCE, 2 * AT_ONCE + 1])
+@pytest.mark.parametrize("count", [0, 1, JOBS_PER_CHUNK, 2 * JOBS_PER_CHUNK + 1])
 def test_json_in_pieces_is_the_json_of_all(count: int, tmp_path: Path) -> None:
     pieces = list(Result(JobList(jobs(count), ScriptedBackend(tmp_path))).pieces("json"))
-    assert len(pieces) == 1 + -(-count // AT_ONCE)
+    assert len(pieces) == 1 + -(-count // JOBS_PER_CHUNK)
     assert "".join(pieces) == Result(jobs(count)).to_text("json")
     assert len(json.loads("".join(pieces))) == count

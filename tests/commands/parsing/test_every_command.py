@@ -2,9 +2,9 @@
 
 import pytest
 
-from batchai_magics.commands.parsing.arguments import options_of
-from batchai_magics.commands.parsing.catalog import COMMANDS
-from batchai_magics.commands.parsing.parse import parse
+from batchai_magics.commands.parsing.command_parser import parse
+from batchai_magics.commands.specs.command_table import COMMANDS
+from batchai_magics.commands.specs.shared_options import options_of
 from batchai_magics.options.option import ValueKind
 
 _WS = "--resource-group -g --workspace -w"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.commands.handlers.waiting import waiting
-from batchai_magics.commands.output.stream import Said
+from batchai_magics.commands.handlers.job_wait import watch_job
+from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -87,7 +87,7 @@ def test_a_job_that_somebody_requeues_waits_and_goes_on_in_the_same_log(
     assert len(job.ranks) == 1
     told = JobResource.from_wire(json.loads(json.dumps(job.to_wire()))).attempts
     assert [each.sentence for each in told] == [first.sentence, f"attempt 2 on {second.nodes[0]}"]
-    said = [part.text for part in waiting(place.backend, id) if isinstance(part, Said)]
+    said = [part.text for part in watch_job(place.backend, id) if isinstance(part, Message)]
     assert f"Job was begun again: {first.sentence}" in said
 
 

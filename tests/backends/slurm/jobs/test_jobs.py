@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.commands.handlers.waiting import waiting as wait_for
-from batchai_magics.commands.output.stream import Said
+from batchai_magics.commands.handlers.job_wait import watch_job as wait_for
+from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -116,7 +116,7 @@ def test_a_job_that_waits_says_why(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     waiting = place.start(name="waiting")
     until(lambda: "too few of its nodes are free" in place.backend.show(waiting).waiting)
-    said = (part.text for part in wait_for(place.backend, waiting) if isinstance(part, Said))
+    said = (part.text for part in wait_for(place.backend, waiting) if isinstance(part, Message))
     assert next(line for line in said if line.startswith("Job waits: too few of its nodes are free"))
     shown = place.backend.show(waiting)
     assert shown.to_wire()["properties"]["executionState"] == "queued"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.commands.output.result import Result
+from batchai_magics.commands.output.command_result import Result
 from batchai_magics.models.states import NodeState
 from tests.backends.slurm.kept import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running

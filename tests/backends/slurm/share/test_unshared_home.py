@@ -13,10 +13,10 @@ from batchai_magics.backends.base.registry import check_choice, load_settings
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.cli import main
-from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.result import Result
-from batchai_magics.commands.parsing.parse import parse
-from batchai_magics.commands.run import run
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import run
+from batchai_magics.commands.output.command_result import Result
+from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from tests.backends.slurm.kept import files, first_error

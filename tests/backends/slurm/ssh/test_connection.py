@@ -16,7 +16,7 @@ import pytest
 from batchai_magics.backends.base import CommandEnd, FileRef
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.commands.handlers.use import NAMES, OWN, use
+from batchai_magics.commands.handlers.use_command import BACKEND_OPTIONS, SETTING_NAMES, use
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, StorageError, UnreachableError
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, events
@@ -176,7 +176,7 @@ def test_large_files_go_there_and_come_back(far_place: Place, tmp_path: Path) ->
 def test_choosing_a_login_node_that_is_not_there_says_so(sshd: RealSshd, monkeypatch) -> None:
     monkeypatch.setenv("BATCHAI_SLURM_SSH_COMMAND", sshd.ssh)
     monkeypatch.setenv("BATCHAI_SLURM_HOME", str(sshd.folder / "data"))
-    line = dict.fromkeys((*NAMES, *OWN)) | {"backend": "slurm", "ssh": HOST}
+    line = dict.fromkeys((*SETTING_NAMES, *BACKEND_OPTIONS)) | {"backend": "slurm", "ssh": HOST}
     context = SimpleNamespace(settings=Settings())
     chosen = use(context, Namespace(**line))
     assert chosen.value.to_data()["ssh"] == HOST

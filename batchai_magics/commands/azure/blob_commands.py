@@ -1,0 +1,128 @@
+"""`storage container …` and `storage blob …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.commands.azure import file_transfers
+from batchai_magics.commands.azure.file_transfers import (
+    checked_file,
+    deletion,
+    download_operation,
+    upload_operation,
+)
+from batchai_magics.commands.azure.storage_bucket import Bucket, BucketAddress, bucket_names, container
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.output.command_progress import Operation
+from batchai_magics.commands.output.table_columns import Blob
+from batchai_magics.options.option_parsing import relative_path
+
+
+def create_container(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Creates a container unless it exists."""
+    return container(context, arguments, arguments.name).create()
+
+
+def list_containers(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
+    """The containers of the account."""
+    return [{"name": name} for name in bucket_names(context, arguments, context.containers)]
+
+
+def container_exists(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Whether the container exists."""
+    return container(context, arguments, arguments.name).exists()
+
+
+def delete_container(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Deletes the container with its content."""
+    return container(context, arguments, arguments.name).delete()
+
+
+def upload(context: Context, arguments: Namespace) -> Operation:
+    """Uploads a file as a blob."""
+    bucket = container(context, arguments, arguments.container_name)
+    there = relative_path(arguments.name or Path(arguments.file).name, "--name", place="container")
+    return _as_blobs(upload_operation(bucket, [file_transfers.file_upload(arguments.file, there)], arguments))
+
+
+def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
+    """Uploads the files of a folder."""
+    place = BucketAddress.of(arguments.destination)
+    below = place.below(arguments.destination_path)
+    copies = file_transfers.folder_uploads(arguments.source, below, arguments.pattern, place="container")
+    if arguments.dryrun:
+        return [copy.there for copy in copies]
+    bucket = container(context, arguments, place.name, account=place.account)
+    return _as_blobs(upload_operation(bucket, copies, arguments))
+
+
+def download(context: Context, arguments: Namespace) -> Operation:
+    """Downloads a blob."""
+    bucket, path = _blob(context, arguments)
+    copy = file_transfers.file_download(checked_file(bucket, path), arguments.file)
+    return download_operation(bucket, [copy], arguments, is_one=True)
+
+
+def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
+    """Downloads the blobs of a container."""
+    place = BucketAddress.of(arguments.source)
+    bucket = container(context, arguments, place.name, account=place.account)
+    below = relative_path(place.path, "--source", place="container")
+    copies = file_transfers.bucket_downloads(
+        bucket, arguments.destination, below=below, pattern=arguments.pattern
+    )
+    if arguments.dryrun:
+        return [copy.there for copy in copies]
+    return download_operation(bucket, copies, arguments)
+
+
+def list_all(context: Context, arguments: Namespace) -> Sequence[Blob]:
+    """All blobs of the container."""
+    bucket = container(context, arguments, arguments.container_name)
+    prefix = arguments.prefix or ""
+    return [_blob_of(file) for file in bucket.files() if file.path.startswith(prefix)]
+
+
+def show(context: Context, arguments: Namespace) -> Blob:
+    """The blob."""
+    bucket, path = _blob(context, arguments)
+    return _blob_of(checked_file(bucket, path))
+
+
+def exists(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Whether the blob exists."""
+    bucket, path = _blob(context, arguments)
+    return bucket.has(path, is_directory=False)
+
+
+def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Deletes the blob."""
+    bucket, path = _blob(context, arguments)
+    return bucket.delete_item(checked_file(bucket, path).path)
+
+
+def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
+    """Deletes the blobs that match a pattern."""
+    return deletion(container(context, arguments, arguments.source), arguments)
+
+
+def _blob(context: Context, arguments: Namespace) -> tuple[Bucket, str]:
+    bucket = container(context, arguments, arguments.container_name)
+    return bucket, relative_path(arguments.name, "--name", place="container")
+
+
+def _blob_of(file: ShareFile) -> Blob:
+    return Blob(**vars(file))
+
+
+def _as_blobs(operation: Operation) -> Operation:
+    def steps() -> Generator[int, None, list[Blob]]:
+        files: list[ShareFile] = yield from operation.steps
+        return [_blob_of(file) for file in files]
+
+    return replace(operation, steps=steps())

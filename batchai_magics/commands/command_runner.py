@@ -1,0 +1,98 @@
+"""Runs a parsed command: calls its handler and wraps the value that it returns."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.commands.output.command_progress import Message, Operation, Stream, StreamParts
+from batchai_magics.commands.output.command_result import LiveResult, Result, ValueWithNotes, check_query
+from batchai_magics.errors import BatchAIError, SpecError, translate_file_errors
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.command_context import Context
+    from batchai_magics.commands.parsing.command_parser import Invocation
+
+
+CONFIRMATION_MISSING = "Unable to prompt for confirmation as no tty available. Use --yes."
+_CLUSTER_COMMANDS = ("cluster show", "cluster create", "cluster resize", "cluster auto-scale")
+_REFUSED_EXIT_CODE = 1  # in `az`, 2 means that the line itself is ill-formed
+
+
+@dataclass(frozen=True)
+class PendingCommand:
+    """A command whose operation has yet to run; the caller runs it and shows its progress."""
+
+    operation: Operation
+    query: str | None
+    notes: tuple[str, ...]
+
+    def result(self, value: Any) -> Result:
+        """The command's result once the operation has returned `value`; `notes` were printed before."""
+        return _result(value, self.query, ())
+
+
+def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCommand:
+    """Runs the command; with several `--ids`, once per id, and the result is a list."""
+    handler, arguments = invocation.command.load(), invocation.arguments
+    notes = invocation.notes(context.settings)
+    check_query(arguments.query)
+    try:
+        with translate_file_errors():
+            values = [handler(context, one) for one in _per_id(arguments)]
+    except BatchAIError as error:
+        error.hint = "\n".join(filter(None, (error.hint, *notes)))
+        if isinstance(error, SpecError):
+            error.exit_code = _REFUSED_EXIT_CODE
+        raise
+    if isinstance(values[0], Stream):
+        return Stream(_joined(notes, values), values[-1].interrupt_message)
+    if isinstance(values[0], Operation):
+        return PendingCommand(values[0], arguments.query, notes)
+    return _result(values[0] if len(values) == 1 else _combined(values), arguments.query, notes)
+
+
+def confirmation_preview(invocation: Invocation, context: Context) -> str:
+    """The text to show before asking for confirmation; empty for a command without a preview."""
+    tell = invocation.command.load_preview()
+    if tell is None:
+        return ""
+    return f"This would be removed:\n{tell(context, invocation.arguments).to_table().to_text()}"
+
+
+def _result(value: Any, query: str | None, notes: tuple[str, ...]) -> Result:
+    if isinstance(value, ValueWithNotes):
+        return Result(value.value, query, (*notes, *value.notes))
+    return Result(value, query, notes)
+
+
+def _joined(notes: tuple[str, ...], streams: list[Stream]) -> StreamParts:
+    yield from map(Message, notes)
+    for stream in streams:
+        yield from stream.parts
+
+
+def _per_id(arguments: Namespace) -> list[Namespace]:
+    """One copy of the arguments per id of `--ids`; without `--ids`, the arguments unchanged."""
+    ids = getattr(arguments, "ids", None)
+    return [Namespace(**{**vars(arguments), "ids": [id]}) for id in ids] if ids else [arguments]
+
+
+def _combined(values: list[Any]) -> list[Any] | None:
+    return [value for value in values if value is not None] or None
+
+
+def with_live_source(invocation: Invocation, result: Result, context: Context) -> Result:
+    """Adds backend and id to the results that have a live view: `job list` and those of a cluster."""
+    from batchai_magics.models.resources import Cluster
+
+    if result.query or getattr(invocation.arguments, "top", None):
+        return result
+    if invocation.command.words == "job list":
+        id = context.experiment(invocation.arguments)
+    elif invocation.command.words in _CLUSTER_COMMANDS and isinstance(result.value, Cluster):
+        id = result.value.id
+    else:
+        return result
+    return LiveResult(result.value, backend=context.backend, id=id)

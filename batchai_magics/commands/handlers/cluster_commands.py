@@ -1,0 +1,161 @@
+"""`batchai cluster …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.handlers import (
+    mount_options,
+    resource_commands,
+    storage_credentials,
+    vm_options,
+    workspace_commands,
+)
+from batchai_magics.commands.handlers.mount_options import auto_storage
+from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.errors import command_error
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.documents.load import NOTHING, Description, load_file
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import Cluster, Resource
+from batchai_magics.models.storage import with_volumes
+
+_MAX_BELOW_MIN = "Maximum nodes count must be greater or equal to minimum nodes count"
+
+
+def create(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """Creates a cluster from its file and options; options override the file."""
+    id = context.target(arguments, Kind.CLUSTER)
+    resource_commands.check_is_new(context, id)
+    described = _described(context, arguments)
+    body = _body(context, arguments, id, described.body)
+    notes = (*described.notes, *vm_options.notes(arguments))
+    checked = described.checked(ClusterSpec, body)  # before anything is created
+    workspace_commands.check_size(context, checked.vm_size)
+    if arguments.use_auto_storage:
+        storage = auto_storage(context.backend, workspace_commands.location(context, id))
+        body = _with_volumes(body, with_volumes(_volumes(body), storage.volumes()))
+        notes = (*notes, *storage.notes)
+    spec = described.checked(ClusterSpec, body)
+    workspace_commands.ensure(context, id)
+    made = context.backend.create(id, spec)
+    return ValueWithNotes(made, (*notes, *made.notes) if isinstance(made, Cluster) else notes)
+
+
+def show(context: Context, arguments: Namespace) -> Resource:
+    """The cluster named on the line, else the session's."""
+    if not (arguments.name or getattr(arguments, "ids", None)):
+        arguments.name = context.settings.cluster
+    return resource_commands.show(context, arguments, Kind.CLUSTER)
+
+
+def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
+    """The clusters of the workspace, oldest first."""
+    return resource_commands.list_children(context, context.workspace(arguments), Kind.CLUSTER)
+
+
+def resize(context: Context, arguments: Namespace) -> Resource:
+    """Changes a cluster's number of nodes."""
+    scale = {"manual": {"targetNodeCount": arguments.target}}
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})
+    return context.backend.update(context.target(arguments, Kind.CLUSTER), patch)
+
+
+def auto_scale(context: Context, arguments: Namespace) -> Resource:
+    """Makes a cluster scale with its queue."""
+    least, most = arguments.min, arguments.max
+    if most < least:
+        raise command_error(_MAX_BELOW_MIN)
+    counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": 0}
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": {"autoScale": counts}}})
+    return context.backend.update(context.target(arguments, Kind.CLUSTER), patch)
+
+
+def delete(context: Context, arguments: Namespace) -> None:
+    """Deletes a cluster."""
+    resource_commands.delete(context, arguments, Kind.CLUSTER)
+
+
+def _described(context: Context, arguments: Namespace) -> Description:
+    """Reads the cluster's file."""
+    if not arguments.config_file:
+        return NOTHING
+    account = storage_credentials.account_of(context, arguments)
+    return load_file(ClusterSpec, Path(arguments.config_file).expanduser(), account=account)
+
+
+def _body(
+    context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The cluster's `properties`: those of the file, overridden by the options."""
+    account = storage_credentials.account_of(context, arguments)
+    body = dict(of_file)
+    image = vm_options.image_reference(arguments.image, arguments.custom_image)
+    chosen = {
+        "vmSize": arguments.vm_size,
+        "vmPriority": arguments.vm_priority,
+        "scaleSettings": _scale(arguments),
+        "virtualMachineConfiguration": image and {"imageReference": image},
+        "subnet": vm_options.subnet_reference(arguments.subnet),
+    }
+    body.update({key: value for key, value in chosen.items() if value})
+    if not body.get("vmSize"):
+        raise command_error("Please provide VM size", hint="Add -s, such as -s Standard_NC6.")
+    if not body.get("scaleSettings"):
+        raise command_error(
+            "Please provide scale setting for the cluster via command line or configuration file",
+            hint="Add -t with the number of nodes.",
+        )
+    body["userAccountSettings"] = vm_options.account_settings(
+        arguments, body.get("userAccountSettings") or {}, context.backend
+    )
+    body = _with_setup_task(body, arguments)
+    body = _with_volumes(body, mount_options.with_mounts(_volumes(body), arguments, account, owner=id))
+    body = _with_volumes(body, storage_credentials.with_keys(_volumes(body), context.backend))
+    subnet = mount_options.subnet_of_servers(context, arguments.nfs, body.get("subnet"), owner=id)
+    return {**body, "subnet": subnet} if subnet else body
+
+
+def _with_setup_task(body: dict[str, Any], arguments: Namespace) -> dict[str, Any]:
+    if not arguments.setup_task:
+        return body
+    if not arguments.setup_task_output:
+        raise command_error("--setup-task requires providing of --setup-task-output")
+    task = {"commandLine": arguments.setup_task, "stdOutErrPathPrefix": arguments.setup_task_output}
+    return {**body, "nodeSetup": {**(body.get("nodeSetup") or {}), "setupTask": task}}
+
+
+def _volumes(body: dict[str, Any]) -> Any:
+    return (body.get("nodeSetup") or {}).get("mountVolumes")
+
+
+def _with_volumes(body: dict[str, Any], volumes: Any) -> dict[str, Any]:
+    if not volumes:
+        return body
+    return {**body, "nodeSetup": {**(body.get("nodeSetup") or {}), "mountVolumes": volumes}}
+
+
+def _scale(arguments: Namespace) -> dict[str, Any] | None:
+    """The `scaleSettings` of -t, --min and --max; None without them."""
+    target, bounds = arguments.target, (arguments.min, arguments.max)
+    if bounds == (None, None):
+        return None if target is None else {"manual": {"targetNodeCount": target}}
+    if None in bounds:
+        raise command_error(
+            "You need to either provide both min and max node counts or not provide any of them"
+        )
+    return _auto_scale(*bounds, target)
+
+
+def _auto_scale(least: int, most: int, target: int | None) -> dict[str, Any]:
+    """Auto-scale between two counts; manual scale where they are equal."""
+    if most < least:
+        raise command_error(_MAX_BELOW_MIN)
+    if least == most and target in (None, least):
+        return {"manual": {"targetNodeCount": least}}
+    counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": target or 0}
+    return {"autoScale": counts}

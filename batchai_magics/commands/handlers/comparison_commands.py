@@ -1,0 +1,82 @@
+"""`batchai compare` and `batchai scaling`: comparison of several jobs or logs."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.output.text_table import Table
+from batchai_magics.errors import NotFoundError
+from batchai_magics.metrics.charts.figure import figure_path
+from batchai_magics.metrics.json_values import json_value
+from batchai_magics.metrics.runs import comparison
+from batchai_magics.metrics.runs import scaling as scalability
+from batchai_magics.metrics.runs.compared_runs import Comparable
+from batchai_magics.metrics.runs.comparison import Comparison
+from batchai_magics.metrics.runs.scaling import Scaling
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """A comparison as table and data; notebooks display the comparison itself."""
+
+    in_notebook: Comparison | Scaling
+
+    def to_data(self) -> Any:
+        """One object per row; non-finite numbers are strings."""
+        return [{name: _json_cell(value) for name, value in row.items()} for row in self.in_notebook.rows()]
+
+    def to_table(self) -> Table:
+        """The same with rounded numbers."""
+        rows = self.to_data()
+        titles = tuple(self.in_notebook.frame().reset_index().columns) if not rows else tuple(rows[0])
+        return Table(titles, tuple(tuple(_rounded(row[title]) for title in titles) for row in rows))
+
+
+def compare(context: Context, arguments: Namespace) -> ComparisonResult:
+    """Compares runs; with `--plot`, also saves their chart."""
+    target = figure_path(arguments.plot) if arguments.plot else None
+    runs = comparison.compare(_sources(context, arguments))
+    if target:
+        runs.save(target, over=arguments.over)
+    return ComparisonResult(runs)
+
+
+def scaling(context: Context, arguments: Namespace) -> ComparisonResult:
+    """The scaling of the runs' speed with their processes; with `--plot`, also saves the chart."""
+    target = figure_path(arguments.plot) if arguments.plot else None
+    growth = scalability.scaling(_sources(context, arguments))
+    if target:
+        growth.save(target)
+    return ComparisonResult(growth)
+
+
+def _sources(context: Context, arguments: Namespace) -> list[Comparable]:
+    return [_source(context, arguments, word) for word in arguments.run]
+
+
+def _source(context: Context, arguments: Namespace, word: str) -> Comparable:
+    """The log file for a word with a dot or slash, which job names cannot contain; else the job."""
+    if "." in word or "/" in word:
+        return word
+    from batchai_magics.jobs.submit import find
+
+    try:
+        return find(context.backend, word, context.settings_for(arguments))
+    except NotFoundError as error:
+        is_file = Path(word).is_file()
+        hint = f"To read the file {word}, write ./{word}" if is_file else error.hint
+        raise NotFoundError(error.message, code=error.code, hint=hint) from None
+
+
+def _json_cell(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return json_value(value)
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 3) if isinstance(value, float) else value

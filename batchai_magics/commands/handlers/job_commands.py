@@ -1,0 +1,105 @@
+"""`batchai job …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from batchai_magics.commands.handlers import resource_commands
+from batchai_magics.commands.output.command_progress import (
+    LogOutput,
+    Message,
+    Stream,
+    StreamParts,
+    job_stream,
+)
+from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.job_list import JobList
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.command_context import Context
+    from batchai_magics.commands.output.command_progress import Operation
+    from batchai_magics.jobs.handle import Job
+
+
+# The modules for logs and job specs are slow to import, so only the commands that need them do.
+
+
+def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation | Stream:
+    """Creates a job from its file, or one from each of several files.
+
+    Notebooks display the returned handle live.
+    """
+    from batchai_magics.commands.handlers import bulk_jobs, job_submission
+
+    if arguments.dry_run:
+        return Stream(_yield_all(_previews(context, arguments)), "Nothing was written or submitted.")
+    if bulk_jobs.is_bulk(arguments.config_file):
+        return bulk_jobs.create(context, arguments)
+    ((id, file),) = bulk_jobs.job_ids_and_files(context, arguments)
+    asked = job_submission.read_new_job(context, arguments, id, file)
+    return ValueWithNotes(
+        job_submission.submit(context, asked), (*bulk_jobs.default_name_note(arguments, id), *asked.notes)
+    )
+
+
+def _previews(context: Context, arguments: Namespace) -> list[Message | LogOutput]:
+    """The dry run of each file, without any request to the backend."""
+    from batchai_magics.commands.handlers import bulk_jobs, job_submission
+    from batchai_magics.commands.output.dry_run import dry_run_text
+
+    parts: list[Message | LogOutput] = []
+    for id, file in bulk_jobs.job_ids_and_files(context, arguments):
+        asked = job_submission.read_job_file(context, arguments, id, file)
+        text = dry_run_text(job_submission.to_cell_request(asked), context.settings)
+        parts += [*map(Message, asked.notes), LogOutput(f"{text}\n".encode())]
+    return parts
+
+
+def _yield_all(parts: list[Message | LogOutput]) -> StreamParts:
+    yield from parts
+
+
+def show(context: Context, arguments: Namespace) -> Job:
+    """The handle of the job, which notebooks display live."""
+    from batchai_magics.jobs.handle import Job
+
+    return Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
+
+
+def list_all(context: Context, arguments: Namespace) -> JobList:
+    """The jobs of the experiment, or its newest `--top`."""
+    experiment = context.experiment(arguments)
+    jobs = resource_commands.list_children(context, experiment, Kind.JOB, newest=arguments.top)
+    return JobList((job for job in jobs if isinstance(job, JobResource)), context.backend)
+
+
+def wait(context: Context, arguments: Namespace) -> Stream:
+    """Reports the progress of the job until it has ended."""
+    from batchai_magics.commands.handlers.job_wait import watch_job
+
+    id = resource_commands.show(context, arguments, Kind.JOB).id
+    return job_stream(watch_job(context.backend, id), resume_command(id, "job wait -n"))
+
+
+def terminate(context: Context, arguments: Namespace) -> None:
+    """Terminates the job."""
+    context.backend.terminate(context.target(arguments, Kind.JOB))
+
+
+def delete(context: Context, arguments: Namespace) -> Operation | None:
+    """Deletes a job, or all jobs in a state; running ones are terminated first."""
+    from batchai_magics.commands.handlers import bulk_jobs
+
+    bulk_jobs.check_selection(arguments)
+    if arguments.state:
+        return bulk_jobs.delete(context, arguments)
+    resource_commands.delete(context, arguments, Kind.JOB)
+    return None
+
+
+def resume_command(id: ResourceId, command: str) -> str:
+    """The command line that resumes watching the job."""
+    return f"batchai {command} {id.name} -e {id.experiment} -w {id.workspace} -g {id.group}"

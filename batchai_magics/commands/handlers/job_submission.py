@@ -1,0 +1,92 @@
+"""Submission of a job from its file and options, validated before it is created."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.cell import CellRequest
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.handlers import (
+    experiment_commands,
+    mount_options,
+    resource_commands,
+    storage_credentials,
+)
+from batchai_magics.errors import command_error
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.documents.load import load_file
+from batchai_magics.models.ids import ResourceId, cluster_id, cluster_named_in
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.slurm_options import with_slurm_options
+from batchai_magics.models.stop_conditions import conditions_of, with_conditions
+from batchai_magics.models.storage import AccountKey
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A validated job to create, with messages about its file."""
+
+    id: ResourceId
+    spec: JobSpec
+    notes: tuple[str, ...] = ()
+
+
+def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> Submission:
+    """Reads a job file; raises a command error if the job exists or its cluster does not."""
+    read = read_job_file(context, arguments, id, file)
+    if resource_commands.exists(context, id):
+        raise command_error(
+            "A job with given name, experiment, workspace and resource group already exists.",
+            hint=f"Give it another name with -n, or see it with `batchai job show -n {id.name}`.",
+        )
+    context.backend.show(ResourceId.parse(read.spec.cluster.id))
+    return read
+
+
+def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> Submission:
+    """Reads a job file without looking at existing resources."""
+    account = storage_credentials.account_of(context, arguments)
+    description = load_file(JobSpec, file.expanduser(), account=account)
+    body = _body(context, arguments, id, description.body, account=account)
+    return Submission(id, description.checked(JobSpec, body), description.notes)
+
+
+def to_cell_request(submission: Submission) -> CellRequest:
+    """The equivalent request of a cell."""
+    id = submission.id
+    cluster = ResourceId.parse(submission.spec.cluster.id)
+    return CellRequest(id.name, submission.spec, id.workspace, id.experiment, cluster.name)
+
+
+def submit(context: Context, submission: Submission) -> Job:
+    """Creates the job."""
+    experiment_commands.ensure(context, submission.id.parent)
+    context.backend.create(submission.id, submission.spec)
+    return Job(context.backend, submission.id)
+
+
+def _body(
+    context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any], *, account: AccountKey
+) -> dict[str, Any]:
+    """The job's `properties`: those of the file, overridden by the options."""
+    body = with_conditions(of_file, conditions_of(arguments.stop_if))
+    body = with_slurm_options(body, arguments.slurm)
+    body["cluster"] = {
+        "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
+    }
+    volumes = mount_options.with_mounts(body.get("mountVolumes"), arguments, account, owner=id)
+    volumes = storage_credentials.with_keys(volumes, context.backend)
+    return {**body, "mountVolumes": volumes} if volumes else body
+
+
+def _cluster(context: Context, arguments: Namespace, body: dict[str, Any]) -> str:
+    """The cluster named on the line, else in the file, else the session's."""
+    named = cluster_named_in(body)
+    chosen = arguments.cluster if arguments.cluster is not None else named or context.settings.cluster
+    if not chosen and not named:
+        raise command_error("Please provide cluster information via command line or configuration file.")
+    return chosen or named or ""

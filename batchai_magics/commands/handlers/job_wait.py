@@ -1,0 +1,114 @@
+"""The messages of `job wait`, in the words of `az batchai job wait`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import datetime, timezone
+
+from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message, StreamParts
+from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, StateChanged, events
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import ERR, ExecutionInfo
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
+
+CANCELLED_CODE = 143  # 128 + SIGTERM; 130 means that watching was interrupted
+_NO_EXIT_CODE = 255
+
+
+def watch_job(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> StreamParts:
+    """Yields messages about state changes, the bytes of `logs`, and at the end the job's exit code."""
+    last: JobResource | None = None
+    for event in events(backend, id, files=[FileRef(id, name) for name in logs]):
+        if isinstance(event, LogBytes):
+            yield LogOutput(event.chunk.data, is_error=event.file.path == ERR)
+        elif isinstance(event, StateChanged):
+            yield from (Message(line) for line in _changes(last, event.job))
+            last = event.job
+        elif isinstance(event, ConnectionLost | ConnectionRestored):
+            yield connection_message(event)
+    if last is not None:
+        yield job_exit(last)
+
+
+def connection_message(event: ConnectionLost | ConnectionRestored) -> Message:
+    """The message for a lost or restored connection to the backend."""
+    if isinstance(event, ConnectionLost):
+        return Message(f"Warning: {event.reason}. Trying again; the job goes on.")
+    return Message("Connected again.")
+
+
+def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
+    """The changes of a job since `last`."""
+    if last is None:
+        yield f"Job submitted at {_utc_time(job.provisioning.created)}"
+    yield from _starts(last, job)
+    if last is None or job.state is not last.state:
+        yield f"Job state: {job.word}"
+        if job.state.is_final:
+            yield from _outcome(job)
+    if job.waiting and not (last and last.waiting == job.waiting):
+        yield f"Job waits: {job.waiting}"
+
+
+def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:
+    if job.execution and not (last and last.execution):
+        yield f"Job started execution at {_utc_time(job.execution.started)}"
+    if last is None or len(job.attempts) > len(last.attempts):
+        yield from (f"Job was begun again: {each.sentence}" for each in job.attempts[:-1][-1:])
+
+
+def _outcome(job: JobResource) -> Iterator[str]:
+    took = _end_and_duration(job.execution)
+    if job.state is ExecutionState.SUCCEEDED:
+        yield f"Job completed at {took}"
+        errors = job.execution.errors if job.execution else ()
+        yield from (f"Warning: {error.message}" for error in errors if error.is_warning)
+    elif job.is_cancelled:
+        yield f"Job was cancelled at {took}"
+    elif job.is_stopped:
+        yield f"Job was stopped at {took}"
+        yield from (error.message for error in (job.execution.errors if job.execution else ()))
+    else:
+        yield f'The job "{job.id.name}" in resource group "{job.id.group}" failed.'
+        yield from _failure(job.execution, took)
+
+
+def _failure(info: ExecutionInfo | None, took: str) -> Iterator[str]:
+    if info is None:
+        yield "Failed job has no execution info"
+        return
+    code = info.exit_code
+    how = "was ended without an exit code" if code is None else f"failed with exit code {code}"
+    yield f"Job {how} at {took}"
+    yield from map(_error, info.errors)
+
+
+def _end_and_duration(info: ExecutionInfo | None) -> str:
+    if info is None or info.ended is None:
+        return "?"
+    return f"{_utc_time(info.ended)}; execution took {info.ended - info.started}"
+
+
+def _error(error: ErrorDetail) -> str:
+    details = "\n".join(f"{detail.name}: {detail.value}" for detail in error.details or ()) or "<none>"
+    return f"Error message: {error.message}\nDetails:\n {details}"
+
+
+def job_exit(job: JobResource) -> CommandExit:
+    """The exit code of an ended job, and why it did not succeed."""
+    if job.state is ExecutionState.SUCCEEDED:
+        return CommandExit(0)
+    if job.is_cancelled:
+        return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was cancelled')
+    if job.is_stopped:
+        return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was stopped by a condition of its own')
+    code = job.execution.exit_code if job.execution else None
+    how = "without an exit code" if code is None else f"with exit code {code}"
+    return CommandExit(_NO_EXIT_CODE if code is None else code, f'the job "{job.id.name}" failed {how}')
+
+
+def _utc_time(moment: datetime) -> str:
+    return str(moment.astimezone(timezone.utc))

@@ -1,0 +1,173 @@
+"""`batchai metrics …`."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.commands.output.chart_result import ChartResult
+from batchai_magics.commands.output.text_table import Table
+from batchai_magics.metrics.charts.figure import figure_path
+from batchai_magics.metrics.json_values import json_value
+from batchai_magics.metrics.record import StepRecord, TotalRecord
+from batchai_magics.metrics.runs.compared_runs import run_names
+from batchai_magics.metrics.runs.comparison import compare
+from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
+from batchai_magics.metrics.runs.other_programs import value_rows
+from batchai_magics.metrics.runs.step_series import COLUMNS
+from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.runs.run_summary import Summary
+
+
+_KIND, _SUMMARY = "kind", "summary"
+_DIGITS = 15  # significant digits that hide floating-point noise
+
+
+@dataclass(frozen=True)
+class MetricsTable(Table):
+    """A table of metrics with the summary of each log below it."""
+
+    summaries: tuple[Summary, ...] = ()
+
+    def to_text(self) -> str:
+        """The table followed by the summaries."""
+        return "\n\n".join((super().to_text(), *map(str, self.summaries)))
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """The cells as display text with rounded numbers; `rows` have every digit."""
+        return Table(self.titles, tuple(map(_rounded, self.rows))).texts
+
+    @property
+    def footers(self) -> Sequence[Summary]:
+        """The summaries."""
+        return self.summaries
+
+    def with_files(self, names: Sequence[str]) -> MetricsTable:
+        """The same with a leading column of file names."""
+        rows = tuple((name, *row) for name, row in zip(names, self.rows, strict=True))
+        return replace(self, titles=("file", *self.titles), rows=rows)
+
+
+@dataclass(frozen=True)
+class MetricsResult:
+    """The metrics of one or several logs, with their file names as given."""
+
+    logs: tuple[tuple[str, LogMetrics], ...]
+    is_tidy: bool = False
+
+    def to_data(self) -> Any:
+        """`records`, `total_images_per_sec` and `summary`; for several logs a list of these with `file`."""
+        if len(self.logs) == 1:
+            return self._data(self.logs[0][1])
+        return [{"file": name, **self._data(log)} for name, log in self.logs]
+
+    def json_pieces(self) -> Iterator[str]:
+        """Yields the JSON text of `to_data`, for a single log in chunks."""
+        if len(self.logs) == 1 and not self.is_tidy:
+            return self.logs[0][1].json_pieces()
+        return iter([json.dumps(self.to_data(), indent=2, ensure_ascii=False)])
+
+    def to_table(self) -> Table:
+        """Steps and totals in file order, then the summary; with `is_tidy`, one row per number."""
+        rows = [(name, row) for name, log in self.logs for row in self._rows(log)]
+        report = self._report([row for _, row in rows])
+        return report.with_files([name for name, _ in rows]) if len(self.logs) > 1 else report
+
+    def _report(self, rows: Sequence[Mapping[str, Any]]) -> MetricsTable:
+        titles = TIDY_COLUMNS if self.is_tidy else _titles(rows)
+        summaries = tuple(log.summary() for _, log in self.logs)
+        return MetricsTable(titles, tuple(_cells(row, titles) for row in rows), summaries)
+
+    def _rows(self, log: LogMetrics) -> Iterator[dict[str, Any]]:
+        return _tidy_rows(log) if self.is_tidy else _rows(log)
+
+    def _data(self, log: LogMetrics) -> dict[str, Any]:
+        if not self.is_tidy:
+            return log.to_dict()
+        records = [json_value(row) for row in _tidy_rows(log)]
+        return {**log.to_dict(), "records": records}
+
+
+def read(context: object, arguments: Namespace) -> MetricsResult:
+    """The metrics in log files, in file order."""
+    return MetricsResult(tuple(_logs(arguments)), arguments.tidy)
+
+
+def plot(context: object, arguments: Namespace) -> ChartResult:
+    """The chart of one or several logs, saved to a file or displayed."""
+    target = figure_path(arguments.out) if arguments.out else None
+    first, *others = logs = [log for _, log in _logs(arguments)]
+    names = run_names(arguments.file)
+    return ChartResult.of(
+        compare(dict(zip(names, logs, strict=True))).plot() if others else first.plot(), target
+    )
+
+
+def _logs(arguments: Namespace) -> Iterator[tuple[str, LogMetrics]]:
+    patterns = _patterns(arguments.metric)
+    for name in arguments.file:
+        yield name, read_metrics(Path(name).expanduser(), patterns=patterns)
+
+
+def _patterns(texts: list[str] | None) -> dict[str, str]:
+    if not texts:
+        return {}
+    from batchai_magics.cell.option_values import patterns_of  # imports the models of jobs
+
+    return patterns_of(texts)
+
+
+def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Rounds a row for display; summary rows to three decimals."""
+    is_summary = row[-1] == _SUMMARY
+    return tuple(
+        cell
+        if not isinstance(cell, float)
+        else round(cell, 3)
+        if is_summary
+        else float(f"{cell:.{_DIGITS}g}")
+        for cell in row
+    )
+
+
+def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The columns of steps, those of all other metrics, and the kind of row."""
+    others = dict.fromkeys(title for row in rows for title in row if title not in (*COLUMNS, _KIND))
+    return (*COLUMNS, *others, _KIND)
+
+
+def _cells(row: Mapping[str, Any], titles: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(json_value(row.get(title)) for title in titles)
+
+
+def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
+    if not any(isinstance(record, StepRecord) for record in log.records):
+        yield from _value_rows(log)
+    for record in log.records:
+        if isinstance(record, StepRecord):
+            yield {_KIND: "step", **_attributes(record, COLUMNS)}
+        elif isinstance(record, TotalRecord):
+            yield {_KIND: "total", "rank": record.rank, "images_per_sec": record.images_per_sec}
+    summary = log.summary()
+    if summary.steady:
+        speed = _attributes(summary.steady, COLUMNS[2:5])
+        yield {_KIND: _SUMMARY, "step": summary.steps, **speed, "loss": summary.last_loss}
+
+
+def _value_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
+    return ({_KIND: "line", **row} for row in value_rows(log.records))
+
+
+def _attributes(record: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
+    return (number.to_dict() for number in numbers(log.records))

@@ -1,0 +1,183 @@
+"""`batchai job file …` and `batchai cluster file …`: output files of jobs and setup tasks."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.handlers import resource_commands
+from batchai_magics.commands.handlers.job_commands import resume_command
+from batchai_magics.commands.handlers.job_wait import connection_message, job_exit
+from batchai_magics.commands.output.command_progress import (
+    BYTES,
+    CommandExit,
+    LogOutput,
+    Message,
+    Operation,
+    Stream,
+    StreamParts,
+    job_stream,
+)
+from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.table_columns import SetupFile
+from batchai_magics.errors import NotFoundError, command_error, visible
+from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, LogFault, events
+from batchai_magics.jobs.files import entries_below
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.execution import FileKind, OutputFile
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.options.option_parsing import relative_path
+
+_NO_STORED_OUTPUT = (
+    "List files is supported only for clusters with startup task configure to store its output on "
+    "Azure File Share or Azure Blob Container"
+)
+
+
+def list_of_job(context: Context, arguments: Namespace) -> Sequence[OutputFile]:
+    """One level of a job's output directory."""
+    id = context.target(arguments, Kind.JOB)
+    path = relative_path(arguments.path, "--path")
+    return context.backend.files(id, arguments.output_directory_id, path, expiry_min=arguments.expiry)
+
+
+def stream(context: Context, arguments: Namespace) -> Stream:
+    """Streams a job's file as it grows, until the job has ended."""
+    id = resource_commands.show(context, arguments, Kind.JOB).id
+    path = relative_path(f"{arguments.path}/{arguments.file_name}", "--file-name")
+    file = FileRef(id, path, arguments.output_directory_id)
+    back = resume_command(id, "job file stream -j") + f" -f {arguments.file_name}"
+    return job_stream(_stream_file(context.backend, file), back)
+
+
+def download(context: Context, arguments: Namespace) -> Operation:
+    """Downloads the named file of a job, or all files below a folder."""
+    job = Job(context.backend, context.target(arguments, Kind.JOB))
+    path = relative_path(f"{arguments.path}/{arguments.file_name or ''}".rstrip("/"), "--path")
+    ref = FileRef(job.id, path, arguments.output_directory_id)
+    found = _named_file(context.backend, ref) if arguments.file_name else _files_below(context.backend, ref)
+    copied = [file for file in found if file.is_file]
+    left_out = [f"{visible(file.path)} is {file.kind.words}: left out" for file in found if not file.is_file]
+    steps = _download_all(job, copied, Path(arguments.dest), left_out)
+    total = sum(file.size_bytes for file in copied)
+    return Operation(
+        "Downloading", total, BYTES, steps, "The same line begins again with the file it was at."
+    )
+
+
+def _named_file(backend: Backend, file: FileRef) -> list[OutputFile]:
+    found = _find(backend, file) or OutputFile(
+        file.path, FileKind.FILE, 0
+    )  # the download reports that it is missing
+    if not found.is_file:
+        raise NotFoundError(f"{found.name} is {found.kind.words}, not a file", code="FileNotFound")
+    return [replace(found, directory_id=file.directory_id)]
+
+
+def _files_below(backend: Backend, folder: FileRef) -> list[OutputFile]:
+    entries = entries_below(backend, folder.job, folder.directory_id, folder.path)
+    found = [entry for entry in entries if not entry.is_directory]
+    if not found:
+        place = "/".join(filter(None, (folder.directory_id, folder.path)))
+        raise NotFoundError(f"job {folder.job.name} has no files in {place}", code="FileNotFound")
+    return found
+
+
+def _download_all(
+    job: Job, files: Sequence[OutputFile], to: Path, notes: Sequence[str]
+) -> Generator[int, None, ValueWithNotes]:
+    copied = []
+    for file in files:
+        place = job.download(file.path, to, directory_id=file.directory_id)
+        copied.append({"contentLength": file.size_bytes, "name": file.path, "path": str(place)})
+        yield file.size_bytes
+    return ValueWithNotes(copied, tuple(notes))
+
+
+def _stream_file(backend: Backend, file: FileRef) -> StreamParts:
+    listed = _find(backend, file)
+    missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
+    yield Message(_found_line(listed) if listed else missing)
+    for part in _file_events(backend, file):
+        if not isinstance(part, Chunk):
+            yield _event_message(part, file)
+            continue
+        if not listed:
+            listed = _find(backend, file) or OutputFile(file.path, FileKind.FILE, part.size)
+            yield Message(_found_line(listed))
+        yield LogOutput(part.data)
+    if listed or _find(backend, file):
+        yield CommandExit(0)
+    else:
+        yield from _missing_file(backend, file)
+
+
+def _event_message(part: LogFault | ConnectionLost | ConnectionRestored, file: FileRef) -> Message:
+    if isinstance(part, LogFault):
+        return Message(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
+    return connection_message(part)
+
+
+def _missing_file(backend: Backend, file: FileRef) -> StreamParts:
+    """Reports a file that the job never wrote: the files beside it, and how the job ended."""
+    yield Message(f'The file "{file.path}" not found for the completed job.')
+    names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _siblings(backend, file))
+    yield Message(f"There is: {names}." if names else "There is nothing beside it.")
+    job = backend.show(file.job)
+    assert isinstance(job, JobResource)
+    yield job_exit(job)
+
+
+def _file_events(
+    backend: Backend, file: FileRef
+) -> Iterator[Chunk | LogFault | ConnectionLost | ConnectionRestored]:
+    """Yields the non-empty chunks of the file, connection changes, and at the end its faults."""
+    for event in events(backend, file.job, files=(file,)):
+        if isinstance(event, LogBytes) and event.chunk.data:
+            yield event.chunk
+        elif isinstance(event, LogFault | ConnectionLost | ConnectionRestored):
+            yield event
+
+
+def _find(backend: Backend, file: FileRef) -> OutputFile | None:
+    return next((item for item in _siblings(backend, file) if item.path == file.path), None)
+
+
+def _siblings(backend: Backend, file: FileRef) -> Sequence[OutputFile]:
+    """The entries of the file's folder."""
+    try:
+        return backend.files(file.job, file.directory_id, file.path.rpartition("/")[0])
+    except NotFoundError:
+        return ()
+
+
+def _found_line(file: OutputFile) -> str:
+    return f'File found with URL "{visible(file.download_url or file.path)}". Start streaming'
+
+
+def list_of_cluster(context: Context, arguments: Namespace) -> Sequence[SetupFile]:
+    """One level of the files that the cluster's setup task wrote."""
+    id = context.cluster(arguments)
+    path = relative_path(arguments.path, "--path")
+    cluster = context.backend.show(id)
+    assert isinstance(cluster, Cluster)
+    check_setup_logs(cluster.spec)
+    files = SETUP_LOGS.of(context.backend).files(id, path, expiry_min=arguments.expiry)
+    return [SetupFile(**vars(file)) for file in files]
+
+
+def check_setup_logs(spec: ClusterSpec) -> None:
+    """Raises a command error for a cluster whose setup task stores no files."""
+    task = spec.node_setup.setup_task if spec.node_setup else None
+    if task is None:
+        raise command_error(
+            _NO_STORED_OUTPUT, hint="Create the cluster with --setup-task and --setup-task-output."
+        )
+    if not task.std_out_err_path_suffix:
+        raise command_error("List files is not supported for this cluster")

@@ -1,0 +1,85 @@
+"""Show, list and delete for every kind of resource."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from batchai_magics.errors import NotFoundError, command_error, did_you_mean
+from batchai_magics.models.ids import Kind, ResourceId
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.command_context import Context
+    from batchai_magics.models.resources import Resource
+
+
+_MAX_HINT_NAMES = 10  # existing names listed in a hint, the latest ones
+
+
+def show(context: Context, arguments: Namespace, kind: Kind) -> Resource:
+    """The resource named on the line; the NotFoundError for an unknown name suggests similar ones."""
+    id = context.target(arguments, kind)
+    try:
+        return context.backend.show(id)
+    except NotFoundError as error:
+        raise NotFoundError(error.message, code=error.code, hint=_hint(context, id, error.hint)) from None
+
+
+def delete(context: Context, arguments: Namespace, kind: Kind) -> None:
+    """Deletes the resource named on the line with everything in it."""
+    context.backend.delete(context.target(arguments, kind))
+
+
+def list_children(
+    context: Context, parent: ResourceId, kind: Kind, *, newest: int | None = None
+) -> Sequence[Resource]:
+    """The resources in `parent`, oldest first: all, or the `newest`.
+
+    A default workspace or experiment that does not exist yet counts as empty.
+    """
+    settings = context.settings
+    defaults = {Kind.WORKSPACE: settings.workspace, Kind.EXPERIMENT: settings.experiment}
+    try:
+        return _newest(context, parent, kind, newest) if newest else list(context.backend.list(parent, kind))
+    except NotFoundError:
+        if parent.name == defaults.get(parent.kind) and parent.workspace == settings.workspace:
+            return []
+        raise
+
+
+def _newest(context: Context, parent: ResourceId, kind: Kind, count: int) -> list[Resource]:
+    """Reads only the names of all resources, and the newest ones whole."""
+    ids = [parent.child(kind, name) for name in context.backend.names(parent, kind)[-count:]]
+    seen = context.backend.status(ids)
+    return [resource for resource in map(seen.of, ids) if resource]
+
+
+def check_is_new(context: Context, id: ResourceId) -> None:
+    """Raises a command error if the name of a new cluster or file server is taken."""
+    if exists(context, id):
+        shown = f"batchai {id.kind.noun.replace(' ', '-')}"
+        raise command_error(
+            f'"{id.name}" already exists in "{id.group}" resource group under {id.workspace} resource group.',
+            hint=f"See it with `{shown} show -n {id.name}`, or give another name.",
+        )
+
+
+def exists(context: Context, id: ResourceId) -> bool:
+    """Whether the resource exists."""
+    try:
+        context.backend.show(id)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _hint(context: Context, id: ResourceId, known: str) -> str:
+    """The hint for an unknown name: a similar name, else the backend's hint, else the existing names."""
+    try:
+        names = [sibling.id.name for sibling in context.backend.list(id.parent, id.kind)]
+    except NotFoundError:
+        return known or _hint(context, id.parent, known)
+    if not names:
+        return f"There is none in {id.parent.kind.noun} {id.parent.name}."
+    return did_you_mean(id.name, names) or known or f"There are: {', '.join(names[-_MAX_HINT_NAMES:])}."

@@ -1,0 +1,83 @@
+"""`batchai use`: the session's default backend, workspace, experiment and cluster."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.base.registry import (
+    check_choice,
+    choose,
+    endpoint_of,
+    open_backend,
+    own_of,
+    with_own,
+)
+from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.text_table import Table
+from batchai_magics.models.ids import Kind, check_name, cluster_id, workspace_id
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.command_context import Context
+    from batchai_magics.config import Settings
+
+
+SETTING_NAMES = ("backend", "resource_group", "workspace", "experiment", "cluster")
+BACKEND_OPTIONS = ("endpoint", "ssh")  # options of only some backends
+DISPLAYED_SETTINGS = (*SETTING_NAMES, "location", "storage_account")
+
+
+@dataclass(frozen=True)
+class SettingsChoice:
+    """The new settings of a session, which the caller applies."""
+
+    settings: Settings
+
+    def to_data(self) -> dict[str, str]:
+        """The settings by name."""
+        told = {name: value for name in BACKEND_OPTIONS if (value := own_of(self.settings, name)) is not None}
+        return {**{name: getattr(self.settings, name) for name in DISPLAYED_SETTINGS}, **told}
+
+    def to_table(self) -> Table:
+        """The settings in one row."""
+        data = self.to_data()
+        titles = tuple(name.replace("_", " ").capitalize() for name in data)
+        return Table(titles, (tuple(data.values()),))
+
+
+def use(context: Context, arguments: Namespace) -> SettingsChoice | ValueWithNotes:
+    """The settings changed by the options; without options, the current ones."""
+    chosen = {name: getattr(arguments, name) for name in SETTING_NAMES}
+    settings = replace(context.settings, **{name: value for name, value in chosen.items() if value})
+    settings = _with_backend(settings, arguments)
+    check_name(settings.experiment, Kind.EXPERIMENT)
+    cluster_id(settings.cluster, workspace_id(settings))
+    note = check_choice(settings) if arguments.backend or _backend_options(arguments) else ""
+    return ValueWithNotes(SettingsChoice(settings), (note,)) if note else SettingsChoice(settings)
+
+
+def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
+    own = _backend_options(arguments)
+    if arguments.backend:
+        settings = choose(settings, arguments.backend)
+    if own:
+        settings = with_own(settings, **own)
+    if arguments.backend or own:
+        _check(settings)
+    return settings
+
+
+def _backend_options(arguments: Namespace) -> dict[str, str]:
+    return {name: value for name in BACKEND_OPTIONS if (value := getattr(arguments, name))}
+
+
+def _check(settings: Settings) -> None:
+    """Raises an error for a wrong endpoint (checked offline) or login node (checked by connecting)."""
+    if endpoint_of(settings) is not None or own_of(settings, "ssh"):
+        open_backend(settings).close()
+
+
+def changes_settings(arguments: Namespace) -> bool:
+    """Whether the line changes a setting."""
+    return any(getattr(arguments, name) for name in (*SETTING_NAMES, *BACKEND_OPTIONS))

@@ -1,0 +1,102 @@
+"""What a running command reports: a stream of messages and log bytes, or an operation with a progress bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from batchai_magics.errors import interrupt_error
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class LogOutput:
+    """Bytes of a job's file or of a command's output; `is_error` marks its stderr."""
+
+    data: bytes
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class CommandExit:
+    """The exit code of a job or command, and its outcome in one line."""
+
+    exit_code: int
+    text: str = ""
+
+
+StreamParts = Generator[Message | LogOutput | CommandExit, None, None]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The output of a long-running command; `interrupt_message` is printed when it is interrupted.
+
+    The consumer must close `parts`, also on interrupt: that ends a command on a node.
+    """
+
+    parts: StreamParts
+    interrupt_message: str
+
+
+def job_stream(parts: StreamParts, resume_command: str) -> Stream:
+    """The stream of a job, which interrupting does not affect; `resume_command` is shown to resume it."""
+    return Stream(parts, f"Stopped watching; the job is left as it is. To come back: {resume_command}")
+
+
+BYTES = "B"
+_DELAY_S = 0.5  # shorter operations show no bar
+
+
+@dataclass(frozen=True)
+class Operation:
+    """The steps of a long operation; the generator returns the resulting value.
+
+    Each step yields how much of `total` it did, in `unit`s. `resume_hint` is shown on interrupt.
+    """
+
+    title: str
+    total: int
+    unit: str
+    steps: Generator[int, None, Any]
+    resume_hint: str
+    is_quiet: bool = False  # --no-progress
+
+
+def run_operation(operation: Operation, *, is_shown: bool) -> Any:
+    """Runs an operation and returns its value; Ctrl-C raises an error that says how to resume."""
+    try:
+        return _run_with_bar(operation, is_shown=is_shown and not operation.is_quiet)
+    except KeyboardInterrupt:
+        operation.steps.close()
+        raise interrupt_error(f"Stopped. {operation.resume_hint}") from None
+
+
+def _run_with_bar(operation: Operation, *, is_shown: bool) -> Any:
+    from tqdm import tqdm
+
+    bar = tqdm(
+        total=operation.total,
+        desc=operation.title,
+        unit=operation.unit,
+        unit_scale=operation.unit == BYTES,
+        delay=_DELAY_S,
+        miniters=0,  # keep the elapsed time moving
+        disable=not is_shown,
+        file=sys.stderr,
+    )
+    with bar:
+        while True:
+            try:
+                done = next(operation.steps)
+            except StopIteration as end:
+                return end.value
+            bar.update(done)

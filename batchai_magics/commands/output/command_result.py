@@ -1,0 +1,158 @@
+"""The result of a command: a value, with its data, table and text computed on demand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from batchai_magics.commands.output.text_table import Table, Tabular, table_of_data
+from batchai_magics.errors import UsageError
+from batchai_magics.options.option_help import DisplayText
+
+if TYPE_CHECKING:
+    import pandas
+
+    from batchai_magics.backends.base import Backend
+    from batchai_magics.models.ids import ResourceId
+
+
+@runtime_checkable
+class ResourceHandle(Protocol):
+    """A handle of a resource, such as a Job."""
+
+    def show(self) -> Any:
+        """The current resource."""
+
+
+@runtime_checkable
+class ChunkedJson(Protocol):
+    """A value whose JSON may be too large for one string."""
+
+    def json_pieces(self) -> Iterator[str]:
+        """Yields the text of `-o json`."""
+
+
+@runtime_checkable
+class NotebookDisplay(Protocol):
+    """A value with its own notebook representation."""
+
+    @property
+    def in_notebook(self) -> Any:
+        """The object that the cell returns in a notebook."""
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """A handler's value with the line's `--query`.
+
+    Notebooks display it as a table. `value` is the resource or the list of them, `data` its JSON as the
+    service returned it, `to_frame()` a DataFrame. Iterating goes over the list.
+    """
+
+    value: Any
+    query: str | None = None
+    notes: tuple[str, ...] = ()  # messages beside the value
+
+    @cached_property
+    def resolved(self) -> Any:
+        """The value; for a handle, the current resource."""
+        return self.value.show() if isinstance(self.value, ResourceHandle) else self.value
+
+    @cached_property
+    def data(self) -> Any:
+        """JSON-ready data, after the query."""
+        from batchai_magics.commands.output.resource_json import as_json
+
+        data = as_json(self.resolved)
+        return _search(self.query, data) if self.query else data
+
+    @cached_property
+    def table(self) -> Table:
+        """The table: the columns of the type, else the fields of the data."""
+        if self.query:
+            return table_of_data(self.data, is_query=True)
+        if isinstance(self.resolved, Tabular):
+            return self.resolved.to_table()
+        from batchai_magics.commands.output.table_columns import (  # imports the resources
+            columns_of,
+            extra_columns,
+            table_of,
+        )
+
+        items = list(self.resolved) if isinstance(self.resolved, (list, tuple)) else [self.resolved]
+        columns = columns_of(items[0]) if items else ()
+        return table_of(items, [*columns, *extra_columns(items)]) if columns else table_of_data(self.data)
+
+    def pieces(self, output: str) -> Iterator[str]:
+        """Yields the text of `to_text`, in chunks where the value supports it."""
+        if output == "json" and not self.query and isinstance(self.value, ChunkedJson):
+            yield from self.value.json_pieces()
+        else:
+            yield self.to_text(output)
+
+    def to_text(self, output: str) -> DisplayText:
+        """The result in one of the formats of `-o`, without a trailing newline."""
+        from batchai_magics.commands.output.result_formats import RENDERERS
+
+        return DisplayText(RENDERERS[output](self))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The table as a DataFrame."""
+        import pandas
+
+        return pandas.DataFrame(list(self.table.rows), columns=list(self.table.titles))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.value if isinstance(self.value, (list, tuple)) else [self.value])
+
+    def __len__(self) -> int:
+        return len(self.value) if isinstance(self.value, (list, tuple)) else 1
+
+    def __getitem__(self, index: int) -> Any:
+        return list(self)[index]
+
+    def __repr__(self) -> str:
+        return self.table.to_text() or "(nothing)"
+
+
+def check_query(query: str | None) -> None:
+    """Raises UsageError for an invalid JMESPath query, before the command runs."""
+    if query is not None:
+        import jmespath
+
+        with _translate_query_errors(jmespath):
+            jmespath.compile(query)
+
+
+def _search(query: str, data: Any) -> Any:
+    import jmespath
+
+    with _translate_query_errors(jmespath):
+        return jmespath.search(query, data)
+
+
+@contextlib.contextmanager
+def _translate_query_errors(jmespath: Any) -> Iterator[None]:
+    try:
+        yield
+    except (jmespath.exceptions.JMESPathError, ValueError, TypeError, RecursionError) as error:
+        raise UsageError(f"--query: {error}", hint="It is written in JMESPath, such as [].name.") from None
+
+
+@dataclass(frozen=True)
+class ValueWithNotes:
+    """A handler's value with messages for the user."""
+
+    value: Any
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class LiveResult(Result):
+    """A result with the backend and the id of the cluster or experiment that a live view polls."""
+
+    backend: Backend = field(kw_only=True)
+    id: ResourceId = field(kw_only=True)

@@ -1,0 +1,82 @@
+"""The text of a dry run: what a cell would do. Writes nothing and sends no request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sized
+
+from batchai_magics.cell.request import CellRequest, describe
+from batchai_magics.config import Settings
+from batchai_magics.launch import planning as launch
+from batchai_magics.launch import process_variables
+from batchai_magics.launch.job_description import Description
+from batchai_magics.launch.job_site import JobSite, NodeShare
+from batchai_magics.launch.plan import Launcher, Plan
+from batchai_magics.models import vm_sizes
+from batchai_magics.options.option_help import DisplayText
+
+
+def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
+    """The description, the uploads, the processes per node, and the problems found."""
+    is_default = request.cluster == settings.cluster
+    gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
+    preparation = request.spec.job_preparation
+    lines = [
+        describe(request),
+        *_process_lines(plan := _plan(request, gpus), preparation.command_line if preparation else ""),
+        process_variables.describe_threads(_job_variables(request), plan.processes_per_node),
+        *_gpu_order(plan, _job_variables(request)),
+    ]
+    if is_default and request.spec.node_count > settings.cluster_nodes:
+        has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
+        lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
+    return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))
+
+
+def _job_variables(request: CellRequest) -> dict[str, str]:
+    """The environment variables set by the job."""
+    return {item.name: item.value for item in request.spec.environment_variables or ()}
+
+
+def _gpu_order(plan: Plan, said: Mapping[str, str]) -> Iterator[str]:
+    order = plan.nodes[0].env.get("CUDA_DEVICE_ORDER")
+    if order:
+        whose = "as the job says" if "CUDA_DEVICE_ORDER" in said else "--env sets another"
+        yield f"order of GPUs: CUDA_DEVICE_ORDER={order} ({whose})"
+
+
+def _plan(request: CellRequest, gpus: int) -> Plan:
+    nodes = [
+        NodeShare(
+            id=f"node {number}",
+            gpu_count=gpus,
+            mount_root="$AZ_BATCHAI_MOUNT_ROOT",
+            job_mount_root="$AZ_BATCHAI_JOB_MOUNT_ROOT",
+            temp="$AZ_BATCHAI_JOB_TEMP",
+        )
+        for number in range(request.spec.node_count)
+    ]
+    site = JobSite(
+        stdouterr="$AZ_BATCHAI_STDOUTERR_DIR",
+        shared_temp="$AZ_BATCHAI_SHARED_JOB_TEMP",
+        host_file="$AZ_BATCHAI_MPI_HOST_FILE",
+        output_segment="",
+        python="python",
+    )
+    return launch.plan(Description.of(request.spec), nodes, site)
+
+
+def _process_lines(plan: Plan, preparation: str) -> Iterator[str]:
+    how = "as the ranks of one MPI job" if plan.launcher is Launcher.MPI else "each by itself"
+    yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(plan.nodes, 'node')}, {how}"
+    for node in range(len(plan.nodes)):
+        here = [process for process in plan.processes if process.node == node]
+        if preparation:
+            yield f"  node {node}  preparation  {preparation}"
+        if not here:
+            yield f"  node {node}  nothing"
+        for process in here:
+            yield f"  node {node}  {process.role.value} {process.rank}  {process.command}"
+
+
+def _count(items: Sized, noun: str, plural: str = "s") -> str:
+    return f"{len(items)} {noun}{plural * (len(items) != 1)}"

@@ -1,0 +1,114 @@
+"""Resources as `az -o json` prints them: nulls, sorted keys, flat `properties`, added `resourceGroup`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.commands.output.az_json import model_fields, to_az_json
+from batchai_magics.commands.output.job_json import job_data
+from batchai_magics.commands.output.table_columns import Blob, SetupFile
+from batchai_magics.commands.output.text_table import Tabular
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import OutputFile
+from batchai_magics.models.file_server import FileServer
+from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
+
+if TYPE_CHECKING:
+    from batchai_magics.models.provisioning import Provisioning
+
+
+def as_json(value: Any) -> Any:
+    """JSON-ready data of the value that a handler returned."""
+    if isinstance(value, (list, tuple)):
+        return [as_json(item) for item in value]
+    if isinstance(value, JobResource):
+        return job_data(value)
+    to_data = next((make for kind, make in _CONVERTERS.items() if isinstance(value, kind)), None)
+    if to_data:
+        return to_az_json(to_data(value))
+    return value.to_data() if isinstance(value, Tabular) else value
+
+
+def _workspace(workspace: Workspace) -> dict[str, Any]:
+    extra = {"location": workspace.location, "tags": dict(workspace.tags) or None}
+    return {**_head(workspace), **extra}
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    return {
+        **model_fields(cluster.spec),
+        **_head(cluster),
+        "allocationState": cluster.allocation_state.value,
+        "allocationStateTransitionTime": cluster.allocation_changed,
+        "currentNodeCount": cluster.node_states.total,
+        "nodeStateCounts": cluster.node_states,
+        "errors": cluster.errors or None,
+    }
+
+
+def _file_server(server: FileServer) -> dict[str, Any]:
+    return {**model_fields(server.spec), **_head(server), "mountSettings": server.mount}
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {"nodeId": node.id, "ipAddress": node.ip_address, "port": node.port}
+
+
+def _wire(value: Usage | ResourceGroup | StorageAccount) -> dict[str, Any]:
+    return value.to_wire()
+
+
+def _head(resource: Workspace | Experiment | Cluster | FileServer) -> dict[str, Any]:
+    id = resource.id
+    return {"id": str(id), "name": id.name, "type": id.kind.wire_type, **_provisioning(resource.provisioning)}
+
+
+def _provisioning(provisioning: Provisioning) -> dict[str, Any]:
+    return {
+        "creationTime": provisioning.created,
+        "provisioningState": provisioning.state.value,
+        "provisioningStateTransitionTime": provisioning.changed,
+    }
+
+
+def _file(file: OutputFile) -> dict[str, Any]:
+    return {
+        "name": file.name,
+        "fileType": file.kind.value,
+        "contentLength": file.size_bytes if file.is_file else None,
+        "lastModified": file.modified,
+        "downloadUrl": file.download_url,
+    }
+
+
+def _setup_file(file: SetupFile) -> dict[str, Any]:
+    size = file.size_bytes if file.is_file else None
+    url = file.download_url
+    return {"name": file.name, "isDirectory": file.is_directory, "size": size, "downloadUrl": url}
+
+
+def _share_file(file: ShareFile) -> dict[str, Any]:
+    length = file.size_bytes if file.is_file else None
+    return {
+        "name": file.path if isinstance(file, Blob) else file.path.rpartition("/")[2],
+        "properties": {"contentLength": length, "lastModified": file.modified},
+        "type": "dir" if file.is_directory else file.kind.value,
+    }
+
+
+_CONVERTERS: dict[type, Any] = {
+    Workspace: _workspace,
+    Experiment: _head,
+    Cluster: _cluster,
+    FileServer: _file_server,
+    Node: _node,
+    Usage: _wire,
+    ResourceGroup: _wire,
+    StorageAccount: _wire,
+    SetupFile: _setup_file,
+    OutputFile: _file,
+    ShareFile: _share_file,
+    ErrorDetail: model_fields,
+}

@@ -1,0 +1,104 @@
+"""A table and its plain-text form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from batchai_magics.errors import visible
+
+_SKIPPED = ("id", "type", "etag")  # as in `az`, for commands without their own columns
+
+
+@dataclass(frozen=True)
+class Table:
+    """Column titles and rows of cells."""
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def to_text(self) -> str:
+        """The table as aligned text, numbers right-aligned."""
+        if not self.titles:
+            return ""
+        cells = self.texts
+        columns = range(len(self.titles))
+        widths = [max(len(line[i]) for line in [self.titles, *cells]) for i in columns]
+        is_number = [all(_is_number_or_none(row[i]) for row in self.rows) for i in columns]
+        lines = [self.titles, ["-" * width for width in widths], *cells]
+        return "\n".join(_line(line, widths, is_number) for line in lines)
+
+    def with_capitals(self) -> Table:
+        """The same with capitalized titles, as `az` prints query results."""
+        return Table(tuple(title[:1].upper() + title[1:] for title in self.titles), self.rows)
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """The cells as display text."""
+        return tuple(tuple(_cell(value) for value in row) for row in self.rows)
+
+    @property
+    def footers(self) -> Sequence[Any]:
+        """Objects that a notebook displays below the table."""
+        return ()
+
+
+@runtime_checkable
+class Tabular(Protocol):
+    """A value that provides its own data and table."""
+
+    def to_data(self) -> Any:
+        """JSON-ready data."""
+
+    def to_table(self) -> Table:
+        """The same for people."""
+
+
+def table_of_data(data: Any, *, is_query: bool = False) -> Table:
+    """A table of JSON data: an object's scalar fields, a list's items, or a single value."""
+    items = data if isinstance(data, list) else [data]
+    if not items:
+        return Table((), ())
+    if _are_all(items, Mapping):
+        return _of_objects([_scalars(item, is_query=is_query) for item in items])
+    if _are_all(items, list):
+        return _of_lists(items)
+    return Table(("Result",), tuple((item,) for item in items))
+
+
+def _are_all(items: Sequence[Any], kind: type) -> bool:
+    return all(isinstance(item, kind) for item in items)
+
+
+def _of_objects(rows: Sequence[Mapping[str, Any]]) -> Table:
+    titles = tuple(dict.fromkeys(title for row in rows for title in row))
+    return Table(titles, tuple(tuple(row.get(title, "") for title in titles) for row in rows))
+
+
+def _of_lists(rows: Sequence[list[Any]]) -> Table:
+    width = max(map(len, rows))
+    titles = tuple(f"Column{number + 1}" for number in range(width))
+    return Table(titles, tuple((*row, *[""] * (width - len(row))) for row in rows))
+
+
+def _scalars(item: Mapping[str, Any], *, is_query: bool) -> dict[str, Any]:
+    if is_query:  # keep keys and nulls; nested values have no cell
+        return {key: value for key, value in item.items() if not isinstance(value, (dict, list))}
+    scalars = {key: value for key, value in item.items() if not isinstance(value, (dict, list, type(None)))}
+    return {key[:1].upper() + key[1:]: value for key, value in sorted(scalars.items()) if key not in _SKIPPED}
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:
+    columns = zip(cells, widths, is_number, strict=True)
+    return "  ".join(
+        text.rjust(width) if right else text.ljust(width) for text, width, right in columns
+    ).rstrip()
+
+
+def _is_number_or_none(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else visible(str(value))

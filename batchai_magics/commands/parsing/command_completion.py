@@ -1,0 +1,136 @@
+"""TAB completion of command lines: commands, options, paths and names of existing resources."""
+
+from __future__ import annotations
+
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from batchai_magics.commands.parsing.dialect_2017 import legacy_flags, legacy_words, translate
+from batchai_magics.commands.specs.command_spec import command_path, subcommands
+from batchai_magics.commands.specs.command_table import COMMANDS
+from batchai_magics.commands.specs.shared_options import options_of
+from batchai_magics.errors import visible
+from batchai_magics.models.ids import Kind
+from batchai_magics.options.option import NameKind
+from batchai_magics.options.option_completion import Expected, candidates_after
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Storage
+    from batchai_magics.commands.command_context import Context
+
+
+_TIMEOUT_S = 0.03  # TAB must respond within 50 ms
+
+
+class Session(Protocol):
+    """Provides the context; creating one may be slow."""
+
+    @property
+    def context(self) -> Context:
+        """The current settings and backend."""
+
+
+def expected_in_line(words: Sequence[str]) -> Expected:
+    """What may follow these words on a `batchai` line."""
+    flags = legacy_flags(words)
+    words = translate(words).words
+    path = command_path(words, COMMANDS)
+    command = next((c for c in COMMANDS if c.parts == path), None)
+    if command:
+        expected = candidates_after(words[len(path) :], options_of(command))
+        left = [old for old, now in flags.items() if old.startswith("--") and now not in words]
+        return replace(expected, legacy_words=tuple(left))
+    return (
+        Expected(subcommands(path, COMMANDS), legacy_words=legacy_words(path))
+        if len(path) == len(words)
+        else Expected()
+    )
+
+
+def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> list[str]:
+    """The candidates that start with `fragment`."""
+    old = expected.legacy_words if fragment.strip("-") else ()
+    words = [
+        *expected.words,
+        *live_names,
+        *(matching_paths(fragment) if expected.live is NameKind.PATH else ()),
+        *old,
+    ]
+    fit = (word for word in dict.fromkeys(words) if word.startswith(fragment))
+    return [word for word in fit if visible(word) == word]  # drop names with terminal control characters
+
+
+def live_names_of(context: Context, live: NameKind, arguments: Namespace) -> Sequence[str]:
+    """The names of existing resources of this kind, in the scope given on the line. Queries the backend."""
+    if live in _NAME_SOURCES:
+        return _NAME_SOURCES[live](context, arguments)
+    workspace = context.workspace(arguments)
+    parent = context.experiment(arguments) if live is NameKind.JOB else workspace
+    return [resource.id.name for resource in context.backend.list(parent, Kind(live.value))]
+
+
+def _outputs(context: Context, arguments: Namespace) -> list[str]:
+    return [file.path for file in context.backend.files(context.target(arguments, Kind.JOB))]
+
+
+def _nodes(context: Context, arguments: Namespace) -> list[str]:
+    is_of_job = getattr(arguments, "cluster", None) is None
+    id = context.target(arguments, Kind.JOB) if is_of_job else context.cluster(arguments)
+    return [node.id for node in context.backend.nodes(id)]
+
+
+def _stored(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
+    from batchai_magics.commands.azure.storage_bucket import bucket_names as names_of
+
+    return names_of(context, arguments, storage)
+
+
+_NAME_SOURCES: dict[NameKind, Callable[[Context, Namespace], Sequence[str]]] = {
+    NameKind.OUTPUT: _outputs,
+    NameKind.NODE: _nodes,
+    NameKind.GROUP: lambda context, arguments: [group.name for group in context.groups.list()],
+    NameKind.ACCOUNT: lambda context, arguments: [account.name for account in context.accounts.list()],
+    NameKind.SHARE: lambda context, arguments: _stored(context, arguments, context.storage),
+    NameKind.CONTAINER: lambda context, arguments: _stored(context, arguments, context.containers),
+}
+
+
+def matching_paths(fragment: str) -> list[str]:
+    """The local files and folders whose path starts with `fragment`."""
+    folder, _, start = fragment.rpartition("/")
+    parent = Path(folder or ("/" if fragment.startswith("/") else ".")).expanduser()
+    if not parent.is_dir():
+        return []
+    base = fragment.removesuffix(start)
+    items = sorted(item for item in parent.iterdir() if item.name.startswith(start))
+    return [f"{base}{item.name}{'/' if item.is_dir() else ''}" for item in items]
+
+
+class NameLookup:
+    """Looks up names in the background, so that a slow backend or import never blocks the keyboard."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[str, Sequence[str]] = {}
+
+    def names(self, expected: Expected) -> Sequence[str]:
+        """The names, or on timeout the cached ones of the previous lookup; the next TAB has the new ones."""
+        if expected.live in (NameKind.NOTHING, NameKind.PATH):
+            return ()
+        key = f"{expected.live} {expected.arguments}"
+        asking = threading.Thread(
+            target=self._ask, args=(key, expected), name="batchai-completion", daemon=True
+        )
+        asking.start()
+        asking.join(_TIMEOUT_S)
+        return self._known.get(key, ())
+
+    def _ask(self, key: str, expected: Expected) -> None:
+        try:
+            self._known[key] = list(live_names_of(self._session.context, expected.live, expected.arguments))
+        except Exception:  # noqa: BLE001  any failure means no candidates; running the line reports it
+            self._known[key] = ()

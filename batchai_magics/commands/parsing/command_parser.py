@@ -1,0 +1,143 @@
+"""Parses the words of a command line to an Invocation or the text of help."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from batchai_magics.commands.parsing.command_help import command_help, group_help
+from batchai_magics.commands.parsing.dialect_2017 import legacy_words, translate
+from batchai_magics.commands.specs import session_specs, storage_specs
+from batchai_magics.commands.specs import shared_options as o
+from batchai_magics.commands.specs.command_spec import PROGRAM, CommandSpec, command_path, subcommands
+from batchai_magics.commands.specs.command_table import COMMANDS, GROUPS
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.options.option import Option
+from batchai_magics.options.option_help import DisplayText
+from batchai_magics.options.option_parsing import parse_options
+
+_HELP = frozenset(o.HELP.flags)
+_AZ = "az"
+_PROGRAMS = (_AZ, PROGRAM)
+_NAMING = ("name", "job", "cluster")  # options that name the target of a command
+_AZ_COMMANDS = (*session_specs.COMMANDS, *storage_specs.COMMANDS)
+AZ_WORDS = (PROGRAM, *subcommands((), _AZ_COMMANDS))  # the first words that `%az` accepts
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A command with its parsed arguments."""
+
+    command: CommandSpec
+    arguments: Namespace
+    translations: tuple[str, ...] = ()  # words of 2017 and their translations
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether the user must confirm before it runs."""
+        return self.command.is_confirmed and not self.arguments.yes
+
+    def notes(self, settings: Settings) -> tuple[str, ...]:
+        """How a line of 2017 was translated, and its workspace and experiment."""
+        if not self.translations:
+            return ()
+        places = ((name, getattr(self.arguments, name, None)) for name in ("workspace", "experiment"))
+        where = ", ".join(f"{name} {value or getattr(settings, name)}" for name, value in places)
+        return (f"Words of 2017: {', '.join(self.translations)}; {where}.",)
+
+
+def parse(words: Sequence[str]) -> Invocation | DisplayText:
+    """Parses a line; `-h` and a group without a command give help.
+
+    Lines that start with a program name are accepted: `az batchai job list`, `batchai job list`.
+
+    Raises:
+        UsageError: The command is unknown or its options are wrong.
+    """
+    if words and words[0] in _PROGRAMS:
+        return _parse_with_program(*words)
+    reading = translate(words)
+    path = command_path(reading.words, COMMANDS)
+    rest = list(reading.words[len(path) :])
+    command = next((command for command in COMMANDS if command.parts == path), None)
+    if command is None:
+        return _group_help(path, rest)
+    if _HELP.intersection(rest):
+        return command_help(command)
+    return Invocation(command, arguments_of(command, rest), reading.changed)
+
+
+def _parse_with_program(program: str, *words: str) -> Invocation | DisplayText:
+    rest = az_command_words(words) if program == _AZ else words
+    return rest if isinstance(rest, DisplayText) else parse(rest)
+
+
+def _group_help(path: Sequence[str], rest: Sequence[str]) -> DisplayText:
+    """The help of a group named alone; raises UsageError for an unknown command."""
+    if rest and not _HELP.intersection(rest):
+        raise _unknown_word(path, rest[0])
+    return group_help(path)
+
+
+def arguments_of(command: CommandSpec, words: Sequence[str]) -> Namespace:
+    """Parses a command's options; raises UsageError for unknown or missing ones."""
+    program, options = f"{PROGRAM} {command.words}", o.options_of(command)
+    arguments, extra = parse_options(
+        options, words, make_error=lambda message: _usage_error(program, message), allow_abbreviations=True
+    )
+    if extra:
+        raise _unknown_option(program, extra[0], options)
+    missing = [
+        option for option in options if option.is_required and getattr(arguments, option.name) in (None, [])
+    ]
+    if missing and not getattr(arguments, "ids", None):
+        names = ", ".join("/".join(option.flags) for option in missing)
+        raise _usage_error(program, f"the following arguments are required: {names}")
+    return arguments
+
+
+def _usage_error(program: str, message: str, guess: str = "") -> UsageError:
+    hint = f"{guess} See '{program} --help'.".lstrip()
+    return UsageError(f"{program}: {message}", hint=hint)
+
+
+def _unknown_word(path: Sequence[str], word: str) -> UsageError:
+    program = " ".join((PROGRAM, *path))
+    known = subcommands(path, COMMANDS)
+    if word.startswith("-"):
+        return _usage_error(program, f"a command is missing before {word}", f"Commands: {', '.join(known)}.")
+    guess = did_you_mean(word, (*known, *legacy_words(path))) or f"Commands: {', '.join(known)}."
+    return _usage_error(program, f"'{word}' is not in the '{program}' command group.", guess)
+
+
+def _unknown_option(program: str, word: str, options: Sequence[Option]) -> UsageError:
+    if word.startswith("-"):
+        flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
+        guess = did_you_mean(word.split("=")[0], flags)
+    else:
+        named = next((option for option in options if option.name in _NAMING), None)
+        guess = f'did you mean "{named.flags[-1]} {word}"?' if named else ""
+    return _usage_error(program, f"unrecognized arguments: {word}", guess)
+
+
+def az_command_words(words: Sequence[str]) -> list[str] | DisplayText:
+    """Strips `batchai` from the words of an `%az` line; without words, the help of `%az`."""
+    if not words or words[0] in ("-h", "--help"):
+        return _az_help()
+    first, *rest = words
+    if first == PROGRAM:
+        return rest
+    if first in AZ_WORDS:
+        return list(words)
+    known = did_you_mean(first, AZ_WORDS) or f"It takes: {', '.join(AZ_WORDS)}."
+    raise UsageError(f"az: '{first}' is not in the 'az' command group.", hint=known)
+
+
+def _az_help() -> DisplayText:
+    width = max(map(len, AZ_WORDS))
+    summaries = {command.words: command.summary for command in COMMANDS}
+    meanings = {PROGRAM: GROUPS[""], **summaries, **{name: text for name, text in GROUPS.items() if name}}
+    rows = "\n".join(f"    {word.ljust(width)} : {meanings[word]}" for word in AZ_WORDS)
+    return DisplayText(f"Group\n    az : What tutorials use of Azure's command line.\n\nSubgroups:\n{rows}")

@@ -1,0 +1,1 @@
+"""Command specs: one row per command with its words, options and handler."""

@@ -1,0 +1,111 @@
+"""The command table. A new command is a spec here and a handler."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from batchai_magics.commands.specs import cluster_specs, job_specs, session_specs, storage_specs
+from batchai_magics.commands.specs import shared_options as o
+from batchai_magics.commands.specs.command_spec import OUTPUTS, CommandSpec
+from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKind
+
+GROUPS = {
+    "": "Distributed training jobs, in the words of Azure Batch AI.",
+    "metrics": "The numbers in training logs.",
+    **cluster_specs.WORKSPACE_GROUPS,
+    **cluster_specs.CLUSTER_GROUPS,
+    **job_specs.GROUPS,
+    **session_specs.GROUPS,
+    **storage_specs.GROUPS,
+}
+
+_LOGS = Option(("FILE",), "Log files.", value_kind=ValueKind.MANY, is_required=True, completes=NameKind.PATH)
+_TIDY = Option(
+    ("--tidy",), "One row a number, with unit, time and place in the file.", value_kind=ValueKind.NOTHING
+)
+_METRIC = Option(
+    ("--metric",), "A number of your own to read, as NAME=REGEX; may be given again.", is_repeatable=True
+)
+_PICTURE = Option(("--out", "-o"), "Picture to write: .svg, .pdf or .png.", completes=NameKind.PATH)
+_RUNS = Option(
+    ("RUN",),
+    "Jobs by name; log files by a path with a dot or a slash.",
+    value_kind=ValueKind.MANY,
+    is_required=True,
+    completes=NameKind.JOB,
+)
+_PLOT = Option(("--plot",), "Also write the chart: .svg, .pdf or .png.", completes=NameKind.PATH)
+_OVER = Option(
+    ("--over",),
+    "What the chart's x axis is.",
+    choices=("step", "images", "seconds"),
+    default="step",
+)
+_SIDE_BY_SIDE = (o.GROUP, o.WORKSPACE, o.EXPERIMENT, _RUNS, _PLOT)
+
+
+def _backends() -> Collection[str]:
+    from batchai_magics.backends.base.registry import BACKENDS
+
+    return BACKENDS
+
+
+_BACKEND = Option(("--backend",), "Where jobs run.", choices=LazyChoices(_backends))
+_ENDPOINT = Option(("--endpoint",), "Address of the server, for a backend that has one.", "URL")
+_SSH = Option(("--ssh",), "Login node, as ssh is given it, for a backend that has one.", "HOST")
+
+COMMANDS = (
+    *cluster_specs.WORKSPACE_COMMANDS,
+    *cluster_specs.CLUSTER_COMMANDS,
+    *cluster_specs.EXPERIMENT_COMMANDS,
+    *job_specs.COMMANDS,
+    CommandSpec(
+        "list-usages",
+        "Show what is used of each quota.",
+        "handlers.workspace_commands:list_usages",
+        (o.LOCATION,),
+    ),
+    CommandSpec(
+        "metrics read",
+        "Read the metrics in log files.",
+        "handlers.metrics_commands:read",
+        (_LOGS, _TIDY, _METRIC),
+        outputs=(*OUTPUTS, "csv"),
+    ),
+    CommandSpec(
+        "metrics plot",
+        "Draw the metrics in log files.",
+        "handlers.metrics_commands:plot",
+        (_LOGS, _PICTURE, _METRIC),
+    ),
+    CommandSpec(
+        "compare",
+        "Set jobs or logs side by side.",
+        "handlers.comparison_commands:compare",
+        (*_SIDE_BY_SIDE, _OVER),
+        outputs=(*OUTPUTS, "csv"),
+    ),
+    CommandSpec(
+        "scaling",
+        "Show how images/sec grow with the processes of jobs or logs.",
+        "handlers.comparison_commands:scaling",
+        _SIDE_BY_SIDE,
+        outputs=(*OUTPUTS, "csv"),
+    ),
+    CommandSpec(
+        "use",
+        "Choose workspace, experiment, cluster and backend for this session.",
+        "handlers.use_command:use",
+        (o.GROUP, o.WORKSPACE, o.EXPERIMENT, o.CLUSTER, _BACKEND, _ENDPOINT, _SSH),
+    ),
+    CommandSpec(
+        "clean",
+        "Remove all jobs, clusters, shares and state that lie on this machine.",
+        "handlers.clean_command:clean",
+        (o.YES,),
+        is_confirmed=True,
+        preview="handlers.clean_command:preview",
+    ),
+    *session_specs.COMMANDS,
+    *storage_specs.COMMANDS,
+)

@@ -1,0 +1,122 @@
+"""Command specs of `job …`."""
+
+from __future__ import annotations
+
+from batchai_magics.commands.specs import shared_options as o
+from batchai_magics.commands.specs.command_spec import CommandSpec
+from batchai_magics.options.option import NameKind, Option, ValueKind
+
+GROUPS = {
+    "job": "Jobs.",
+    "job file": "The files that a job wrote.",
+    "job node": "The nodes that a job runs on.",
+}
+
+_STATES = ("queued", "running", "terminating", "succeeded", "failed")
+_SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)
+_JOB = (*_SOME, o.name_option("job", NameKind.JOB))
+_PERHAPS = (*_SOME, o.name_option("job", NameKind.JOB, is_required=False))
+_OF_JOB = (*_SOME, o.JOB)
+_FILES = (*_OF_JOB, o.DIRECTORY, o.PATH)
+_ENDING = (o.IDS, o.NO_WAIT, o.YES)
+_TOP = Option(("--top",), "Only the newest jobs, at most so many.", "COUNT", ValueKind.NUMBER, minimum=1)
+_STATE = Option(
+    ("--state",), "All jobs of the experiment in this state, in place of a name.", choices=_STATES
+)
+_CREATE = (
+    *_SOME,
+    Option(
+        ("--name", "-n"),
+        "Name of the job, by default its file's; of several files, NAME-1, NAME-2 and so on.",
+    ),
+    Option(
+        ("--config-file", "-f"),
+        "The job as JSON or YAML (job.json). Several files, or a pattern as jobs/*.json, make a job each.",
+        value_kind=ValueKind.MANY,
+        is_required=True,
+        completes=NameKind.PATH,
+    ),
+    o.CLUSTER,
+    *o.MOUNTS,
+    Option(
+        ("--stop-if",),
+        'End the job for what it prints: "loss is nan", "images/sec < 50 for 5m".',
+        "CONDITION",
+        is_repeatable=True,
+    ),
+    Option(("--slurm",), 'Options of sbatch, on a Slurm cluster: "--account=lab --qos=long".', "OPTIONS"),
+    Option(("--dry-run",), "Show what would be submitted; nothing is written.", value_kind=ValueKind.NOTHING),
+)
+_SECRET = Option(
+    ("--secret",), "Secret of the job, its value taken from this process.", value_kind=ValueKind.MANY
+)
+_STREAMED = Option(("--file-name", "-f"), "Name of the file.", is_required=True, completes=NameKind.OUTPUT)
+_DOWNLOADED = Option(
+    ("--file-name", "-f"), "Name of the file; all files below --path by default.", completes=NameKind.OUTPUT
+)
+_DEST = Option(("--dest",), "Folder to write to.", default=".", completes=NameKind.PATH)
+
+COMMANDS = (
+    CommandSpec(
+        "job create",
+        "Create a job, or a job from each of several files.",
+        "handlers.job_commands:create",
+        _CREATE,
+    ),
+    CommandSpec("job show", "Show a job.", "handlers.job_commands:show", (*_JOB, o.IDS)),
+    CommandSpec(
+        "job list",
+        "List the jobs of an experiment, oldest first.",
+        "handlers.job_commands:list_all",
+        (*_SOME, _TOP),
+    ),
+    CommandSpec(
+        "job wait",
+        "Wait for a job; ends with its exit code.",
+        "handlers.job_commands:wait",
+        (*_JOB, o.IDS, o.INTERVAL),
+    ),
+    CommandSpec(
+        "job resubmit",
+        "Run a job again as NAME-2, or all jobs in a state.",
+        "handlers.job_resubmission:resubmit",
+        (*_PERHAPS, _STATE, _SECRET),
+    ),
+    CommandSpec(
+        "job terminate", "End a job.", "handlers.job_commands:terminate", (*_JOB, *_ENDING), is_confirmed=True
+    ),
+    CommandSpec(
+        "job delete",
+        "Delete a job, or all jobs in a state.",
+        "handlers.job_commands:delete",
+        (*_PERHAPS, _STATE, *_ENDING),
+        is_confirmed=True,
+    ),
+    CommandSpec(
+        "job file list",
+        "List the files of a job.",
+        "handlers.output_file_commands:list_of_job",
+        (*_FILES, o.EXPIRY),
+    ),
+    CommandSpec(
+        "job file stream",
+        "Print a job's file as it grows.",
+        "handlers.output_file_commands:stream",
+        (*_FILES, _STREAMED),
+    ),
+    CommandSpec(
+        "job file download",
+        "Copy a job's file, or all files of a folder, to this machine.",
+        "handlers.output_file_commands:download",
+        (*_FILES, _DOWNLOADED, _DEST),
+    ),
+    CommandSpec(
+        "job node list", "List the nodes that a job runs on.", "handlers.node_commands:list_of_job", _OF_JOB
+    ),
+    CommandSpec(
+        "job node exec",
+        "Run a command on a node of a job.",
+        "handlers.node_commands:execute_on_job",
+        (*_OF_JOB, *o.NODE_EXEC),
+    ),
+)

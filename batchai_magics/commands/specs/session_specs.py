@@ -1,0 +1,105 @@
+"""Command specs of `group`, `provider`, `account`, `role`, `configure`, `login`, which tutorials use."""
+
+from __future__ import annotations
+
+from batchai_magics.commands.specs import shared_options as o
+from batchai_magics.commands.specs.command_spec import CommandSpec
+from batchai_magics.options.option import NameKind, Option, ValueKind
+
+GROUPS = {
+    "group": "Resource groups, which hold workspaces and storage accounts.",
+    "provider": "Resource providers.",
+    "account": "The subscription.",
+    "role": "Roles.",
+    "role assignment": "Who may do what.",
+}
+
+_NAME = Option(
+    ("--name", "-n", "--resource-group", "-g"),
+    "Name of the resource group.",
+    is_required=True,
+    completes=NameKind.GROUP,
+)
+_TAGS = Option(("--tags",), "Tags, as NAME=VALUE.", value_kind=ValueKind.MANY)
+_NAMESPACE = Option(("--namespace", "-n"), "Namespace, such as Microsoft.BatchAI.", is_required=True)
+_WAIT = Option(("--wait",), "Accepted.", value_kind=ValueKind.NOTHING)
+_CHOSEN = Option(("--name", "--subscription", "-s", "-n"), "Name or id of the subscription.")
+_DEFAULTS = Option(
+    ("--defaults", "-d"),
+    "Defaults, as NAME=VALUE: group, location, workspace, experiment, cluster.",
+    value_kind=ValueKind.MANY,
+)
+_LISTED = Option(("--list-defaults", "-l"), "Show the defaults.", value_kind=ValueKind.NOTHING)
+_LOGIN = (
+    Option(("--username", "-u"), "Accepted."),
+    Option(("--password", "-p"), "Accepted, and forgotten."),
+    Option(("--tenant", "-t"), "Accepted."),
+    Option(("--service-principal",), "Accepted.", value_kind=ValueKind.NOTHING),
+    Option(("--identity",), "Accepted.", value_kind=ValueKind.NOTHING),
+    Option(("--use-device-code",), "Accepted.", value_kind=ValueKind.NOTHING),
+)
+_ASSIGNMENT = (
+    Option(("--role",), "Name or id of the role."),
+    Option(("--assignee",), "Who it is for."),
+    Option(("--scope",), "Id of what it is about."),
+    o.GROUP,
+)
+
+COMMANDS = (
+    CommandSpec(
+        "group create",
+        "Create a resource group.",
+        "azure.session_commands:create_group",
+        (_NAME, o.LOCATION, _TAGS),
+    ),
+    CommandSpec("group show", "Show a resource group.", "azure.session_commands:show_group", (_NAME,)),
+    CommandSpec("group list", "List resource groups.", "azure.session_commands:list_groups", ()),
+    CommandSpec(
+        "group exists",
+        "Say whether a resource group exists.",
+        "azure.session_commands:group_exists",
+        (_NAME,),
+    ),
+    CommandSpec(
+        "group delete",
+        "Delete a resource group with all in it.",
+        "azure.session_commands:delete_group",
+        (_NAME, o.NO_WAIT, o.YES),
+        is_confirmed=True,
+    ),
+    CommandSpec("provider list", "List resource providers.", "azure.session_commands:list_providers", ()),
+    CommandSpec(
+        "provider show", "Show a resource provider.", "azure.session_commands:show_provider", (_NAMESPACE,)
+    ),
+    CommandSpec(
+        "provider register",
+        "Register a resource provider; there is nothing to do.",
+        "azure.session_commands:register_provider",
+        (_NAMESPACE, _WAIT),
+    ),
+    CommandSpec("account show", "Show the subscription.", "azure.session_commands:show_account", ()),
+    CommandSpec("account list", "List subscriptions.", "azure.session_commands:list_accounts", ()),
+    CommandSpec("account set", "Choose the subscription.", "azure.session_commands:set_account", (_CHOSEN,)),
+    CommandSpec(
+        "account clear", "Forget the login; there is nothing to do.", "azure.session_commands:logout", ()
+    ),
+    CommandSpec("account list-locations", "List locations.", "azure.session_commands:list_locations", ()),
+    CommandSpec(
+        "role assignment create",
+        "Grant a role; there is nothing to do.",
+        "azure.session_commands:assign_role",
+        _ASSIGNMENT,
+    ),
+    CommandSpec(
+        "role assignment list", "List the roles granted.", "azure.session_commands:list_roles", _ASSIGNMENT
+    ),
+    CommandSpec(
+        "role assignment delete",
+        "Take a role back; there is nothing to do.",
+        "azure.session_commands:drop_role",
+        _ASSIGNMENT,
+    ),
+    CommandSpec("configure", "Set defaults.", "azure.session_commands:configure", (_DEFAULTS, _LISTED)),
+    CommandSpec("login", "Log in; there is nothing to do.", "azure.session_commands:login", _LOGIN),
+    CommandSpec("logout", "Log out; there is nothing to do.", "azure.session_commands:logout", ()),
+)

@@ -1,0 +1,206 @@
+"""Options shared by several commands, and the commands that every kind of resource has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from batchai_magics.commands.specs.command_spec import OUTPUTS, CommandSpec
+from batchai_magics.options.option import NameKind, Option, ValueKind
+
+GROUP = Option(
+    ("--resource-group", "-g"),
+    "Name of the resource group; by default that of `configure --defaults group=NAME`.",
+    completes=NameKind.GROUP,
+)
+LOCATION = Option(("--location", "-l"), "Location, such as eastus.")
+WORKSPACE = Option(
+    ("--workspace", "-w"),
+    "Name of the workspace; by default the configured one.",
+    completes=NameKind.WORKSPACE,
+)
+EXPERIMENT = Option(
+    ("--experiment", "-e"),
+    "Name of the experiment; by default the configured one.",
+    completes=NameKind.EXPERIMENT,
+)
+CLUSTER = Option(("--cluster", "-c"), "Name or ARM id of the cluster.", completes=NameKind.CLUSTER)
+JOB = Option(("--job", "-j"), "Name of the job.", is_required=True, completes=NameKind.JOB)
+IDS = Option(
+    ("--ids",),
+    "One or more resource ids, in place of the names.",
+    value_kind=ValueKind.MANY,
+    section="Resource Id Arguments",
+)
+NO_WAIT = Option(("--no-wait",), "Do not wait for the operation to finish.", value_kind=ValueKind.NOTHING)
+YES = Option(("--yes", "-y"), "Do not ask for confirmation.", value_kind=ValueKind.NOTHING)
+DIRECTORY = Option(
+    ("--output-directory-id", "-d"),
+    "Id of the job's output directory; logs are in stdouterr, working directories in workdir.",
+    default="stdouterr",
+)
+PATH = Option(("--path", "-p"), "Relative path in the directory.", default=".")
+EXPIRY = Option(
+    ("--expiry",),
+    "Minutes that download links stay valid; those of this machine (file://) stay as long as the file.",
+    value_kind=ValueKind.NUMBER,
+    default=60,
+    minimum=1,
+)
+INTERVAL = Option(("--interval",), "Accepted; changes show at once.", value_kind=ValueKind.NUMBER, default=15)
+
+_STORAGE = "Azure Storage Mount Arguments"
+_SERVER = "File Server Mount Arguments"
+MOUNTS = (
+    Option(
+        ("--storage-account-name",),
+        "Storage account of the share or container.",
+        section=_STORAGE,
+        completes=NameKind.ACCOUNT,
+    ),
+    Option(("--storage-account-key",), "Key of that storage account.", section=_STORAGE),
+    Option(("--afs-name",), "Name of a file share to mount.", section=_STORAGE),
+    Option(
+        ("--afs-mount-path",), "Where to mount it, below the mount root.", default="afs", section=_STORAGE
+    ),
+    Option(("--bfs-name",), "Name of a blob container to mount.", section=_STORAGE),
+    Option(
+        ("--bfs-mount-path",), "Where to mount it, below the mount root.", default="bfs", section=_STORAGE
+    ),
+    Option(
+        ("--nfs",),
+        "Name or ARM id of a file server to mount.",
+        section=_SERVER,
+        completes=NameKind.FILE_SERVER,
+    ),
+    Option(("--nfs-mount-path",), "Where to mount it.", default="nfs", section=_SERVER),
+)
+
+_ADMIN = "Admin Account Arguments"
+ADMIN = (
+    Option(("--user-name", "-u"), "Administrator's user name; yours by default.", section=_ADMIN),
+    Option(
+        ("--ssh-key", "-k"),
+        "SSH public key, or a file that holds it.",
+        section=_ADMIN,
+        completes=NameKind.PATH,
+    ),
+    Option(
+        ("--generate-ssh-keys",),
+        "Make ~/.ssh/id_rsa and id_rsa.pub if they are missing.",
+        value_kind=ValueKind.NOTHING,
+        section=_ADMIN,
+    ),
+    Option(("--password", "-p"), "Administrator's password.", section=_ADMIN),
+)
+SUBNET = Option(("--subnet",), "ARM id of a subnet; accepted.", section="Virtual Network Arguments")
+
+NODE_EXEC = (
+    Option(("--exec",), "Command to run on the node."),
+    Option(("--node-id", "-n"), "Id of the node; any node by default.", completes=NameKind.NODE),
+    Option(
+        ("--address", "-L"),
+        "Ports to forward, as PORT:HOST:PORT of the node.",
+        value_kind=ValueKind.MANY,
+    ),
+    Option(("--password", "-p"), "Accepted; nobody logs in to a node of this machine."),
+    Option(("--ssh-private-key", "-k"), "Accepted, as the password is.", completes=NameKind.PATH),
+)
+
+ACCESS = (
+    Option(
+        ("--account-name",),
+        "Storage account; AZURE_STORAGE_ACCOUNT, or the one of this machine, by default.",
+        completes=NameKind.ACCOUNT,
+    ),
+    Option(("--account-key",), "Key of that account; accepted."),
+    Option(("--sas-token",), "Accepted."),
+    Option(("--connection-string",), "Names the account by its AccountName."),
+)
+
+GLOBAL = "Global Arguments"
+SUBSCRIPTION = Option(("--subscription",), "Id of the subscription.", section=GLOBAL)
+QUERY = Option(("--query",), "JMESPath query on the result.", section=GLOBAL)
+DEBUG = Option(("--debug",), "Show tracebacks.", value_kind=ValueKind.NOTHING, section=GLOBAL)
+VERBOSE = Option(("--verbose",), "Accepted.", value_kind=ValueKind.NOTHING, section=GLOBAL)
+HELP = Option(("--help", "-h"), "Show this help.", value_kind=ValueKind.NOTHING, section=GLOBAL)
+
+
+def output_option(formats: tuple[str, ...] = OUTPUTS) -> Option:
+    """The `-o` option of a command with these formats."""
+    return Option(("--output", "-o"), "Output format.", choices=formats, section=GLOBAL)
+
+
+def name_option(noun: str, live: NameKind, *, is_required: bool = True) -> Option:
+    """The `--name/-n` option of a command for one `noun`."""
+    return Option(("--name", "-n"), f"Name of the {noun}.", is_required=is_required, completes=live)
+
+
+def share_option(*flags: str) -> Option:
+    """An option that names a file share."""
+    return Option(flags, "Name of the file share.", is_required=True, completes=NameKind.SHARE)
+
+
+def container_option(*flags: str) -> Option:
+    """An option that names a blob container."""
+    return Option(flags, "Name of the container.", is_required=True, completes=NameKind.CONTAINER)
+
+
+def path_option(flags: tuple[str, ...], help: str, *, is_required: bool = True) -> Option:
+    """An option that takes a local path."""
+    return Option(flags, help, is_required=is_required, completes=NameKind.PATH)
+
+
+def text_option(flags: tuple[str, ...], help: str, *, is_required: bool = False) -> Option:
+    """An option that takes any text."""
+    return Option(flags, help, is_required=is_required)
+
+
+def required(option: Option) -> Option:
+    """The same option, required."""
+    return replace(option, is_required=True)
+
+
+def standard_commands(
+    words: str,
+    *,
+    one: tuple[Option, ...],
+    several: tuple[Option, ...],
+    shown: tuple[Option, ...] | None = None,
+) -> tuple[CommandSpec, ...]:
+    """`show`, `list` and `delete` of a kind of resource.
+
+    Args:
+        words: The kind, as commands spell it: `file-server`.
+        one: Options that identify one resource.
+        several: Options that identify the parent of a list.
+        shown: Options of `show`, where they differ from `one`.
+    """
+    noun, module = words.replace("-", " "), words.replace("-", "_")
+    a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    ending = (*one, IDS, NO_WAIT, YES)
+    return (
+        CommandSpec(
+            f"{words} show", f"Show {a_noun}.", f"handlers.{module}_commands:show", (*(shown or one), IDS)
+        ),
+        CommandSpec(f"{words} list", f"List {noun}s.", f"handlers.{module}_commands:list_all", several),
+        CommandSpec(
+            f"{words} delete",
+            f"Delete {a_noun}.",
+            f"handlers.{module}_commands:delete",
+            ending,
+            is_confirmed=True,
+        ),
+    )
+
+
+def options_of(command: CommandSpec) -> tuple[Option, ...]:
+    """A command's options followed by the global ones; its own flags hide global flags of the same name."""
+    taken = {flag for option in command.options for flag in option.flags}
+    shared = (output_option(command.outputs), QUERY, SUBSCRIPTION, DEBUG, VERBOSE, HELP)
+    left = (_without(option, taken) for option in shared)
+    return (*command.options, *(option for option in left if option.flags))
+
+
+def _without(option: Option, flags: Collection[str]) -> Option:
+    return replace(option, flags=tuple(flag for flag in option.flags if flag not in flags))

@@ -1,0 +1,332 @@
+"""Command specs of `storage …`: accounts, file shares and blob containers with their files."""
+
+from __future__ import annotations
+
+from batchai_magics.commands.specs import shared_options as o
+from batchai_magics.commands.specs.command_spec import CommandSpec
+from batchai_magics.commands.specs.shared_options import (
+    container_option,
+    path_option,
+    share_option,
+    text_option,
+)
+from batchai_magics.options.option import NameKind, Option, ValueKind
+
+GROUPS = {
+    "storage": "Storage: accounts, file shares, blob containers.",
+    "storage account": "Storage accounts.",
+    "storage account keys": "The keys of a storage account.",
+    "storage share": "File shares.",
+    "storage directory": "Folders of a file share.",
+    "storage file": "Files of a file share.",
+    "storage container": "Blob containers.",
+    "storage blob": "Blobs of a container.",
+}
+
+_ACCOUNT = Option(("--name", "-n"), "Name of the account.", is_required=True, completes=NameKind.ACCOUNT)
+_KEYED = Option(
+    ("--account-name", "-n"), "Name of the account.", is_required=True, completes=NameKind.ACCOUNT
+)
+_CREATE_ACCOUNT = (
+    o.GROUP,
+    Option(("--name", "-n"), "Name of the account.", is_required=True),
+    o.LOCATION,
+    text_option(("--sku",), "Kind of redundancy, such as Standard_LRS."),
+    text_option(("--kind",), "Accepted."),
+    text_option(("--access-tier",), "Accepted."),
+    text_option(("--https-only",), "Accepted."),
+    Option(("--tags",), "Accepted.", value_kind=ValueKind.MANY),
+)
+_OF_SHARE = share_option("--share-name", "-s")
+_FOLDER = text_option(("--name", "-n"), "Path of the folder.", is_required=True)
+_SHARE_NAME = share_option("--name", "-n")
+_CONTAINER_NAME = container_option("--name", "-n")
+
+
+def _bucket_commands(
+    noun: str, module: str, *, title: str, name: Option, ignored: str
+) -> tuple[CommandSpec, ...]:
+    """The commands that shares and containers share; `ignored` is an option of `create` without effect."""
+    words = f"storage {noun}"
+    new = text_option(("--name", "-n"), f"Name of the {noun}.", is_required=True)
+    creating, one = (new, *o.ACCESS, text_option((ignored,), "Accepted.")), (name, *o.ACCESS)
+    return (
+        CommandSpec(f"{words} create", f"Create a {title}.", f"{module}:create_{noun}", creating),
+        CommandSpec(f"{words} list", f"List {title}s.", f"{module}:list_{noun}s", o.ACCESS),
+        CommandSpec(f"{words} exists", f"Say whether a {noun} exists.", f"{module}:{noun}_exists", one),
+        CommandSpec(f"{words} delete", f"Delete a {noun} with all in it.", f"{module}:delete_{noun}", one),
+    )
+
+
+_ACCOUNTS = (
+    CommandSpec(
+        "storage account create",
+        "Create a storage account.",
+        "azure.storage_account_commands:create",
+        _CREATE_ACCOUNT,
+    ),
+    CommandSpec(
+        "storage account show",
+        "Show a storage account.",
+        "azure.storage_account_commands:show",
+        (o.GROUP, _ACCOUNT),
+    ),
+    CommandSpec(
+        "storage account list",
+        "List storage accounts.",
+        "azure.storage_account_commands:list_all",
+        (o.GROUP,),
+    ),
+    CommandSpec(
+        "storage account check-name",
+        "Say whether a name is free for an account.",
+        "azure.storage_account_commands:check",
+        (_ACCOUNT,),
+    ),
+    CommandSpec(
+        "storage account delete",
+        "Delete a storage account with all in it.",
+        "azure.storage_account_commands:delete",
+        (o.GROUP, _ACCOUNT, o.YES),
+        is_confirmed=True,
+    ),
+    CommandSpec(
+        "storage account show-connection-string",
+        "Show what programs connect to an account with.",
+        "azure.storage_account_commands:connection_string",
+        (o.GROUP, _ACCOUNT),
+    ),
+    CommandSpec(
+        "storage account keys list",
+        "List the keys of an account.",
+        "azure.storage_account_commands:keys",
+        (o.GROUP, _KEYED),
+    ),
+    CommandSpec(
+        "storage account keys renew",
+        "Make a new key of an account.",
+        "azure.storage_account_commands:renew",
+        (
+            o.GROUP,
+            _KEYED,
+            Option(
+                ("--key",),
+                "Which key.",
+                choices=("primary", "secondary", "key1", "key2"),
+                is_required=True,
+            ),
+        ),
+    ),
+)
+_SHARES = (
+    *_bucket_commands(
+        "share", "azure.share_commands", title="file share", name=_SHARE_NAME, ignored="--quota"
+    ),
+    CommandSpec(
+        "storage directory create",
+        "Create a folder on a share.",
+        "azure.share_commands:create_folder",
+        (_FOLDER, _OF_SHARE, *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage directory list",
+        "List the folders of a folder.",
+        "azure.share_commands:list_folders",
+        (_OF_SHARE, text_option(("--name", "-n"), "Path of the folder."), *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage directory exists",
+        "Say whether a folder exists.",
+        "azure.share_commands:folder_exists",
+        (_FOLDER, _OF_SHARE, *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage directory delete",
+        "Delete a folder with all in it.",
+        "azure.share_commands:delete_folder",
+        (_FOLDER, _OF_SHARE, *o.ACCESS),
+    ),
+)
+_CONTAINERS = _bucket_commands(
+    "container",
+    "azure.blob_commands",
+    title="blob container",
+    name=_CONTAINER_NAME,
+    ignored="--public-access",
+)
+
+
+_PATTERN = Option(("--pattern",), "Only files whose path fits, such as *.json.")
+_DRY = Option(("--dryrun",), "Show what would be done; nothing is written.", value_kind=ValueKind.NOTHING)
+_QUIET = Option(("--no-progress",), "Show no progress bar.", value_kind=ValueKind.NOTHING)
+_OVERWRITE = Option(("--overwrite",), "Accepted; what is there is replaced.", value_kind=ValueKind.NOTHING)
+_OF_CONTAINER = container_option("--container-name", "-c")
+_FILE = text_option(("--path", "-p"), "Path of the file on the share.", is_required=True)
+_BLOB = text_option(("--name", "-n"), "Name of the blob.", is_required=True)
+
+_FILES = (
+    CommandSpec(
+        "storage file upload",
+        "Upload a file to a share.",
+        "azure.share_commands:upload",
+        (
+            _OF_SHARE,
+            path_option(("--source",), "File to upload."),
+            text_option(("--path", "-p"), "Folder or path on the share."),
+            _QUIET,
+            *o.ACCESS,
+        ),
+    ),
+    CommandSpec(
+        "storage file upload-batch",
+        "Upload a folder to a share.",
+        "azure.share_commands:upload_batch",
+        (
+            share_option("--destination", "-d"),
+            path_option(("--source", "-s"), "Folder to upload."),
+            text_option(("--destination-path",), "Folder on the share."),
+            _PATTERN,
+            _DRY,
+            _QUIET,
+            *o.ACCESS,
+        ),
+    ),
+    CommandSpec(
+        "storage file download",
+        "Download a file from a share.",
+        "azure.share_commands:download",
+        (
+            _OF_SHARE,
+            _FILE,
+            path_option(
+                ("--dest",), "File or folder to write; the working folder by default.", is_required=False
+            ),
+            _QUIET,
+            *o.ACCESS,
+        ),
+    ),
+    CommandSpec(
+        "storage file download-batch",
+        "Download a share, or a part of it.",
+        "azure.share_commands:download_batch",
+        (
+            share_option("--source", "-s"),
+            path_option(("--destination", "-d"), "Folder to write to."),
+            text_option(("--source-path",), "Folder on the share."),
+            _PATTERN,
+            _DRY,
+            _QUIET,
+            *o.ACCESS,
+        ),
+    ),
+    CommandSpec(
+        "storage file list",
+        "List files and folders of a share.",
+        "azure.share_commands:list_all",
+        (_OF_SHARE, text_option(("--path", "-p"), "Folder on the share."), *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage file show", "Show a file.", "azure.share_commands:show", (_OF_SHARE, _FILE, *o.ACCESS)
+    ),
+    CommandSpec(
+        "storage file exists",
+        "Say whether a file exists.",
+        "azure.share_commands:exists",
+        (_OF_SHARE, _FILE, *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage file delete-batch",
+        "Delete files of a share.",
+        "azure.share_commands:delete_batch",
+        (share_option("--source", "-s"), _PATTERN, _DRY, _QUIET, *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage file delete", "Delete a file.", "azure.share_commands:delete", (_OF_SHARE, _FILE, *o.ACCESS)
+    ),
+)
+_BLOBS = (
+    CommandSpec(
+        "storage blob upload",
+        "Upload a file as a blob.",
+        "azure.blob_commands:upload",
+        (
+            _OF_CONTAINER,
+            path_option(("--file", "-f"), "File to upload."),
+            text_option(("--name", "-n"), "Name of the blob; the file's by default."),
+            _OVERWRITE,
+            _QUIET,
+            *o.ACCESS,
+        ),
+    ),
+    CommandSpec(
+        "storage blob upload-batch",
+        "Upload a folder to a container.",
+        "azure.blob_commands:upload_batch",
+        (
+            container_option("--destination", "-d"),
+            path_option(("--source", "-s"), "Folder to upload."),
+            text_option(("--destination-path",), "What the blobs' names begin with."),
+            _PATTERN,
+            _OVERWRITE,
+            _DRY,
+            _QUIET,
+            *o.ACCESS,
+        ),
+    ),
+    CommandSpec(
+        "storage blob download",
+        "Download a blob.",
+        "azure.blob_commands:download",
+        (
+            _OF_CONTAINER,
+            _BLOB,
+            path_option(
+                ("--file", "-f"), "File or folder to write; the working folder by default.", is_required=False
+            ),
+            _QUIET,
+            *o.ACCESS,
+        ),
+    ),
+    CommandSpec(
+        "storage blob download-batch",
+        "Download a container, or a part of it.",
+        "azure.blob_commands:download_batch",
+        (
+            container_option("--source", "-s"),
+            path_option(("--destination", "-d"), "Folder to write to."),
+            _PATTERN,
+            _DRY,
+            _QUIET,
+            *o.ACCESS,
+        ),
+    ),
+    CommandSpec(
+        "storage blob list",
+        "List the blobs of a container.",
+        "azure.blob_commands:list_all",
+        (_OF_CONTAINER, text_option(("--prefix",), "Only blobs whose name begins so."), *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage blob show", "Show a blob.", "azure.blob_commands:show", (_OF_CONTAINER, _BLOB, *o.ACCESS)
+    ),
+    CommandSpec(
+        "storage blob exists",
+        "Say whether a blob exists.",
+        "azure.blob_commands:exists",
+        (_OF_CONTAINER, _BLOB, *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage blob delete-batch",
+        "Delete blobs of a container.",
+        "azure.blob_commands:delete_batch",
+        (container_option("--source", "-s"), _PATTERN, _DRY, _QUIET, *o.ACCESS),
+    ),
+    CommandSpec(
+        "storage blob delete",
+        "Delete a blob.",
+        "azure.blob_commands:delete",
+        (_OF_CONTAINER, _BLOB, *o.ACCESS),
+    ),
+)
+
+COMMANDS = (*_ACCOUNTS, *_SHARES, *_CONTAINERS, *_FILES, *_BLOBS)

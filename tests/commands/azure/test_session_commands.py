@@ -1,0 +1,105 @@
+"""What a session of `az` begins and ends with: groups, the subscription, providers, roles, defaults."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.commands.handlers.use_command import SettingsChoice
+from batchai_magics.commands.parsing.command_parser import az_command_words
+from batchai_magics.errors import NotFoundError, UsageError
+
+
+def test_groups_come_and_go(do):
+    made = do("group create -n g -l eastus --tags for=tests")
+    assert made.table.rows == (("g", "eastus", "Succeeded"),)
+    assert made.data["properties"] == {"provisioningState": "Succeeded"}
+    assert do("group exists -n g").data is True
+    assert do("group show --resource-group g").data["tags"] == {"for": "tests"}
+    assert do("group list --query [].name").data == ["g"]
+    do("group delete -n g -y --no-wait")
+    assert do("group exists -n g").to_text("json") == "false"
+    with pytest.raises(NotFoundError, match="ResourceGroupNotFound") as caught:
+        do("group show -n g")
+    assert caught.value.exit_code == 3
+
+
+def test_a_group_takes_all_in_it_along(do):
+    do("workspace create -g g -n w")
+    do("cluster create -g g -w w -n c -s Standard_D2 -t 1")
+    do("storage account create -g g -n acc")
+    do("group delete -n g -y")
+    assert do("workspace list -g g").data == do("storage account list").data == []
+
+
+def test_tags_are_pairs(do):
+    with pytest.raises(UsageError, match="--tags: 'nonsense' is no NAME=VALUE"):
+        do("group create -n g --tags nonsense")
+
+
+def test_there_is_one_subscription(do, context):
+    (listed,) = do("account list").data
+    assert listed["id"] == do("account show --query id").data == context.settings.subscription
+    assert listed["isDefault"] is True
+    assert "it stays chosen" in do("account set -s mine").notes[0]
+    assert do("account list-locations --query [].name").data == ["local"]
+
+
+def test_elsewhere_the_subscription_is_chosen(do, context, monkeypatch):
+    away = replace(context.backend.capabilities, logins=True)
+    monkeypatch.setattr(context.backend, "capabilities", away)
+    assert do("account set --subscription mine").value.settings.subscription == "mine"
+
+
+def test_there_is_nothing_to_log_in_to(do):
+    assert "There is nothing to do" in do("login -u me -p geheim --tenant t").notes[0]
+    for line in ("logout", "account clear"):
+        assert do(line).value is None
+
+
+def test_every_provider_is_registered(do):
+    assert do("provider show -n microsoft.batchai --query registrationState").data == "Registered"
+    assert do("provider register -n Microsoft.BatchAI --wait").notes == ("Microsoft.BatchAI is registered.",)
+    assert "Microsoft.Storage" in do("provider list --query [].namespace").data
+    with pytest.raises(UsageError, match='did you mean "Microsoft'):
+        do("provider show -n Microsoft.BatchIA")
+
+
+def test_roles_are_accepted(do):
+    line = "--role Contributor --assignee somebody --scope /subscriptions/0"
+    assert do(f"role assignment create {line}").data["roleDefinitionName"] == "Contributor"
+    assert do(f"role assignment list {line}").data == []
+    assert do(f"role assignment delete {line}").value is None
+
+
+def test_defaults_are_chosen_and_given_back(do, context):
+    chosen = do("configure --defaults group=mine location=eastus workspace=w cluster=").value
+    assert isinstance(chosen, SettingsChoice)
+    settings = chosen.settings
+    assert (settings.resource_group, settings.location, settings.workspace) == ("mine", "eastus", "w")
+    assert settings.cluster == "default"
+    kept = do("configure --defaults storage_account=acc location=eastus")
+    assert kept.table.rows[0][-2:] == ("eastus", "acc")
+    assert do("configure --list-defaults").value == SettingsChoice(context.settings)
+    with pytest.raises(UsageError, match='did you mean "location"'):
+        do("configure -d locaton=eastus")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("batchai job list", "job list"), ("group list", "group list"), ("batchai -h", "-h")],
+)
+def test_az_takes_batchai_and_what_stands_beside_it(line, words):
+    assert az_command_words(line.split()) == words.split()
+
+
+@pytest.mark.parametrize("line", ["job list", "workspace list", "vm create"])
+def test_az_takes_nothing_else(line):
+    with pytest.raises(UsageError, match="is not in the 'az' command group"):
+        az_command_words(line.split())
+
+
+def test_az_alone_lists_what_it_takes():
+    for line in ([], ["-h"], ["--help"]):
+        text = az_command_words(line)
+        assert text.startswith("Group\n    az : ")
+        assert "    storage   : Storage: accounts, file shares, blob containers." in text

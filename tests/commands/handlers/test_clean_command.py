@@ -1,0 +1,71 @@
+"""`batchai clean` says what it would remove, asks, and then says what it removed."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from batchai_magics import cli
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.commands.handlers.clean_command import format_size
+from batchai_magics.jobs.submit import ensure_defaults
+from tests.world import World, world
+
+__all__ = ["world"]
+
+pytestmark = pytest.mark.slow
+
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def home(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("BATCHAI_HOME", str(world.home))
+    world.run("one")
+    yield world
+    world.backend = LocalBackend(LocalSettings(home=world.home))  # the store may be gone
+    ensure_defaults(world.backend, world.settings)
+
+
+def test_it_tells_and_asks_first(home, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert cli.main(["clean"]) == 1
+    told = capsys.readouterr().err
+    assert "This would be removed:" in told
+    assert str(home.home / "jobs") in told
+    assert "Operation cancelled." in told
+    assert (home.home / "jobs").exists()
+
+
+def test_a_yes_removes_all(home, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert cli.main(["clean", "-o", "json"]) == 0
+    parts = json.loads(capsys.readouterr().out)
+    assert {"jobs", "state"} <= {part["part"] for part in parts}
+    assert all(part["bytes"] >= 0 for part in parts)
+    assert list(home.home.iterdir()) == []
+
+
+def test_nobody_is_asked_where_nobody_types(home, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert cli.main(["clean"]) == 1
+    assert "--yes" in capsys.readouterr().err
+    assert cli.main(["clean", "--yes"]) == 0
+    assert list(home.home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (12_340_000, "12.3 MB")],
+)
+def test_a_size_is_told_in_the_unit_that_fits(size_bytes, text):
+    assert format_size(size_bytes) == text

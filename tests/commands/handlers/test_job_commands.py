@@ -1,0 +1,200 @@
+import re
+import urllib.request
+
+import pytest
+
+from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
+from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.models.states import ExecutionState
+from tests.patience import PATIENCE_S
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
+
+
+def finished(do, line):
+    return do(line).value.wait(PATIENCE_S)
+
+
+def parts(do, line):
+    return list(do(line).parts)
+
+
+def said(parts):
+    return [part.text for part in parts if isinstance(part, Message)]
+
+
+def test_a_job_file_becomes_a_job(do, job_file):
+    job = finished(do, f"job create -n hello -f {job_file('echo hi')}")
+    assert job.state is ExecutionState.SUCCEEDED
+    shown = do("job show -n hello")
+    titles = "Name|Cluster|Cluster RG|Cluster Workspace|Tool|Nodes|State|Exit code"
+    assert "|".join(shown.table.titles) == titles
+    assert shown.table.rows == (("hello", "default", "batchai", "default", "custom", 1, "succeeded", 0),)
+    assert do("job list").table.rows == shown.table.rows
+
+
+def test_the_json_of_a_job_is_that_of_az(do, job_file):
+    finished(do, f"job create -n hello -f {job_file('true')}")
+    data = do("job show -n hello").data
+    assert data["executionInfo"]["exitCode"] == 0
+    assert data["executionState"] == "succeeded"
+    assert data["horovodSettings"] is None
+    assert data["cluster"]["resourceGroup"] == "batchai"
+    assert data["constraints"]["maxWallClockTime"] == "7 days, 0:00:00"
+    assert data["jobOutputDirectoryPathSegment"].startswith("00000000-")
+
+
+def test_a_name_that_is_taken_is_refused_in_the_words_of_az(do, job_file):
+    file = job_file("true")
+    finished(do, f"job create -n hello -f {file}")
+    with pytest.raises(
+        UsageError, match="A job with given name, experiment, workspace and resource group already"
+    ):
+        do(f"job create -n hello -f {file}")
+
+
+def test_a_missing_cluster_is_told_before_anything_is_made(do, job_file):
+    with pytest.raises(NotFoundError, match="ClusterNotFound"):
+        do(f"job create -n hello -f {job_file('true')} -c nowhere")
+    assert len(do("experiment list")) == 0
+
+
+def test_the_newest_jobs_are_listed_in_the_order_of_all(do, job_file):
+    file = job_file("true")
+    assert do("job list --top 2").value == []
+    for name in ("c", "B", "a"):
+        finished(do, f"job create -n {name} -f {file}")
+    every = do("job list").table.rows
+    assert do("job list --top 2").table.rows == every[1:]
+    assert do("job list --top 9").table.rows == every
+    assert [job["name"] for job in do("job list --top 1").data] == ["a"]
+    with pytest.raises(UsageError, match="--top"):
+        do("job list --top 0")
+
+
+def test_wait_tells_how_a_job_got_on(do, job_file):
+    do(f"job create -n hello -f {job_file('sleep 0.3')}")
+    told = parts(do, "job wait -n hello")
+    lines = said(told)
+    assert lines[0].startswith("Job submitted at 20")
+    assert any(line.startswith("Job started execution at 20") for line in lines)
+    assert lines[-2] == "Job state: succeeded"
+    assert lines[-1].startswith("Job completed at 20")
+    assert re.search(r"execution took 0:\d\d:\d\d", lines[-1])
+    assert told[-1] == CommandExit(0)
+
+
+def test_wait_ends_with_the_exit_code_of_the_job(do, job_file):
+    do(f"job create -n bad -f {job_file('exit 7')}")
+    told = parts(do, "job wait -n bad")
+    assert 'The job "bad" in resource group "batchai" failed.' in said(told)
+    assert any(line.startswith("Job failed with exit code 7 at 20") for line in said(told))
+    assert any(
+        line.startswith("Error message: Job failed with non-zero exit code\nDetails:\n")
+        for line in said(told)
+    )
+    assert told[-1].exit_code == 7
+
+
+def test_a_job_that_was_ended_is_cancelled_and_not_failed(do, job_file):
+    do(f"job create -n long -f {job_file('sleep 1000')}")
+    do("job terminate -n long -y")
+    told = parts(do, "job wait -n long")
+    assert told[-1] == CommandExit(143, 'the job "long" was cancelled')
+    assert any(line.startswith("Job was cancelled at") for line in said(told))
+    assert not any("failed" in line for line in said(told))
+    assert [row[6] for row in do("job list").table.rows] == ["cancelled"]
+    assert do("job show -n long").data["executionState"] == "failed"
+
+
+def test_a_file_is_streamed_while_it_is_written(do, job_file):
+    do(f"job create -n hello -f {job_file('echo one; sleep 0.3; echo two')}")
+    told = parts(do, "job file stream -j hello -f stdout.txt")
+    assert b"".join(part.data for part in told if isinstance(part, LogOutput)) == b"one\ntwo\n"
+    assert any(line.startswith('File found with URL "') for line in said(told))
+    assert told[-1] == CommandExit(0)
+
+
+def test_a_stream_of_a_log_that_lacks_something_says_so(do, job_file, context):
+    finished(do, f"job create -n hello -f {job_file('echo one; echo two')}")
+    (log,) = context.backend.layout.home.rglob("stdout.txt")
+    log.write_text("one\n")
+    told = parts(do, "job file stream -j hello -f stdout.txt")
+    assert said(told)[-1] == 'Warning: The file "stdout.txt" is not complete: 4 of its 8 bytes are missing.'
+
+
+def test_a_file_that_never_comes_is_told(do, job_file):
+    do(f"job create -n hello -f {job_file('true')}")
+    lines = said(parts(do, "job file stream -j hello -f model.bin"))
+    assert lines[0] == 'The file "model.bin" not found. Waiting for the job to generate it.'
+    assert lines[-2:] == [
+        'The file "model.bin" not found for the completed job.',
+        "There is: execution.log, stderr.txt, stdout.txt.",
+    ]
+
+
+@pytest.mark.parametrize(("command", "code"), [("true", 0), ("exit 7", 7)])
+def test_a_file_that_never_came_ends_as_the_job_did(do, job_file, command, code):
+    do(f"job create -n hello -f {job_file(command)}")
+    assert parts(do, "job file stream -j hello -f model.bin")[-1].exit_code == code
+
+
+def test_the_files_of_a_job_are_listed(do, job_file):
+    finished(do, f"job create -n hello -f {job_file('echo hi')}")
+    listed = do("job file list -j hello")
+    assert listed.table.titles == ("Name", "Type", "Size", "Modified")
+    assert ("stdout.txt", "file", 3) in [row[:3] for row in listed.table.rows]
+    assert {"name", "fileType", "contentLength", "lastModified", "downloadUrl"} == set(listed.data[0])
+    (url,) = do("job file list -j hello --expiry 5 --query \"[?name=='stdout.txt'].downloadUrl\"").data
+    assert urllib.request.urlopen(url).read() == b"hi\n"
+
+
+def test_files_of_the_working_directory_are_listed_streamed_and_downloaded(do, job_file, tmp_path):
+    finished(do, f"job create -n hello -f {job_file('printf x > model.pt; mkdir a; touch a/b; mkfifo pipe')}")
+    (node,) = [item["name"] for item in do("job file list -j hello -d workdir").data]
+    listed = do(f"job file list -j hello -d workdir -p {node}")
+    assert [row[:2] for row in listed.table.rows] == [
+        ("a", "directory"),
+        ("model.pt", "file"),
+        ("pipe", "pipe"),
+    ]
+    streamed = parts(do, f"job file stream -j hello -d workdir -p {node} -f model.pt")
+    assert b"".join(part.data for part in streamed if isinstance(part, LogOutput)) == b"x"
+    line = f"job file download -j hello -d workdir --dest {tmp_path}/to"
+    one = do(f"{line} -p {node} -f model.pt").data
+    assert one == [
+        {"contentLength": 1, "name": f"{node}/model.pt", "path": str(tmp_path / "to" / node / "model.pt")}
+    ]
+    every = do(line)
+    assert [item["name"] for item in every.data] == [f"{node}/a/b", f"{node}/model.pt"]
+    assert [*every.notes] == [f"{node}/pipe is a named pipe: left out"]
+    assert (tmp_path / "to" / node / "model.pt").read_text() == "x"
+    with pytest.raises(NotFoundError, match="job hello has no file 'nope'"):
+        do(f"job file download -j hello --dest {tmp_path} -f nope")
+    with pytest.raises(NotFoundError, match="job hello has no files in workdir/nope"):
+        do(f"{line} -p nope")
+
+
+@pytest.mark.parametrize("minutes", ["0", "-5", "soon"])
+def test_links_stay_valid_for_a_number_of_minutes(do, minutes):
+    with pytest.raises(UsageError, match="--expiry: expected "):
+        do(f"job file list -j hello --expiry={minutes}")
+
+
+def test_a_path_cannot_leave_the_directory(do, job_file):
+    finished(do, f"job create -n hello -f {job_file('true')}")
+    with pytest.raises(UsageError, match="leads out of"):
+        do("job file list -j hello -p ../..")
+
+
+def test_a_deleted_job_is_gone(do, job_file):
+    finished(do, f"job create -n hello -f {job_file('true')}")
+    do("job delete -n hello -y")
+    assert len(do("job list")) == 0
+
+
+def test_a_cluster_is_named_as_in_2017_or_by_id(do, job_file):
+    old = "/subscriptions/0/resourceGroups/g/providers/Microsoft.BatchAI/clusters/default"
+    assert finished(do, f"job create -n old -f {job_file('true')} -c {old}").state is ExecutionState.SUCCEEDED
+    new = do("cluster show -n default").data["id"]
+    assert finished(do, f"job create -n new -f {job_file('true')} -c {new}").state is ExecutionState.SUCCEEDED

@@ -1,0 +1,67 @@
+"""Operations with a bar."""
+
+import pytest
+
+from batchai_magics.commands.output import command_progress
+from batchai_magics.commands.output.command_progress import BYTES, Operation, run_operation
+from batchai_magics.errors import BatchAIError
+
+
+def steps(*amounts):
+    yield from amounts
+    return "done"
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_an_operation_comes_to_its_value(is_shown):
+    assert run_operation(Operation("Doing", 3, "job", steps(1, 2), ""), is_shown=is_shown) == "done"
+
+
+def test_what_takes_a_while_has_a_bar(capsys, monkeypatch):
+    monkeypatch.setattr(command_progress, "_DELAY_S", 0)
+    run_operation(Operation("Uploading", 4096, BYTES, steps(2048, 2048), ""), is_shown=True)
+    told = capsys.readouterr()
+    assert "Uploading: 100%" in told.err
+    assert "4.10k/4.10k" in told.err
+    assert told.out == ""
+
+
+def test_a_quick_operation_has_none(capsys):
+    run_operation(Operation("Uploading", 1, BYTES, steps(1), ""), is_shown=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_no_bar_where_none_is_wanted(capsys, monkeypatch):
+    monkeypatch.setattr(command_progress, "_DELAY_S", 0)
+    run_operation(Operation("Uploading", 1, BYTES, steps(1), "", is_quiet=True), is_shown=True)
+    run_operation(Operation("Uploading", 1, BYTES, steps(1), ""), is_shown=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_says_how_to_go_on():
+    def interrupted():
+        yield 1
+        raise KeyboardInterrupt
+
+    with pytest.raises(BatchAIError, match=r"Stopped\. Run it again\.") as caught:
+        run_operation(Operation("Doing", 3, "job", interrupted(), "Run it again."), is_shown=False)
+    assert caught.value.exit_code == 130
+
+
+def test_an_interrupt_between_two_steps_ends_the_operation(monkeypatch):
+    ended = []
+
+    def steps():
+        try:
+            yield 1
+        finally:
+            ended.append(True)
+
+    def interrupted(bar, amount):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tqdm.tqdm.update", interrupted)
+    pending = Operation("Doing", 3, "job", steps(), "Run it again.")
+    with pytest.raises(BatchAIError, match=r"Stopped\. Run it again\."):
+        run_operation(pending, is_shown=False)
+    assert ended == [True]

@@ -1,0 +1,166 @@
+import re
+import shlex
+
+import pytest
+
+from batchai_magics.commands.parsing.command_help import EXAMPLES
+from batchai_magics.commands.parsing.command_parser import parse
+from batchai_magics.commands.specs.command_table import COMMANDS, GROUPS
+from batchai_magics.errors import UsageError
+from batchai_magics.options.option_help import DisplayText
+
+
+def parsed(line):
+    return parse(line.split()).arguments
+
+
+def complaint(line):
+    with pytest.raises(UsageError) as caught:
+        parse(line.split())
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
+def test_every_command_has_a_handler_and_help(command):
+    assert callable(command.load())
+    text = str(parse([*command.parts, "--help"]))
+    assert command.summary in text
+    assert not re.search(r"\b(later|not yet|one day|in future|TODO)\b", text), "nothing is promised"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
+def test_no_command_gives_a_flag_two_meanings(command):
+    assert isinstance(parse([*command.parts, "-h"]), DisplayText)
+    names = [f"<{option.name}>" for option in command.options if option.is_required]
+    flags = [flag for option in command.options for flag in option.flags]
+    assert len(flags) == len(set(flags)), names
+
+
+def test_every_group_is_described():
+    groups = {command.parts[:depth] for command in COMMANDS for depth in range(len(command.parts))}
+    assert {" ".join(group) for group in groups} == set(GROUPS)
+
+
+def test_short_and_long_options_say_the_same():
+    short = parsed("job file list -g g -w w -e e -j j -d out -p sub -o table")
+    long = parsed(
+        "job file list --resource-group g --workspace w --experiment e --job j "
+        "--output-directory-id out --path sub --output table"
+    )
+    assert short == long
+
+
+def test_an_option_may_carry_its_value():
+    assert parsed("job show --name=hello").name == "hello"
+
+
+def test_a_wrong_word_is_answered_with_a_guess():
+    assert 'did you mean "show"?' in complaint("job shwo -n x")
+    assert "'jbo' is not in the 'batchai' command group." in complaint("jbo list")
+
+
+def test_a_word_like_nothing_is_answered_with_the_list():
+    assert "Commands: create, show, list, delete." in complaint("workspace qqqqqq")
+
+
+def test_a_wrong_option_is_answered_with_a_guess():
+    told = complaint("job show --nmae x")
+    assert "unrecognized arguments: --nmae" in told
+    assert 'did you mean "--name"?' in told
+    assert 'did you mean "--output-directory-id"?' in complaint(
+        "job file list -j x --output-directroy-id=stdouterr-of-a-very-long-name"
+    )
+
+
+def test_the_beginning_of_an_option_that_no_other_has_is_enough():
+    assert parsed("job file list --j x").job == "x"
+    assert parsed("job file list --job x --expi 5").expiry == 5
+    assert parsed("job create -n x --config=job.json").config_file == ["job.json"]
+
+
+def test_the_beginning_of_several_options_is_answered_with_them():
+    told = complaint("storage blob upload-batch -s here --dest there")
+    assert "ambiguous option: --dest could match --destination, --destination-path" in told
+
+
+@pytest.mark.parametrize("before", ["az batchai", "batchai", "batchai batchai"])
+def test_a_line_may_be_pasted_with_its_program(before):
+    assert parse(f"{before} job show -n x".split()) == parse(["job", "show", "-n", "x"])
+
+
+def test_a_line_of_az_may_be_about_something_else():
+    assert parse(["az", "group", "create", "-n", "g", "-l", "eastus"]).command.words == "group create"
+    assert "'vm' is not in the 'az' command group." in complaint("az vm list")
+    assert "Subgroups:" in parse(["az"])
+
+
+def test_a_missing_option_is_named():
+    assert "the following arguments are required: --name/-n" in complaint("job show")
+    assert "--job/-j, --file-name/-f" in complaint("job file stream")
+
+
+def test_zero_nodes_is_a_number_of_nodes():
+    assert parsed("cluster resize -n c -t 0").target == 0
+
+
+def test_a_number_has_a_least_value():
+    assert parsed("job file list -j x --expiry 1").expiry == 1
+    assert "expected 1 or more, got 0" in complaint("job file list -j x --expiry 0")
+
+
+def test_ids_take_the_place_of_names():
+    assert parsed("job show --ids /a /b").ids == ["/a", "/b"]
+
+
+def test_a_value_of_the_wrong_kind_is_shown():
+    assert "expected a whole number, got 'two'" in complaint("cluster create -n c -t two")
+    assert 'did you mean "table"?' in complaint("job list -o tabel")
+
+
+def test_choices_are_taken_in_any_case():
+    assert parsed("cluster create -n c --vm-priority LowPriority").vm_priority == "lowpriority"
+
+
+def test_a_command_missing_before_an_option_is_said():
+    assert "a command is missing before --name" in complaint("job --name x")
+
+
+@pytest.mark.parametrize("line", ["", "-h", "--help", "job", "job -h", "job file"])
+def test_a_group_gives_its_commands(line):
+    text = parse(line.split())
+    assert isinstance(text, DisplayText)
+    assert "Commands:" in text
+    assert repr(text) == str(text)
+
+
+def test_help_shows_what_az_shows():
+    text = parse(["cluster", "create", "--help"])
+    assert text.startswith("Command\n    batchai cluster create : Create a cluster.")
+    assert "--name -n [Required]" in text
+    assert "Allowed values: dedicated, lowpriority." in text
+    assert "Global Arguments" in text
+
+
+def test_what_cannot_be_undone_is_to_be_confirmed():
+    assert parse(["job", "delete", "-n", "x"]).needs_confirmation
+    assert not parse(["job", "delete", "-n", "x", "-y"]).needs_confirmation
+    assert not parse(["job", "show", "-n", "x"]).needs_confirmation
+
+
+def test_a_wrong_word_of_2017_is_answered_with_a_guess():
+    assert 'did you mean "stream-file"?' in complaint("job straem-file -n x")
+
+
+def test_a_bare_name_is_answered_with_its_option():
+    assert 'did you mean "-n resnet"?' in complaint("job show resnet")
+    assert 'did you mean "-j resnet"?' in complaint("job file list resnet")
+    assert "did you mean" not in complaint("group list mine")
+
+
+@pytest.mark.parametrize(
+    ("words", "rest"), [(words, rest) for words, lines in EXAMPLES.items() for rest in lines.values()]
+)
+def test_every_example_is_a_line_that_can_be_read(words, rest):
+    invocation = parse([*words.split(), *shlex.split(rest)])
+    assert (invocation.command.words, invocation.translations) == (words, ())
+    assert f"        batchai {words} {rest}" in parse([*words.split(), "-h"])
