@@ -120,7 +120,7 @@ def _run(words: list[str]) -> int:
 
 
 def _confirm(invocation: Invocation) -> None:
-    from batchai_magics.backends.base.registry import load_settings
+    from batchai_magics.backends.base.backend_registry import load_settings
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.command_runner import CONFIRMATION_MISSING, confirmation_preview
     from batchai_magics.errors import command_error
@@ -137,7 +137,7 @@ def _confirm(invocation: Invocation) -> None:
 
 
 def _carry_out(invocation: Invocation) -> int:
-    from batchai_magics.backends.base.registry import load_settings
+    from batchai_magics.backends.base.backend_registry import load_settings
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.command_runner import run
     from batchai_magics.commands.handlers.use_command import changes_settings
@@ -193,7 +193,7 @@ def _print_notes(notes: Sequence[str]) -> None:
 
 def _save_defaults(invocation: Invocation) -> None:
     """Save the defaults of `configure` to the configuration file."""
-    from batchai_magics.backends.base.registry import save_settings
+    from batchai_magics.backends.base.backend_registry import save_settings
     from batchai_magics.commands.azure.session_commands import defaults_of
 
     chosen = defaults_of(invocation.arguments)

@@ -25,6 +25,7 @@ from batchai_magics.backends.folders.share_guard import GuardedAccounts, Guarded
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
+from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.backends.node.outcome import (
     TERMINATE,
     Outcome,
@@ -35,11 +36,10 @@ from batchai_magics.backends.node.outcome import (
     stopped,
 )
 from batchai_magics.backends.node.ports import free_ports
-from batchai_magics.backends.node.programs import RUN_SCRIPT
-from batchai_magics.backends.node.runner import termination
-from batchai_magics.backends.node.runner.bell import Bell
-from batchai_magics.backends.node.runner.log_seals import seal_record
-from batchai_magics.backends.node.runner.ranks import Ranks
+from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.log_seals import seal_record
+from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import Context
 from batchai_magics.backends.service.inherited_environment import inherited

@@ -18,7 +18,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from batchai_magics.backends.base.registry import load_settings, open_backend
+from batchai_magics.backends.base.backend_registry import load_settings, open_backend
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import find

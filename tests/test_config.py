@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.arm.settings import ArmSettings
-from batchai_magics.backends.base.registry import load_settings as load
-from batchai_magics.backends.base.registry import save_settings as save
+from batchai_magics.backends.base.backend_registry import load_settings as load
+from batchai_magics.backends.base.backend_registry import save_settings as save
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.config import Settings, general_settings

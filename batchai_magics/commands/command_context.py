@@ -24,7 +24,7 @@ class Context:
     @cached_property
     def backend(self) -> Backend:
         """The backend, opened on first use."""
-        from batchai_magics.backends.base.registry import open_backend
+        from batchai_magics.backends.base.backend_registry import open_backend
 
         return open_backend(self.settings)
 

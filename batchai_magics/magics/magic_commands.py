@@ -116,7 +116,7 @@ class BatchAIMagics(Magics):
         """Settings and backend of this session."""
         with self._selection_lock:  # completion runs in its own thread
             if self._selected is None:
-                from batchai_magics.backends.base.registry import load_settings
+                from batchai_magics.backends.base.backend_registry import load_settings
                 from batchai_magics.commands.command_context import Context
 
                 self._selected = Context(load_settings())

@@ -38,7 +38,7 @@ def _import_needed() -> None:
     with contextlib.suppress(Exception):  # any error will resurface at the line that needs the module
         for name in _NEEDED:
             importlib.import_module(f"batchai_magics.{name}")
-        from batchai_magics.backends.base.registry import import_backend
+        from batchai_magics.backends.base.backend_registry import import_backend
 
         import_backend()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from batchai_magics.backends.service.dialect.errors import to_wire
+from batchai_magics.backends.service.extensions.error_wire import to_wire
 from batchai_magics.errors import (
     DISK_FULL,
     BatchAIError,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.base.registry import BACKENDS, choose, load_settings
+from batchai_magics.backends.base.backend_registry import BACKENDS, choose, load_settings
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.options.option import LazyChoices, Option, ValueKind
 from batchai_magics.options.option_help import DisplayText, option_sections, section

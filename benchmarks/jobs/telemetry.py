@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from batchai_magics.backends.node.runner.telemetry import Sampler
+from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
 from benchmarks.row import Row, table
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchai_magics.backends.node.runner.printed_secrets import forms
-from batchai_magics.backends.node.runner.rank import PIECE
-from batchai_magics.backends.node.runner.streams import LogWriter, Stream
+from batchai_magics.backends.node.ranks.output_streams import LogWriter, Stream
+from batchai_magics.backends.node.ranks.printed_secrets import forms
+from batchai_magics.backends.node.ranks.rank import PIECE
 from batchai_magics.launch.plan import LogFile
 from benchmarks.row import Row, table
 

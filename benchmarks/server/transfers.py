@@ -13,7 +13,7 @@ from azure.storage.fileshare import ShareServiceClient
 
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import Backend, Copy
-from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings

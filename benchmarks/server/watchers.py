@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE
+from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.jobs.handle import Job

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.config import Settings
 from batchai_magics.follow import MetricsAdded

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from batchai_magics import cell
 from batchai_magics.backends.base import Backend
-from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.follow import Follower

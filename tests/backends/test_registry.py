@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from batchai_magics.backends.base import registry
-from batchai_magics.backends.base.registry import BACKENDS, choose, load_settings, open_backend
+from batchai_magics.backends.base.backend_registry import BACKENDS, choose, load_settings, open_backend
 from batchai_magics.commands.parsing.command_completion import expected_in_line
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.base import Backend, Capabilities
-from batchai_magics.backends.base.registry import BACKENDS, GROUP, open_backend
+from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
 from batchai_magics.backends.local.backend import CAPABILITIES as LOCAL
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings

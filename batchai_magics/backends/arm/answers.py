@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from batchai_magics.backends.service.dialect import errors as dialect
+from batchai_magics.backends.service.extensions import error_wire
 from batchai_magics.errors import (
     DISK_FULL,
     BatchAIError,
@@ -31,7 +31,7 @@ _KINDS: Mapping[int, type[ServiceError]] = {
 }
 _ILL_NAMED = "InvalidResourceName"
 # Of what storage says, how backends say it.
-_AS_BACKENDS = {_ILL_NAMED: "", dialect.SHARE_FULL: DISK_FULL}
+_AS_BACKENDS = {_ILL_NAMED: "", error_wire.SHARE_FULL: DISK_FULL}
 _LONGEST = 200  # of what somebody else says
 _TOKEN_HINT = "Is BATCHAI_TOKEN the token that `batchai serve` keeps, or one of `batchai serve user add`?"
 _WRONG_HINT = "Is the endpoint right? `batchai serve` prints its own."
@@ -51,14 +51,14 @@ def refused(status: int, text: str, url: str) -> BatchAIError:
     error = data.get("error") if isinstance(data, Mapping) else None
     if not isinstance(error, Mapping):
         return _stranger(url, f"it answers {status} {_short(text)}".rstrip())
-    own = dialect.from_wire(error)
+    own = error_wire.from_wire(error)
     return own if own is not None and status != 503 else _plain_error(status, error, url)
 
 
 def _plain_error(status: int, error: Mapping[str, Any], url: str) -> ServiceError:
     kind, code = _KINDS.get(status, ServiceError), str(error.get("code") or "")
     message = str(error.get("message") or f"{url} answered {status}")
-    hint = _TOKEN_HINT if status == 401 else str(error.get(dialect.HINT) or "")
+    hint = _TOKEN_HINT if status == 401 else str(error.get(error_wire.HINT) or "")
     return kind(message, code=code, hint=hint)
 
 
@@ -67,7 +67,7 @@ def storage_refused(status: int, text: str, code: str) -> ServiceError:
     told = {child.tag: child.text or "" for child in _xml(text)}
     message = told.get("Message", "").partition("\nRequestId:")[0]
     data = {"code": told.get("Code", code), "message": message, **told}
-    own = dialect.from_wire(data)
+    own = error_wire.from_wire(data)
     if isinstance(own, ServiceError) and message:
         own.code = _AS_BACKENDS.get(own.code, own.code)
         return own
@@ -75,7 +75,7 @@ def storage_refused(status: int, text: str, code: str) -> ServiceError:
         return StorageError("the path leads out of its place", hint="Paths are relative and stay inside.")
     kind = _KINDS.get(status, ServiceError)
     return kind(
-        message or f"the storage answered {status}", code=data["code"], hint=told.get(dialect.HINT, "")
+        message or f"the storage answered {status}", code=data["code"], hint=told.get(error_wire.HINT, "")
     )
 
 

@@ -30,7 +30,7 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.service.dialect.capabilities import Offer
+from batchai_magics.backends.service.extensions.server_offer import Offer
 from batchai_magics.config import Settings
 from batchai_magics.models.execution import STDOUTERR, OutputFile
 from batchai_magics.models.ids import Kind, ResourceId

@@ -11,7 +11,7 @@ from batchai_magics.backends.arm import answers
 from batchai_magics.backends.arm.credentials import credentials
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.paths import Question
-from batchai_magics.backends.service.dialect.headers import AS_MADE, OWN_CLIENT, PREFER, waiting
+from batchai_magics.backends.service.extensions.extension_headers import AS_MADE, OWN_CLIENT, PREFER, waiting
 from batchai_magics.errors import BatchAIError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from batchai_magics.backends.arm.share_clients import Headers, ShareClients
 from batchai_magics.backends.arm.share_entries import checked, said_of, shown
 from batchai_magics.backends.arm.subscription_facets import Accounts
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.base.transfers import PIECE_BYTES
-from batchai_magics.backends.service.dialect import packs
-from batchai_magics.backends.service.dialect.headers import (
+from batchai_magics.backends.base.default_transfers import PIECE_BYTES
+from batchai_magics.backends.service.extensions import file_packs
+from batchai_magics.backends.service.extensions.extension_headers import (
     DIGEST,
     OWN_CLIENT,
     RECEIVED,
@@ -22,7 +22,7 @@ from batchai_magics.backends.service.dialect.headers import (
     UPLOAD,
     UploadStep,
 )
-from batchai_magics.backends.service.dialect.packs import Packed
+from batchai_magics.backends.service.extensions.file_packs import Packed
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.models.answer import Answer, unreadable
 from batchai_magics.models.execution import FileKind
@@ -125,7 +125,7 @@ class ServerPacks:
 
     def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
         """Puts files on a share, in one request: all of them, or none when one was damaged on its way."""
-        question = self._question("batchaiStoreFiles", share, content=packs.to_bytes(files))
+        question = self._question("batchaiStoreFiles", share, content=file_packs.to_bytes(files))
         times = Answer.of(self._connection.ask(question), "the files that were sent").items("value")
         return [
             ShareFile(path, FileKind.FILE, len(data), parse_time(str(time)))
@@ -138,7 +138,7 @@ class ServerPacks:
         with self._connection.translated():
             body = self._connection.send(question, is_streamed=True).read()
         try:
-            return {file.path: file for file in packs.from_bytes(body)}
+            return {file.path: file for file in file_packs.from_bytes(body)}
         except ValueError as error:
             raise unreadable("the files that were fetched", str(error)) from error
 

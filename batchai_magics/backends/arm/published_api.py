@@ -15,7 +15,7 @@ from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.arm.share_clients import file_client, translated
 from batchai_magics.backends.base import Backend, Capabilities, Chunk, FileRef, JobNeeds, Pace, StatusSnapshot
-from batchai_magics.backends.base.plain import DefaultAnswers
+from batchai_magics.backends.base.default_answers import DefaultAnswers
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind, ResourceId

@@ -20,8 +20,8 @@ from batchai_magics.backends.arm.share_entries import (
 )
 from batchai_magics.backends.arm.share_transfers import PackedFiles, PartUploads, is_part
 from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile
-from batchai_magics.backends.service import refusals
-from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
+from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.service.extensions.extension_headers import DIGEST, WANT_DIGEST
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.models.execution import FileKind
@@ -101,7 +101,7 @@ class PublishedStorage(DefaultTransfers):
         """Deletes a file, a folder with all in it, or what else lies there."""
         place = checked(path)
         if not place:
-            raise refusals.not_on_share(share, path)
+            raise api_errors.not_on_share(share, path)
         self._delete(share, place)
 
     def remove(self, share: str) -> None:

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.settings import NAME
-from batchai_magics.backends.service.dialect import capabilities
-from batchai_magics.backends.service.dialect.capabilities import Offer
+from batchai_magics.backends.service.extensions import server_offer
+from batchai_magics.backends.service.extensions.server_offer import Offer
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.ids import PROVIDER
 
@@ -52,7 +52,7 @@ class ServerDiscovery(Generic[Api]):
         except ServiceError as error:
             self._is_settled = error.code not in _ACCESS_DENIED
             return
-        offer = capabilities.from_wire(data, NAME)
+        offer = server_offer.from_wire(data, NAME)
         if offer is not None:
             self._api = self._extended(offer)
         self._is_settled = True

@@ -27,9 +27,9 @@ from batchai_magics.backends.base import (
     StatusSnapshot,
     refuse_beyond,
 )
-from batchai_magics.backends.service.dialect import chunks, commands
-from batchai_magics.backends.service.dialect.capabilities import ENSURE, Offer
-from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE, waiting
+from batchai_magics.backends.service.extensions import output_wire
+from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, waiting
+from batchai_magics.backends.service.extensions.server_offer import ENSURE, Offer
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -126,7 +126,7 @@ class LogReader:
     def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
         """A chunk of one file."""
         body = {"path": file.path, "directoryId": file.directory_id, "offset": offset, "limit": limit}
-        return chunks.from_wire(
+        return output_wire.from_wire(
             self._connection.ask(Question("POST", paths.of(file.job, "batchaiRead"), body=body))
         )
 
@@ -142,7 +142,7 @@ class LogReader:
         pieces = response.json()["value"]
         if wait_s:
             self._remember(job, response.headers.get(STATE, ""), {*positions, *pieces})
-        return {path: chunks.from_wire(piece) for path, piece in pieces.items()}
+        return {path: output_wire.from_wire(piece) for path, piece in pieces.items()}
 
     def _state_of(self, job: ResourceId, positions: Mapping[str, int]) -> str:
         """The last state; empty for a caller that lacks a log of that time: it must not wait."""
@@ -171,7 +171,7 @@ class NodeCommands:
     def _output(self, response: Any, *, is_ticking: bool) -> CommandOutput:
         try:
             with self._connection.translated():
-                for part in commands.from_lines(response.iter_raw()):
+                for part in output_wire.from_lines(response.iter_raw()):
                     if is_ticking or part != _KEEP_ALIVE:
                         yield part
         finally:

@@ -29,7 +29,7 @@ class ArmSettings:
     ALSO_GENERAL: ClassVar = ("endpoint", "token")
 
 
-# The interface `backends.base.registry.Opening`.
+# The interface `backends.base.backend_registry.Opening`.
 IMPLEMENTED_IN = "batchai_magics.backends.arm.arm_backend"
 OWN_SETTINGS = ArmSettings
 

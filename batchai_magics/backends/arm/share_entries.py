@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import ConflictError, NotFoundError, StorageError
 from batchai_magics.models.execution import FileKind
 from batchai_magics.models.times import parse_time
@@ -70,10 +70,10 @@ def said_of(share: str, path: str, noun: str) -> Iterator[None]:
         yield
     except NotFoundError as error:
         if error.code in NO_SHARE:
-            raise refusals.share_not_found(share, noun) from error
+            raise api_errors.share_not_found(share, noun) from error
         if error.code == "FileNotFound":
             raise
-        raise refusals.not_on_share(share, path) from error
+        raise api_errors.not_on_share(share, path) from error
 
 
 def _size(item: Any) -> int:

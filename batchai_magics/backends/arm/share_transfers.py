@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
 from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile, Storage
-from batchai_magics.backends.base.transfers import PIECE_BYTES, Unfinished, naming, spoiled
-from batchai_magics.backends.service import refusals
-from batchai_magics.backends.service.dialect import packs
-from batchai_magics.backends.service.dialect.packs import Packed
+from batchai_magics.backends.base.default_transfers import PIECE_BYTES, Unfinished, naming, spoiled
+from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.service.extensions import file_packs
+from batchai_magics.backends.service.extensions.file_packs import Packed
 from batchai_magics.errors import NotFoundError
 
 _PART = ".batchai-part-"
@@ -75,10 +75,10 @@ def _groups(storage: TransferStorage, copies: Sequence[Copy]) -> Iterator[list[C
     group: list[Copy] = []
     room = 0
     for copy in copies:
-        if group and (copy.size_bytes > room or len(group) == packs.MOST_FILES):
+        if group and (copy.size_bytes > room or len(group) == file_packs.MOST_FILES):
             yield group
             group = []
-        room = (room if group else packs.MOST_BYTES if storage.packed else 0) - copy.size_bytes
+        room = (room if group else file_packs.MOST_BYTES if storage.packed else 0) - copy.size_bytes
         group.append(copy)
     if group:
         yield group
@@ -136,7 +136,7 @@ def _results(futures: Sequence[Future[T | None]]) -> list[T]:
 def _sent(storage: TransferStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
     if storage.packed and len(group) > 1:
         files = {copy.there: _content(copy) for copy in group}
-        if sum(map(len, files.values())) <= packs.MOST_BYTES:  # else one has grown
+        if sum(map(len, files.values())) <= file_packs.MOST_BYTES:  # else one has grown
             sent = storage.packed.store(share, files)
             yield sum(copy.size_bytes for copy in group)
             return sent
@@ -228,7 +228,7 @@ class PartUploads:
         part = _part(path)
         if self._digest(share, part) != sha256:
             self._storage.delete(share, part)
-            raise refusals.damaged_upload(share, path)
+            raise api_errors.damaged_upload(share, path)
         self._storage.rename(share, part, path)
 
     def whole(self, share: str, path: str, data: bytes) -> ShareFile:

@@ -9,7 +9,7 @@ from batchai_magics.backends.arm import paths
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.listing import items
 from batchai_magics.backends.arm.paths import STORAGE_VERSION, Question
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
@@ -74,7 +74,7 @@ class Accounts:
         accounts = self.list()
         found = next((account for account in accounts if account.name == name.lower()), None)
         if found is None:
-            raise refusals.account_not_found(name, [account.name for account in accounts])
+            raise api_errors.account_not_found(name, [account.name for account in accounts])
         return found
 
     def list(self, group: str | None = None) -> Sequence[StorageAccount]:

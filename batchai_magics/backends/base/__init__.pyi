@@ -25,10 +25,10 @@ from .facets import (
     Telemetry as Telemetry,
     Usages as Usages,
 )
-from .looks import (
+from .status_poller import (
     StatusPoller as StatusPoller,
 )
-from .plain import (
+from .default_answers import (
     BackendBase as BackendBase,
     DefaultAnswers as DefaultAnswers,
 )
@@ -42,7 +42,7 @@ from .storage import (
     ShareFile as ShareFile,
     Storage as Storage,
 )
-from .transfers import (
+from .default_transfers import (
     DefaultTransfers as DefaultTransfers,
 )
 from .values import (

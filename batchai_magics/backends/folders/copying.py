@@ -15,11 +15,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from batchai_magics.backends.base import Copy, ShareFile
-from batchai_magics.backends.base.transfers import Unfinished, naming, spoiled
+from batchai_magics.backends.base.default_transfers import Unfinished, naming, spoiled
 from batchai_magics.backends.folders import checked_copy
 from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copied
 from batchai_magics.backends.folders.entries import checked_name, inside
-from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.models.execution import FileKind
 
@@ -121,7 +121,7 @@ def all_down(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:
             except FileNotFoundError:
                 if Path(source).exists():
                     raise
-                raise refusals.no_file_of_share(share, copy.there) from None
+                raise api_errors.no_file_of_share(share, copy.there) from None
             os.replace(part, target)  # noqa: PTH105 as above
             unfinished.drop(target)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.folders.file_repository import locked
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.models.ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 
@@ -72,7 +72,7 @@ class FileGroups:
         """The group of that name."""
         row = self._rows.find(name)
         if row is None:
-            raise refusals.group_not_found(name)
+            raise api_errors.group_not_found(name)
         return _group(row)
 
     def list(self) -> Sequence[ResourceGroup]:
@@ -98,7 +98,7 @@ class FileAccounts:
         self._rows.insert(name, {**row, "key1": _new_key(), "key2": _new_key()})
         found = self._row(name)
         if found["group"].lower() != group.lower():
-            raise refusals.account_taken(name)
+            raise api_errors.account_taken(name)
         self._groups.ensure(group, location)
         return _account(found)
 
@@ -132,7 +132,7 @@ class FileAccounts:
     def _row(self, name: str) -> dict[str, Any]:
         row = self._rows.find(name)
         if row is None:
-            raise refusals.account_not_found(name, [row["name"] for row in self._rows.all()])
+            raise api_errors.account_not_found(name, [row["name"] for row in self._rows.all()])
         return row
 
 

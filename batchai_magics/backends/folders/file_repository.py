@@ -21,7 +21,7 @@ from typing import Protocol
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Footprint, Record
 from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.ids import Kind, ResourceId
@@ -76,7 +76,7 @@ class FileRepository:
         if record is None:
             if id.kind is not Kind.WORKSPACE:
                 self.get(id.parent)
-            raise refusals.not_found(id, self.names(id.parent, id.kind))
+            raise api_errors.not_found(id, self.names(id.parent, id.kind))
         return record
 
     def insert(self, id: ResourceId, record: Record) -> Record | None:

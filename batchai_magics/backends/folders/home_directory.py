@@ -13,8 +13,8 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.node.programs import JOB_MODULE
-from batchai_magics.backends.node.runner.gpus import BY_BUS, ORDER
+from batchai_magics.backends.node.node_programs import JOB_MODULE
+from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files, resource_views
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder

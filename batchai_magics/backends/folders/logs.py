@@ -10,7 +10,7 @@ from pathlib import Path
 from batchai_magics.backends.base import Chunk, RedactedSpan, Span, WriteTime
 from batchai_magics.backends.folders import entries, outputs
 from batchai_magics.backends.folders.layout import JobLayout
-from batchai_magics.backends.node import records
+from batchai_magics.backends.node import output_records
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.execution import ERR, OUT
@@ -51,7 +51,9 @@ class Logs:
         if stream and self.is_open:
             chunk = self._known(chunk, stream)
         if chunk.data and self.job.hidden.is_dir():
-            hidden = records.secrets(self.job.hidden / path.name, offset, chunk.end)  # a link shows them too
+            hidden = output_records.secrets(
+                self.job.hidden / path.name, offset, chunk.end
+            )  # a link shows them too
             chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
         return self._told(chunk, stream) if chunk.data and stream else chunk
 
@@ -61,8 +63,8 @@ class Logs:
 
     def _told(self, chunk: Chunk, stream: str) -> Chunk:
         """A piece of a shared log with whose its lines are, and when they were written."""
-        spans = records.writers(self.job.spans(stream), chunk.offset, chunk.end)
-        times = records.times(self.job.times(stream), chunk.offset, chunk.end)
+        spans = output_records.writers(self.job.spans(stream), chunk.offset, chunk.end)
+        times = output_records.times(self.job.times(stream), chunk.offset, chunk.end)
         return replace(
             chunk,
             spans=tuple(Span(*record) for record in spans),
@@ -71,5 +73,5 @@ class Logs:
 
     def _known(self, chunk: Chunk, stream: str) -> Chunk:
         """The log as far as is known who wrote it: the rest comes with the next look."""
-        size = records.known(self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size)
+        size = output_records.known(self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size)
         return replace(chunk, data=chunk.data[: max(0, size - chunk.offset)], size=size)

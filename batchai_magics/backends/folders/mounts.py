@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.execution import WORKDIR
@@ -135,12 +135,12 @@ def output_folder(
     if output is None and directory_id.lower() == WORKDIR:
         return layout.job(PurePath(segment).name).workdir
     if not (output and cluster):
-        raise refusals.output_directory_not_found(directory_id, [known.id for known in outputs.values()])
+        raise api_errors.output_directory_not_found(directory_id, [known.id for known in outputs.values()])
     mounted = _targets_by_root(layout, spec, cluster)
     try:
         base = resolve(layout, output.path_prefix.rstrip("/"), mounted)
     except SpecError as error:  # anywhere on the machine, or on an unmanaged file system
-        raise refusals.output_directory_not_here(directory_id, output.path_prefix) from error
+        raise api_errors.output_directory_not_here(directory_id, output.path_prefix) from error
     return base / output.path_below(str(base), segment)
 
 

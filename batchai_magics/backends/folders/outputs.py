@@ -9,7 +9,7 @@ from pathlib import Path
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, Seal
 from batchai_magics.backends.folders import entries
 from batchai_magics.backends.folders.entries import Entry, Piece, inside, read_piece
-from batchai_magics.backends.node.runner.log_seals import seals_in
+from batchai_magics.backends.node.ranks.log_seals import seals_in
 from batchai_magics.errors import StorageError
 from batchai_magics.models.execution import ERR, OUT, FileKind, OutputFile
 from batchai_magics.models.file_names import name_of

@@ -9,7 +9,7 @@ from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.file_accounts import FileAccounts, FileGroups
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.backends.service import refusals, resource_views
+from batchai_magics.backends.service import api_errors, resource_views
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC
 from batchai_magics.backends.service.repository import Record
 
@@ -43,7 +43,7 @@ class GuardedStorage(FolderStorage):
         """Deletes a share with its contents; ConflictError while an open job uses it."""
         names = self._users.of([self._existing(share)])
         if names:
-            raise refusals.share_in_use(share, names)
+            raise api_errors.share_in_use(share, names)
         super().remove(share)
 
 
@@ -59,5 +59,5 @@ class GuardedAccounts(FileAccounts):
         self.show(name)
         names = self._users.of(self._users.layout.of_account(name))
         if names:
-            raise refusals.account_in_use(name, names)
+            raise api_errors.account_in_use(name, names)
         super().delete(name)

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import Copy, ShareFile
-from batchai_magics.backends.base.transfers import DefaultTransfers
+from batchai_magics.backends.base.default_transfers import DefaultTransfers
 from batchai_magics.backends.folders import copying, entries, share_files
 from batchai_magics.backends.folders.copying import Route
 from batchai_magics.backends.folders.entries import Entry, inside
 from batchai_magics.backends.folders.stale_parts import StaleParts
-from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.models.ids import check_share_name
@@ -55,7 +55,7 @@ class FolderStorage:
         folder = self._existing(share)
         level = inside(folder, path)
         if not level.is_dir():
-            raise refusals.no_folder_of_share(share, path)
+            raise api_errors.no_folder_of_share(share, path)
         return [_entry(item, path) for item in entries.below(folder, level)]
 
     def show(self, share: str, path: str) -> ShareFile:
@@ -66,7 +66,7 @@ class FolderStorage:
             entry = Entry.at(folder, entries.named(folder, path))
             return replace(_entry(entry, ""), path=str(PurePosixPath(path)))
         except OSError as error:
-            raise refusals.not_on_share(share, path) from error
+            raise api_errors.not_on_share(share, path) from error
 
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
@@ -78,7 +78,7 @@ class FolderStorage:
         folder = self._existing(share)
         item = entries.named(folder, path)
         if item == inside(folder, "") or not share_files.is_there(item):
-            raise refusals.not_on_share(share, path)
+            raise api_errors.not_on_share(share, path)
         share_files.remove(item)
 
     def remove(self, share: str) -> None:
@@ -124,7 +124,7 @@ class FolderStorage:
         """Gives a file or a folder another name, in place of a file that had it."""
         item, target = self._with_parent(share, path), self._with_parent(share, new_path)
         if not item.exists():
-            raise refusals.not_on_share(share, path)
+            raise api_errors.not_on_share(share, path)
         with _translated(share):
             item.replace(target)
 
@@ -155,7 +155,7 @@ class FolderStorage:
             digest = share_files.digest_of_part(part)
         if digest != sha256:
             part.unlink()
-            raise refusals.damaged_upload(share, path)
+            raise api_errors.damaged_upload(share, path)
         with _translated(share):
             copying.move(str(part), str(target))
 
@@ -194,20 +194,20 @@ class FolderStorage:
         try:
             yield inside(self._existing(share), path)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise refusals.no_file_of_share(share, path) from error
+            raise api_errors.no_file_of_share(share, path) from error
 
     def _with_parent(self, share: str, path: str) -> Path:
         """The place of a file or folder whose parent is there."""
         folder = self._existing(share)
         item = inside(folder, path)
         if not item.parent.is_dir() or item == inside(folder, ""):
-            raise refusals.no_folder_of_share(share, str(PurePosixPath(path).parent))
+            raise api_errors.no_folder_of_share(share, str(PurePosixPath(path).parent))
         return item
 
     def _file(self, share: str, path: str) -> Path:
         file = inside(self._existing(share), path)
         if not file.is_file():
-            raise refusals.no_file_of_share(share, path)
+            raise api_errors.no_file_of_share(share, path)
         return file
 
     def _folder(self, share: str) -> Path:
@@ -217,7 +217,7 @@ class FolderStorage:
     def _existing(self, share: str) -> Path:
         folder = self._folder(share)
         if not folder.is_dir():
-            raise refusals.share_not_found(share, self._noun)
+            raise api_errors.share_not_found(share, self._noun)
         return folder
 
 
@@ -244,4 +244,4 @@ def _translated(share: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise refusals.share_not_written(share, error) from error
+        raise api_errors.share_not_written(share, error) from error

@@ -8,7 +8,7 @@ import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base.transfers import STALE_S
+from batchai_magics.backends.base.default_transfers import STALE_S
 from batchai_magics.backends.folders import entries
 from batchai_magics.models.execution import FileKind
 from batchai_magics.models.file_names import name_of

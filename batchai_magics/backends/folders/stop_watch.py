@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.folders.stop_order import StopOrder
-from batchai_magics.backends.node import records
-from batchai_magics.backends.node.records import WrittenBy
+from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node.output_records import WrittenBy
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.launch.plan import LogFile, Plan
 from batchai_magics.metrics.reading.log_parser import Parser
@@ -61,7 +61,7 @@ class _Piece(NamedTuple):
     data: bytes
     offset: int
     spans: Sequence[WrittenBy]
-    times: Sequence[records.WrittenAt] = ()
+    times: Sequence[output_records.WrittenAt] = ()
 
 
 class _Log:
@@ -80,11 +80,11 @@ class _Log:
                 continue
             start, end, spans = self._offset, self._offset + len(data), Path(self._log.spans)
             if self._log.spans:
-                end = records.known(spans, start, end)
+                end = output_records.known(spans, start, end)
             if start == end:
                 return
             self._offset = end
-            writers = records.writers(spans, start, end) if self._log.spans else ()
+            writers = output_records.writers(spans, start, end) if self._log.spans else ()
             stopping.add(records_in(_Piece(data[: end - start], start, writers), self._parser), now_s)
 
 

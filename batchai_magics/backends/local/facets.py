@@ -17,7 +17,7 @@ from batchai_magics.backends.local.state.account_table import LocalGroups
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import job_stopping, node_commands
 from batchai_magics.backends.local.watch.reconciler import Reconciler
-from batchai_magics.backends.service import quotas, refusals
+from batchai_magics.backends.service import api_errors, quotas
 from batchai_magics.backends.service.groups import OwnGroups
 from batchai_magics.models.cluster import ClusterSpec, VmPriority
 from batchai_magics.models.execution import OutputFile
@@ -38,7 +38,7 @@ class NodeCommands:
         with self._reconciler.store.read() as db:
             resource_table.get(db, id)
             if node_id not in [node.id for node in stored_resources.nodes_of(db, id)]:
-                raise refusals.node_not_found(node_id)
+                raise api_errors.node_not_found(node_id)
             guid = node_table.cluster_guid(db, node_id)
         return node_commands.run(self._reconciler.layout, guid, node_id, command, tick_s=tick_s)
 
@@ -53,11 +53,11 @@ class Preemption:
         """Takes a node of a lowpriority cluster away; its job is queued again, another node comes."""
         store = self._reconciler.store
         if _cluster_spec(self._reconciler, cluster).vm_priority is not VmPriority.LOW_PRIORITY:
-            raise refusals.not_low_priority(cluster)
+            raise api_errors.not_low_priority(cluster)
         with store.write() as db:
             rows = {node.id: node for node in node_table.of_cluster(db, cluster.key)}
             if node_id not in rows:
-                raise refusals.node_not_found(node_id)
+                raise api_errors.node_not_found(node_id)
             stopped = node_table.preempt(db, rows[node_id])
         job_stopping.wake(store, stopped)
         self._reconciler.reconcile(is_due=True)
@@ -73,7 +73,7 @@ class SetupLogs:
         """One level of what a cluster's setup task wrote, sorted by name."""
         spec = _cluster_spec(self._reconciler, cluster)
         if not (spec.node_setup and spec.node_setup.setup_task):
-            raise refusals.no_setup_logs()
+            raise api_errors.no_setup_logs()
         return outputs.listing(mounts.setup_logs(self._reconciler.layout, spec), path)
 
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.local.state import job_table, resource_table, store
 from batchai_magics.backends.local.state.account_table import LocalAccounts
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import api_errors
 from batchai_magics.models.ids import ResourceId
 
 
@@ -26,7 +26,7 @@ class GuardedStorage(FolderStorage):
         """Deletes a share with all in it; ConflictError while a job that has not ended uses it."""
         names = _users(self._store, self._layout, [self._existing(share)])
         if names:
-            raise refusals.share_in_use(share, names)
+            raise api_errors.share_in_use(share, names)
         super().remove(share)
 
 
@@ -38,7 +38,7 @@ class GuardedAccounts(LocalAccounts):
         self.show(name)
         names = _users(self._store, self._layout, self._layout.of_account(name))
         if names:
-            raise refusals.account_in_use(name, names)
+            raise api_errors.account_in_use(name, names)
         super().delete(name)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.runner.gpus import VISIBLE, named
+from batchai_magics.backends.node.ranks.gpus import VISIBLE, named
 from batchai_magics.models.vm_sizes import lookup
 
 if TYPE_CHECKING:

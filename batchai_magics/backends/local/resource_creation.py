@@ -27,7 +27,7 @@ from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
 from batchai_magics.backends.local.watch.job_secrets import Secrets
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.service import descriptions, quotas, refusals
+from batchai_magics.backends.service import api_errors, descriptions, quotas
 from batchai_magics.errors import CapabilityError, Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId, check_name
@@ -148,7 +148,7 @@ def _insert_resource(db: Database, draft: Draft) -> bool:
     if existing and existing.fingerprint == digest:
         return False
     if existing:
-        raise refusals.already_exists(id)
+        raise api_errors.already_exists(id)
     if id.kind is not Kind.WORKSPACE:
         resource_table.get(db, id.parent)
     if isinstance(draft.spec, WorkspaceSpec):
@@ -207,4 +207,4 @@ def _insert_job(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> No
 def _check_size(row: cluster_table.ClusterRow, cluster: ResourceId, spec: JobSpec) -> None:
     most = row.target if row.maximum is None else row.maximum
     if most and spec.node_count > most:
-        raise refusals.too_many_nodes(spec.node_count, cluster, most)
+        raise api_errors.too_many_nodes(spec.node_count, cluster, most)

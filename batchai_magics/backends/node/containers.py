@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.node import registry
+from batchai_magics.backends.node import image_registry
 from batchai_magics.launch.plan import Image, Launcher, Plan, Process, Rendezvous
 
 ENGINES = ("docker", "podman", "apptainer")
@@ -132,7 +132,7 @@ class Box:
 
     def command(self, command: str) -> str:
         """The shell command that runs `command` in the container, in the folder it is started in."""
-        image = registry.image_name(self.image.server, self.image.name)
+        image = image_registry.image_name(self.image.server, self.image.name)
         if is_enroot(self.engine):
             return self._of_enroot(image, command)
         if has_own_processes(self.engine):

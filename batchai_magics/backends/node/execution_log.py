@@ -1,8 +1,9 @@
-"""execution.log: what was done to run a job, on each node."""
+"""execution.log: what was done to run a job, on each node, and the lines that mark a new attempt."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,3 +23,20 @@ class ExecutionLog:
         for path in self._paths:
             with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
                 file.write(f"{now} {sentence}\n")
+
+
+RESIZED = "its nodes left the cluster"
+
+
+def mark(log: Path, number: int, nodes: Sequence[str], reason: str) -> str:
+    """Writes into a log where an attempt begins, and why the one before is over; gives the sentence.
+
+    A full disk loses the line, not the job.
+    """
+    sentence = f"attempt {number} begins on {', '.join(nodes)}: {reason}"
+    with contextlib.suppress(OSError), log.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        glue = "" if file.read(1) in (b"", b"\n") else "\n"
+        file.write(f"{glue}[batchai] {sentence}\n".encode())
+    return sentence

@@ -9,7 +9,7 @@ from batchai_magics.errors import DISK_FULL, is_disk_full
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.node.runner.pmi import Abort
+    from batchai_magics.backends.node.ranks.pmi import Abort
 
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; every other reason is a sentence
 STOP_IF = "stop-if "  # what the sentence begins with when a condition of the job's own was met

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from batchai_magics.backends.node import mounting
+from batchai_magics.backends.node import mount_commands
 from batchai_magics.backends.node.outcome import Outcome, failed_with
-from batchai_magics.backends.node.runner.strays import MARK
+from batchai_magics.backends.node.ranks.leftover_processes import MARK
 from batchai_magics.launch.plan import Directory, Plan, Requirement
 
 PREPARATION_FAILED = "JobPreparationFailed"
@@ -42,20 +42,20 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
     """
     image, engine, _ = plan.containers
     if image and image.username and engine:
-        from batchai_magics.backends.node import registry  # few jobs need it
+        from batchai_magics.backends.node import image_registry  # few jobs need it
 
-        name = registry.image_name(image.server, image.name)
-        with registry.signed_in(sign_in, name, username=image.username, password=password) as env:
+        name = image_registry.image_name(image.server, image.name)
+        with image_registry.signed_in(sign_in, name, username=image.username, password=password) as env:
             argv = [*engine, "pull", name]
             yield Tool(argv, env, CONTAINER_FAILED, partial(_pull_problem, name), {"imageName": name})
     for mount in plan.mounts:
         path = mounts / mount.path
-        if mounting.is_mounted(path):  # by a run of this job that was cut off
+        if mount_commands.is_mounted(path):  # by a run of this job that was cut off
             continue
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(mounts), MARK: mounting.mark(plan.guid)}
-        line = mounting.mount_line(mount.command, path)
-        yield Tool(line, env, PREPARATION_FAILED, partial(mounting.problem, path))
+        env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(mounts), MARK: mount_commands.mark(plan.guid)}
+        line = mount_commands.mount_line(mount.command, path)
+        yield Tool(line, env, PREPARATION_FAILED, partial(mount_commands.problem, path))
 
 
 def _pull_problem(image: str, code: int, words: str) -> str:

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Spec
-from batchai_magics.backends.service import descriptions, quotas, refusals, resource_views
+from batchai_magics.backends.service import api_errors, descriptions, quotas, resource_views
 from batchai_magics.backends.service.context import Context, cluster_of, run_of, scale_of
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
@@ -114,7 +114,7 @@ def _create_job(context: Context, record: Record, spec: JobSpec) -> Record:
     cluster = context.repository.get(ResourceId.parse(spec.cluster.id))
     most = cluster_of(cluster).scale.maximum
     if most and spec.node_count > most:
-        raise refusals.too_many_nodes(spec.node_count, cluster.resource_id, most)
+        raise api_errors.too_many_nodes(spec.node_count, cluster.resource_id, most)
     cluster_spec = resource_views.cluster_spec(cluster.spec)
     more = {
         "cluster": cluster.id,
@@ -215,7 +215,7 @@ def _inserted(context: Context, record: Record) -> Record:
 
 def _same(existing: Record | None, record: Record) -> Record | None:
     if existing and existing.fingerprint != record.fingerprint:
-        raise refusals.already_exists(record.resource_id)
+        raise api_errors.already_exists(record.resource_id)
     return existing
 
 

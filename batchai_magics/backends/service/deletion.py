@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import api_errors
 from batchai_magics.backends.service.context import Context, run_of
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.models.ids import Kind, ResourceId
@@ -45,5 +45,5 @@ def _wait_for_end(context: Context, jobs: Sequence[Record]) -> None:
     deadline = time.monotonic() + END_TIMEOUT_S
     while still := [job for job in jobs if context.status(job).is_open]:
         if time.monotonic() > deadline:
-            raise refusals.does_not_end(still[0].resource_id)
+            raise api_errors.does_not_end(still[0].resource_id)
         time.sleep(_POLL_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.service import quotas, refusals, resource_views
+from batchai_magics.backends.service import api_errors, quotas, resource_views
 from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Scale
@@ -38,7 +38,7 @@ class ServiceNodeCommands:
         else:
             is_its = self._shell.has_node(cluster, node_id, busy)
         if not is_its:
-            raise refusals.node_not_found(node_id)
+            raise api_errors.node_not_found(node_id)
         open_runs = [(run, status) for _, run, status in runs]
         return self._shell.execute(cluster, node_id, command, runs=open_runs, tick_s=tick_s)
 
@@ -53,7 +53,7 @@ class ServiceSetupLogs:
         """One level of what a cluster's setup task wrote, sorted by name."""
         spec = resource_views.cluster_spec(self._context.repository.get(cluster).spec)
         if not (spec.node_setup and spec.node_setup.setup_task):
-            raise refusals.no_setup_logs()
+            raise api_errors.no_setup_logs()
         return self._context.folders.setup_files(spec, path)
 
 

@@ -35,10 +35,10 @@ _FILES = (
     "options/regular_expressions.py",
 )
 _FOLDERS = (
-    *("backends/node", "backends/node/runner", "backends/slurm/node"),
+    *("backends/node", "backends/node/ranks", "backends/slurm/node"),
     *("metrics/formats", "metrics/reading"),
 )
-RUN_SCRIPT = f"{_ROOT}/backends/node/runner/run_script.py"
+RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"
 
 
 def installed(home: Path) -> Path:

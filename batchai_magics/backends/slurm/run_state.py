@@ -8,7 +8,7 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome
-from batchai_magics.backends.node.runner.exits import exits_in
+from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
 from batchai_magics.backends.slurm.node.attempt import UNTOLD, logged_end
 from batchai_magics.backends.slurm.node.collection import Collection

@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base.registry import (
+from batchai_magics.backends.base.backend_registry import (
     check_choice,
     choose,
     endpoint_of,

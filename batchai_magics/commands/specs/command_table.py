@@ -45,7 +45,7 @@ _SIDE_BY_SIDE = (o.GROUP, o.WORKSPACE, o.EXPERIMENT, _RUNS, _PLOT)
 
 
 def _backends() -> Collection[str]:
-    from batchai_magics.backends.base.registry import BACKENDS
+    from batchai_magics.backends.base.backend_registry import BACKENDS
 
     return BACKENDS
 

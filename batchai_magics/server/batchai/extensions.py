@@ -24,8 +24,8 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.base.ensuring import missing, unless_there
-from batchai_magics.backends.service.dialect import capabilities, chunks, commands
+from batchai_magics.backends.base.job_needs import missing, unless_there
+from batchai_magics.backends.service.extensions import output_wire, server_offer
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId, check_name, check_share_name
@@ -53,7 +53,7 @@ _HEARTBEAT_S = 0.5  # between two signs of life of a command that writes nothing
 
 def show_capabilities(service: Service, call: ApiCall) -> ApiResponse:
     """What the backend behind this server can do."""
-    return ApiResponse(data=capabilities.to_wire(service.backend, PACE))
+    return ApiResponse(data=server_offer.to_wire(service.backend, PACE))
 
 
 def query_states(service: Service, call: ApiCall) -> ApiResponse:
@@ -76,7 +76,7 @@ def read_file(service: Service, call: ApiCall) -> ApiResponse:
     chunk = service.backend.read(
         file, integer_field(body, "offset", 0), integer_field(body, "limit", MAX_READ_BYTES)
     )
-    return ApiResponse(data=chunks.to_wire(job_logs.chunk_redactor(service, call, file.job)(chunk)))
+    return ApiResponse(data=output_wire.to_wire(job_logs.chunk_redactor(service, call, file.job)(chunk)))
 
 
 def tail_logs(service: Service, call: ApiCall) -> ApiResponse:
@@ -88,7 +88,7 @@ def tail_logs(service: Service, call: ApiCall) -> ApiResponse:
     body, job = call.json(), call.id(Kind.JOB)
     new = service.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
     readable = job_logs.chunk_redactor(service, call, job)
-    data = {"value": {path: chunks.to_wire(readable(chunk)) for path, chunk in new.items()}}
+    data = {"value": {path: output_wire.to_wire(readable(chunk)) for path, chunk in new.items()}}
     return ApiResponse(data=data, is_news=bool(new))
 
 
@@ -151,7 +151,7 @@ def list_setup_files(service: Service, call: ApiCall) -> ApiResponse:
 def _closing_lines(output: Any) -> Iterator[bytes]:
     """The lines of a command's output; when they are not wanted any more, the command ends."""
     try:
-        yield from commands.to_lines(output)
+        yield from output_wire.to_lines(output)
     finally:
         output.close()
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
-from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
+from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
 from batchai_magics.errors import BatchAIError
 from batchai_magics.server.access.authentication import Authenticator
 from batchai_magics.server.api_call import ApiCall, ApiResponse

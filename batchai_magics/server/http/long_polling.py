@@ -17,7 +17,7 @@ from functools import partial
 
 import anyio
 
-from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE
+from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
 from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.service import Watcher

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Mapping
 
 from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
-from batchai_magics.backends.service import refusals
-from batchai_magics.backends.service.dialect import packs
-from batchai_magics.backends.service.dialect.headers import DIGEST, RECEIVED
+from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.service.extensions import file_packs
+from batchai_magics.backends.service.extensions.extension_headers import DIGEST, RECEIVED
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.execution import FileKind
 from batchai_magics.server.api_call import ApiCall, ApiResponse, invalid_content
@@ -62,7 +62,7 @@ def upload_whole(asked: StorageRequest) -> ApiResponse:
     check_body(asked, span.end)
     asked.check_share()
     if hashlib.sha256(body).hexdigest() != asked.call.headers.get(DIGEST):
-        raise refusals.damaged_upload(asked.share, asked.path)
+        raise api_errors.damaged_upload(asked.share, asked.path)
     with asked.service.metadata.exclusive(asked.resource.key):
         asked.storage.upload(asked.share, {asked.path: body})
         asked.service.metadata.keep_new(asked.resource, EMPTY_RECORD)
@@ -95,12 +95,12 @@ def store_files(service: Service, call: ApiCall) -> ApiResponse:
 def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
     """The files of the pack that a request brings, by path; raises when one is not what was sent."""
     try:
-        files = list(packs.from_bytes(call.body))
+        files = list(file_packs.from_bytes(call.body))
     except (ValueError, RecursionError) as error:
         raise invalid_content(str(error)) from None
     for file in files:
         if not file.is_right:
-            raise refusals.damaged_upload(share, file.path)
+            raise api_errors.damaged_upload(share, file.path)
     return {file.path: file.data for file in files}
 
 
@@ -108,12 +108,12 @@ def fetch_files(service: Service, call: ApiCall) -> ApiResponse:
     """The files of a share that have these `paths`: those that are there, and small enough together."""
     service.check_subscription(call)
     paths = call.json().get("paths")
-    if not isinstance(paths, list) or len(paths) > packs.MOST_FILES:
-        raise invalid_content(f"paths must be a list of at most {packs.MOST_FILES} paths")
+    if not isinstance(paths, list) or len(paths) > file_packs.MOST_FILES:
+        raise invalid_content(f"paths must be a list of at most {file_packs.MOST_FILES} paths")
     share = call.query.get("share", "")
     storage = _storage_of(service, call, share)
     files: dict[str, bytes] = {}
-    room = packs.MOST_BYTES
+    room = file_packs.MOST_BYTES
     for path in (check_path(str(path)) for path in paths):
         try:
             data = storage.read(share, path, 0, room + 1)
@@ -124,7 +124,7 @@ def fetch_files(service: Service, call: ApiCall) -> ApiResponse:
         if len(data) <= room:
             files[path] = data
             room -= len(data)
-    return ApiResponse(body=packs.to_bytes(files), headers={"Content-Type": "application/octet-stream"})
+    return ApiResponse(body=file_packs.to_bytes(files), headers={"Content-Type": "application/octet-stream"})
 
 
 def _storage_of(service: Service, call: ApiCall, share: str) -> Storage:
@@ -132,7 +132,7 @@ def _storage_of(service: Service, call: ApiCall, share: str) -> Storage:
     is_blob = _service_of(call) == "blob"
     storage: Storage = (CONTAINERS if is_blob else STORAGE).of(service.backend)
     if share not in storage.shares():
-        raise refusals.share_not_found(share, "container" if is_blob else "share")
+        raise api_errors.share_not_found(share, "container" if is_blob else "share")
     return storage
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from batchai_magics.backends.arm import answers
-from batchai_magics.backends.service.dialect import errors as dialect
+from batchai_magics.backends.service.extensions import error_wire
 from batchai_magics.errors import (
     CapabilityError,
     ConflictError,
@@ -35,7 +35,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_of_our_own_server_arrives_as_it_was(error) -> None:
-    told = json.dumps({"error": dialect.to_wire(error)})
+    told = json.dumps({"error": error_wire.to_wire(error)})
     arrived = answers.refused(400, told, URL)
     assert (type(arrived), str(arrived)) == (type(error), str(error))
 

@@ -7,8 +7,8 @@ import pytest
 from batchai_magics.backends.arm import server_extensions
 from batchai_magics.backends.arm.server_extensions import LogReader
 from batchai_magics.backends.base import Chunk, FileRef
-from batchai_magics.backends.service.dialect import chunks
-from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE
+from batchai_magics.backends.service.extensions import output_wire
+from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
 from batchai_magics.models.ids import Kind, ResourceId
 from tests.backends.arm.answering import Answered, Answering
 from tests.server.running import WORKSPACE
@@ -23,13 +23,13 @@ def job(name: str = "j") -> ResourceId:
 
 def tails(*states: str) -> tuple[LogReader, Answering]:
     """Logs whose tails come one after the other, with these states."""
-    told = {"value": {"stdout.txt": chunks.to_wire(PIECE)}}
+    told = {"value": {"stdout.txt": output_wire.to_wire(PIECE)}}
     connection = Answering(*(Answered(told, {STATE: state}) for state in states))
     return LogReader(connection), connection
 
 
 def test_a_piece_is_asked_for_by_its_place_and_length() -> None:
-    connection = Answering(chunks.to_wire(PIECE))
+    connection = Answering(output_wire.to_wire(PIECE))
     assert LogReader(connection).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
     (question,) = connection.questions
     assert question.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}

@@ -16,7 +16,7 @@ from batchai_magics.backends.arm.server_discovery import ServerDiscovery
 from batchai_magics.backends.arm.server_extensions import ServerExtensions
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FACETS, Capabilities, Pace
-from batchai_magics.backends.service.dialect.capabilities import Offer
+from batchai_magics.backends.service.extensions.server_offer import Offer
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
 from tests.backends.arm.answering import Answering

@@ -12,8 +12,8 @@ import pytest
 
 from batchai_magics.backends.arm.share_transfers import fetch, together
 from batchai_magics.backends.base import Copy
-from batchai_magics.backends.service.dialect.headers import DIGEST, UPLOAD, UploadStep
-from batchai_magics.backends.service.dialect.packs import Packed
+from batchai_magics.backends.service.extensions.extension_headers import DIGEST, UPLOAD, UploadStep
+from batchai_magics.backends.service.extensions.file_packs import Packed
 from batchai_magics.errors import StorageError
 from tests.server.running import Running, connected
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.node.programs import RUN_SCRIPT
+from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.job import JobSpec
 from tests.world import World, until

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from batchai_magics.backends.machines.ssh_channel import SshChannel
-from batchai_magics.backends.node.runner.rank import die_with_parent
+from batchai_magics.backends.node.ranks.rank import die_with_parent
 from tests.ports import free_port
 from tests.world import until
 

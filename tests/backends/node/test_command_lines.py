@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node import containers, mpi, open_mpi
+from batchai_magics.backends.node import containers, mpi_launchers
 from batchai_magics.backends.node.containers import Box
 from batchai_magics.launch.plan import (
     Containers,
@@ -138,9 +138,9 @@ def test_without_an_image_or_an_engine_a_plan_stays_as_it_is(of: Containers) -> 
 )
 @pytest.mark.parametrize("program", ["mpirun", "/usr/bin/mpiexec", "true;mpirun", "(mpirun"])
 def test_every_option_of_open_mpi_is_known_after_every_way_to_start_it(program: str, option: str) -> None:
-    assert open_mpi.is_meant(f"{program} {option} x")
-    assert not open_mpi.is_meant(f"{program} -n 2 x")
-    assert not open_mpi.is_meant(f"python {option} x")
+    assert mpi_launchers.is_meant(f"{program} {option} x")
+    assert not mpi_launchers.is_meant(f"{program} -n 2 x")
+    assert not mpi_launchers.is_meant(f"python {option} x")
 
 
 @pytest.fixture
@@ -163,8 +163,8 @@ def plan(*commands: str) -> Plan:
 
 
 def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path], monkeypatch) -> None:
-    monkeypatch.setattr(open_mpi, "find", lambda: "/opt/mpirun")
-    made = open_mpi.chosen(plan("true", "mpirun -mca a b x"), **job)
+    monkeypatch.setattr(mpi_launchers, "find", lambda: "/opt/mpirun")
+    made = mpi_launchers.chosen(plan("true", "mpirun -mca a b x"), **job)
     assert {path.name: str(path.readlink()) for path in job["programs"].iterdir()} == {
         "mpirun": "/opt/mpirun",
         "mpiexec": "/opt/mpirun",
@@ -177,23 +177,23 @@ def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path]
 
 
 def test_where_open_mpi_is_missing_the_plan_says_so(job: dict[str, Path], monkeypatch) -> None:
-    monkeypatch.setattr(open_mpi, "find", lambda: "")
-    made = open_mpi.chosen(plan("mpirun -mca a b x"), **job)
+    monkeypatch.setattr(mpi_launchers, "find", lambda: "")
+    made = mpi_launchers.chosen(plan("mpirun -mca a b x"), **job)
     assert made.notes[0] == "first"
     assert "Open MPI" in made.notes[1]
     assert made.nodes == plan("x").nodes
 
 
 def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypatch) -> None:
-    monkeypatch.setattr(open_mpi, "find", lambda: "/opt/mpirun")
-    open_mpi.chosen(plan("mpirun -mca a b x"), **job)
-    assert open_mpi.chosen(plan("mpirun -n 2 x"), **job) == plan("mpirun -n 2 x")
+    monkeypatch.setattr(mpi_launchers, "find", lambda: "/opt/mpirun")
+    mpi_launchers.chosen(plan("mpirun -mca a b x"), **job)
+    assert mpi_launchers.chosen(plan("mpirun -n 2 x"), **job) == plan("mpirun -n 2 x")
     assert not job["programs"].exists()
 
 
 def test_hosts_have_room_for_every_node_and_every_core() -> None:
-    assert open_mpi.host_file(2, 4) == "localhost slots=4\n"
-    assert open_mpi.host_file(3, 2) == "localhost slots=3\n"
+    assert mpi_launchers.host_file(2, 4) == "localhost slots=4\n"
+    assert mpi_launchers.host_file(3, 2) == "localhost slots=3\n"
 
 
 @pytest.mark.slow
@@ -204,20 +204,20 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, m
         place.write_text("#!/bin/sh\necho Open MPI\n")
         place.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
-    assert open_mpi.find() == str(tmp_path / "b" / "mpirun.openmpi")
+    assert mpi_launchers.find() == str(tmp_path / "b" / "mpirun.openmpi")
     (tmp_path / "b" / "mpirun.openmpi").write_text("#!/bin/sh\necho HYDRA\n")
-    assert open_mpi.find() == str(tmp_path / "a" / "mpirun")
+    assert mpi_launchers.find() == str(tmp_path / "a" / "mpirun")
 
 
 # -- MPI -----------------------------------------------------------------------
 
 
 def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
-    monkeypatch.setattr(mpi.sys, "platform", "linux")
-    assert mpi.transport(plan("x"))["FI_PROVIDER"] == "shm"
+    monkeypatch.setattr(mpi_launchers.sys, "platform", "linux")
+    assert mpi_launchers.transport(plan("x"))["FI_PROVIDER"] == "shm"
     boxed = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)))
-    assert mpi.transport(boxed)["FI_PROVIDER"] == "tcp"
-    assert mpi.transport(boxed)["FI_TCP_IFACE"].startswith("lo")
+    assert mpi_launchers.transport(boxed)["FI_PROVIDER"] == "tcp"
+    assert mpi_launchers.transport(boxed)["FI_TCP_IFACE"].startswith("lo")
 
 
 @pytest.mark.parametrize(
@@ -242,5 +242,8 @@ def test_podman_hands_on_the_connection_to_the_process_manager_as_the_third_desc
 
 
 def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means() -> None:
-    assert mpi.noted(plan("mpirun -n 2 x", "mpirun -n 2 x")).notes == ("first", mpi.OWN_LAUNCHER)
-    assert mpi.noted(plan("python train.py")).notes == ("first",)
+    assert mpi_launchers.noted(plan("mpirun -n 2 x", "mpirun -n 2 x")).notes == (
+        "first",
+        mpi_launchers.OWN_LAUNCHER,
+    )
+    assert mpi_launchers.noted(plan("python train.py")).notes == ("first",)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import batchai_magics
-from batchai_magics.backends.node import job_module, programs
+from batchai_magics.backends.node import job_module, node_programs
 from batchai_magics.backends.node.job_module import log
 from batchai_magics.metrics import Parser
 
@@ -99,33 +99,33 @@ class TestOnThePathOfAJob:
         """What the code prints; what is installed is simulated by a folder `site` behind that of the job."""
         behind = f'export PYTHONPATH="$PYTHONPATH:{folder.parent / "site"}"'
         command = f"{behind}; exec {sys.executable} {' '.join(options)} -c '{code}'"
-        words = ["/bin/bash", "-c", programs.with_module_path(command, folder)]
+        words = ["/bin/bash", "-c", node_programs.with_module_path(command, folder)]
         env = {"PATH": "/usr/bin:/bin"}
         return subprocess.run(
             words, env=env, cwd=folder.parent, capture_output=True, text=True, check=True
         ).stdout
 
     def test_it_needs_nothing_that_is_installed(self, tmp_path):
-        programs.put_job_module(tmp_path / "python")
+        node_programs.put_job_module(tmp_path / "python")
         code = "import batchai_magics; batchai_magics.log(step=1, loss=0.5); print(batchai_magics.__file__)"
         line, file = self.run(tmp_path / "python", code, "-S").splitlines()
         assert read(line + "\n") == {"loss": 0.5}
         assert file == str(tmp_path / "python" / "batchai_magics.py")
 
     def test_an_installed_package_is_not_hidden(self, tmp_path):
-        programs.put_job_module(tmp_path / "python")
+        node_programs.put_job_module(tmp_path / "python")
         code = "from batchai_magics import log, JobSpec; log(step=1, loss=0.5); print(JobSpec.__module__)"
         assert self.run(tmp_path / "python", code).splitlines()[1] == "batchai_magics.models.job"
 
     def test_an_older_package_gets_it(self, tmp_path):
-        programs.put_job_module(tmp_path / "python")
+        node_programs.put_job_module(tmp_path / "python")
         (tmp_path / "site" / "batchai_magics").mkdir(parents=True)
         (tmp_path / "site" / "batchai_magics" / "__init__.py").write_text("__version__ = '0.0.1'\n")
         code = "import batchai_magics as b; b.log(step=1, loss=0.5); print(b.__version__)"
         assert self.run(tmp_path / "python", code, "-S").splitlines()[1] == "0.0.1"
 
     def test_a_folder_of_that_name_is_no_package(self, tmp_path):
-        programs.put_job_module(tmp_path / "python")
+        node_programs.put_job_module(tmp_path / "python")
         (tmp_path / "batchai_magics").mkdir()
         code = "from batchai_magics import log; log(step=1, loss=0.5)"
         assert read(self.run(tmp_path / "python", code, "-S")) == {"loss": 0.5}

@@ -16,7 +16,7 @@ from batchai_magics.backends.node.outcome import (
     too_long,
     unwritable,
 )
-from batchai_magics.backends.node.runner.pmi import Abort
+from batchai_magics.backends.node.ranks.pmi import Abort
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit, Role
 

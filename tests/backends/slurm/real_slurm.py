@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from batchai_magics.backends.node.runner.rank import die_with_parent
+from batchai_magics.backends.node.ranks.rank import die_with_parent
 from tests.ports import free_ports
 from tests.world import until
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from batchai_magics.backends.node import elevation, mounting
+from batchai_magics.backends.node import elevation, mount_commands
 
 PATIENCE_S = 30.0
 _UNMOUNTERS = (("umount",), ("fusermount3", "-u"), ("fusermount", "-u"), ("umount", "--lazy"))
@@ -73,7 +73,7 @@ def _remove(folder: Path, device: int, mounted: set[str]) -> None:
 
 def _all_mounts() -> list[str]:
     if sys.platform == "linux":  # where there is no /proc the device tells most
-        return mounting.mount_points()
+        return mount_commands.mount_points()
     import psutil
 
     return [part.mountpoint for part in psutil.disk_partitions(all=True)]

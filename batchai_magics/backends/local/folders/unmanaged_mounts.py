@@ -21,8 +21,8 @@ from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node import mounting
-from batchai_magics.backends.node.runner.strays import MARK
+from batchai_magics.backends.node import mount_commands
+from batchai_magics.backends.node.ranks.leftover_processes import MARK
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
 
@@ -39,7 +39,7 @@ def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence
             path = root / mount.path
             if not _has_node(store, guid, node.id):
                 return ""  # sent away meanwhile: nobody would unmount it
-            problem = "" if mounting.is_mounted(path) else _mount(mount.command, path, root, guid)
+            problem = "" if mount_commands.is_mounted(path) else _mount(mount.command, path, root, guid)
             if problem:
                 return problem
     return ""
@@ -48,15 +48,15 @@ def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence
 def _mount(command: str, path: Path, root: Path, guid: str) -> str:
     private_files.make_folder(path)
     done = subprocess.run(
-        mounting.mount_line(command, path),
-        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: mounting.mark(guid)},
+        mount_commands.mount_line(command, path),
+        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: mount_commands.mark(guid)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
         preexec_fn=process.die_with_starter,
     )
     words = (done.stderr or done.stdout).decode(errors="repath")
-    return mounting.problem(path, done.returncode, words)
+    return mount_commands.problem(path, done.returncode, words)
 
 
 def sweep(store: Store, layout: Layout) -> None:
@@ -98,7 +98,9 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     """Deletes the folder of a cluster that is gone, once nothing is mounted in it any more."""
     folder = layout.cluster(guid)
     if folder.exists():
-        with _exclusive(folder, meanwhile=lambda: process.kill(lambda: process.marked(mounting.mark(guid)))):
+        with _exclusive(
+            folder, meanwhile=lambda: process.kill(lambda: process.marked(mount_commands.mark(guid)))
+        ):
             for node in folder.glob("nodes/*"):
                 remove_node(node)
             mounted_trees.unmount(folder)

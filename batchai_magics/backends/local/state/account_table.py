@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import api_errors
 from batchai_magics.models.ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 
@@ -30,7 +30,7 @@ class LocalAccounts:
         with self._store.write() as db:
             row = db.execute("SELECT * FROM account WHERE name = ?", (name,)).fetchone()
             if row and row["group_name"].lower() != group.lower():
-                raise refusals.account_taken(name)
+                raise api_errors.account_taken(name)
             if not row:
                 ensure_group(db, group, location)
                 values = (name, group, location, sku, new_key(), new_key())
@@ -72,7 +72,7 @@ class LocalAccounts:
             row: sqlite3.Row | None = db.execute("SELECT * FROM account WHERE name = ?", (name,)).fetchone()
             names = [known for (known,) in db.execute("SELECT name FROM account ORDER BY name")]
         if row is None:
-            raise refusals.account_not_found(name, names)
+            raise api_errors.account_not_found(name, names)
         return row
 
 
@@ -98,7 +98,7 @@ class LocalGroups:
         with self._store.read() as db:
             row = db.execute("SELECT * FROM resource_group WHERE key = ?", (name.lower(),)).fetchone()
         if row is None:
-            raise refusals.group_not_found(name)
+            raise api_errors.group_not_found(name)
         return _group(row)
 
     def list(self) -> Sequence[ResourceGroup]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.local.state.table_rows import rows_of_keys
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 
@@ -120,7 +120,7 @@ def not_found(db: sqlite3.Connection, id: ResourceId) -> NotFoundError:
     """The service's words for what is missing, with the names that are there."""
     if id.kind is not Kind.WORKSPACE and find(db, id.parent) is None:
         return not_found(db, id.parent)
-    return refusals.not_found(id, _newest_names(db, parent_key(id), id.kind))
+    return api_errors.not_found(id, _newest_names(db, parent_key(id), id.kind))
 
 
 def parent_key(id: ResourceId) -> str:

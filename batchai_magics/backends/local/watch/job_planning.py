@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base.registry import load_settings
+from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.backends.folders import mounts, own_logs, private
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.stop_order import StopOrder
@@ -23,10 +23,10 @@ from batchai_magics.backends.local.state import node_table, resource_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.node_table import JobNode
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node import containers, mpi, open_mpi
+from batchai_magics.backends.node import containers, mpi_launchers
+from batchai_magics.backends.node.node_programs import RUN_SCRIPT, put_job_module, with_module_path
 from batchai_magics.backends.node.ports import free_ports
-from batchai_magics.backends.node.programs import RUN_SCRIPT, put_job_module, with_module_path
-from batchai_magics.backends.node.runner.gpus import BY_BUS, ORDER
+from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.launch import planning as launch
@@ -146,8 +146,8 @@ def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
         plan = plan._replace(processes=tuple(_with_module(process, job) for process in plan.processes))
     plan = plan._replace(containers=plan.containers._replace(engine=run.engine))
     plan = containers.noted(plan)
-    chosen = open_mpi.chosen(plan, programs=job.bin, hosts=job.host_file)
-    return mpi.noted(chosen) if chosen.notes == plan.notes else chosen
+    chosen = mpi_launchers.chosen(plan, programs=job.bin, hosts=job.host_file)
+    return mpi_launchers.noted(chosen) if chosen.notes == plan.notes else chosen
 
 
 def _with_module(process: Process, job: JobLayout) -> Process:

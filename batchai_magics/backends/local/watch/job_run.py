@@ -18,7 +18,7 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.local.watch.stop_if_watcher import watch_stop_conditions
-from batchai_magics.backends.node import attempts, mounting, mpi, mpi_use, requirements
+from batchai_magics.backends.node import execution_log, mount_commands, mpi_check, mpi_launchers, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
     NO_TROUBLE,
@@ -30,10 +30,10 @@ from batchai_magics.backends.node.outcome import (
     too_long,
     unwritable,
 )
-from batchai_magics.backends.node.runner.bell import Bell
-from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_record
-from batchai_magics.backends.node.runner.ranks import Ranks
-from batchai_magics.backends.node.runner.strays import Found
+from batchai_magics.backends.node.ranks.leftover_processes import Found
+from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_record
+from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Limits, Plan
 
@@ -75,7 +75,7 @@ class JobRun:
     def __init__(self, layout: JobLayout, writer: OutcomeWriter, secrets: JobSecrets, *, bell: Bell) -> None:
         self._layout = layout
         self._plan = Plan.read(str(layout.plan))
-        self._env = {**os.environ, **mpi.transport(self._plan), **secrets.variables}
+        self._env = {**os.environ, **mpi_launchers.transport(self._plan), **secrets.variables}
         self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan.execution_logs)
         self._interruption = Interruption(writer, self._plan.limits)
@@ -104,7 +104,7 @@ class JobRun:
         *before, now = self._attempts or ({},)
         if before:
             log, reason = Path(self._plan.output.stdout.path), before[-1].get("reason", QUEUED_AGAIN)
-            self._log.write(attempts.mark(log, len(self._attempts), now["nodes"], reason))
+            self._log.write(execution_log.mark(log, len(self._attempts), now["nodes"], reason))
 
     def _meet_requirements(self) -> Outcome | None:
         """Pulls, mounts and makes what the job needs; the job's end when something is not to be had."""
@@ -130,7 +130,7 @@ class JobRun:
             )
         interrupted = self._wait_for(child)
         if interrupted:
-            process.kill(lambda: process.marked(mounting.mark(self._plan.guid)))
+            process.kill(lambda: process.marked(mount_commands.mark(self._plan.guid)))
             return interrupted
         words = log.read_text(encoding="utf-8", errors="replace")
         for line in words.splitlines():
@@ -174,7 +174,7 @@ class JobRun:
                 return interrupted.with_ranks(ranks.ends.values(), self._plan)
             outcome = of_ranks(ranks.ends.values(), self._plan, by_themselves, trouble)
             outcome = outcome.warned("StopConditionNotChecked", *unchecked)
-            return outcome.without_mpi(len(self._plan.processes)) if mpi_use.is_missed(ranks) else outcome
+            return outcome.without_mpi(len(self._plan.processes)) if mpi_check.is_missed(ranks) else outcome
 
     def _note_memory(self, ranks: Ranks) -> None:
         """Whether segments of shared memory may be left: surely not if all have ended well, out of MPI."""
@@ -248,7 +248,7 @@ class JobRun:
 
     def _child_processes(self) -> list[Found]:
         """All below this process, but for its own and what serves mounts: that ends unmounted."""
-        serving = process.marked(mounting.mark(self._plan.guid)) if self._plan.mounts else []
+        serving = process.marked(mount_commands.mark(self._plan.guid)) if self._plan.mounts else []
         return [each for each in process.descendants(self._rank_pids) if each not in serving]
 
     def _remove_containers(self) -> None:

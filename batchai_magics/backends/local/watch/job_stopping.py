@@ -10,7 +10,7 @@ from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, recovery
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import TERMINATE, stopped
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import api_errors
 from batchai_magics.models.ids import ResourceId
 
 PATIENCE_S = 2 * recovery.OVERDUE_S  # a supervisor that does not end within the half of it is killed
@@ -53,7 +53,7 @@ def wait_for_end(store: Store, ids: Sequence[ResourceId], *, settle: Callable[[]
     deadline = time.monotonic() + PATIENCE_S
     while open_ids := _open(store, ids):
         if time.monotonic() > deadline:
-            raise refusals.does_not_end(open_ids[0])
+            raise api_errors.does_not_end(open_ids[0])
         time.sleep(0.02)
         settle()
 

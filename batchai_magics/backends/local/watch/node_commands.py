@@ -12,8 +12,8 @@ from batchai_magics.backends.folders.command_output import output_of
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import clean_environment
-from batchai_magics.backends.node.runner.strays import MARK
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.node.ranks.leftover_processes import MARK
+from batchai_magics.backends.service import api_errors
 
 
 def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
@@ -54,7 +54,7 @@ def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> s
             start_new_session=True,  # an interrupt at the keyboard is for us; we end the command
         )
     except FileNotFoundError:
-        raise refusals.node_not_found(node) from None
+        raise api_errors.node_not_found(node) from None
 
 
 def _end(mark: str) -> None:

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.runner import strays
-from batchai_magics.backends.node.runner.rank import LIBC, die_with_parent
-from batchai_magics.backends.node.runner.strays import MARK, Found
+from batchai_magics.backends.node.ranks import leftover_processes
+from batchai_magics.backends.node.ranks.leftover_processes import MARK, Found
+from batchai_magics.backends.node.ranks.rank import LIBC, die_with_parent
 
 if TYPE_CHECKING:
     import psutil
@@ -60,7 +60,7 @@ def pid_of(name: str) -> int:
 def marked(mark: str) -> list[Found]:
     """Every living process whose environment has this mark, wherever it hung itself in the process tree."""
     if sys.platform == "linux":
-        return strays.marked(mark)
+        return leftover_processes.marked(mark)
     import psutil
 
     found = []
@@ -74,7 +74,7 @@ def marked(mark: str) -> list[Found]:
 def descendants(but: Set[int]) -> list[Found]:
     """Every living process below this one, but for these children of it; it adopts orphans."""
     if sys.platform == "linux":
-        return strays.descendants(but)
+        return leftover_processes.descendants(but)
     import psutil
 
     below = psutil.Process().children(recursive=True)
@@ -169,7 +169,7 @@ def die_with_starter() -> None:
 def _started(pid: int) -> str:
     """When the living process of that pid started, in a clock that no clock change moves."""
     if sys.platform == "linux":
-        found = strays.find(pid)
+        found = leftover_processes.find(pid)
         return found.started.decode() if found else ""
     import psutil
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
-from batchai_magics.backends.node import registry
+from batchai_magics.backends.node import image_registry
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.models.states import ExecutionState
 
@@ -44,7 +44,7 @@ def _is_watched(job: JobRow) -> bool:
 
 def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
     process.kill(lambda: process.marked(job.guid))
-    registry.forget(layout.job(job.guid).registry)
+    image_registry.forget(layout.job(job.guid).registry)
     store.insist(lambda db: _end(db, layout, job))
 
 

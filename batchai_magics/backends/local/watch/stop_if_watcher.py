@@ -19,7 +19,7 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.watch.detached_process import start_command
 from batchai_magics.backends.local.watch.shared_store import SharedStore
-from batchai_magics.backends.node.stop_watcher import watching
+from batchai_magics.backends.node.stop_if_process import watching
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan
 

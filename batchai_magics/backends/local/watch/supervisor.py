@@ -23,7 +23,7 @@ from batchai_magics.backends.local.watch.node_assignment import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.node.outcome import Outcome, not_run, stopped
-from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
 
 TAKE_OVER_S = 60.0  # so long after its start a process takes over jobs
 POLL_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory

@@ -11,7 +11,7 @@ import re
 import time
 from pathlib import Path
 
-from batchai_magics.backends.node import attempts
+from batchai_magics.backends.node import execution_log
 from batchai_magics.backends.slurm.node.end_states import EndState
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.launch.plan import Plan
@@ -77,7 +77,7 @@ class Attempt:
         if not self._before:
             return ""
         left = self._left_before
-        return attempts.mark(log, self.number, nodes, left.reason if left else UNTOLD)
+        return execution_log.mark(log, self.number, nodes, left.reason if left else UNTOLD)
 
     @property
     def _left_before(self) -> AttemptEnd | None:

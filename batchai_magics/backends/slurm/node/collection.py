@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from batchai_magics.backends.node.runner.exits import exits_in
-from batchai_magics.backends.node.runner.rank import die_with_parent
+from batchai_magics.backends.node.ranks.rank import die_with_parent
+from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import scratch
 from batchai_magics.backends.slurm.node.run_files import RunFiles

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from batchai_magics.backends.node import mpi, mpi_use
+from batchai_magics.backends.node import mpi_check, mpi_launchers
 from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
-from batchai_magics.backends.node.runner import termination
-from batchai_magics.backends.node.runner.bell import Bell
-from batchai_magics.backends.node.runner.exits import exits_in
-from batchai_magics.backends.node.runner.rank import die_with_parent
-from batchai_magics.backends.node.runner.ranks import Ranks
+from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.rank import die_with_parent
+from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm.node.oom_kills import (
     KILLED,
     explained,
@@ -35,7 +35,7 @@ class SingleNodeLauncher:
     """The processes of a plan of one node: children of this program, which is MPI's process manager."""
 
     def __init__(self, plan: Plan, bell: Bell, env: Mapping[str, str]) -> None:
-        self._env = {**env, **mpi.transport(plan)}
+        self._env = {**env, **mpi_launchers.transport(plan)}
         self._ranks = Ranks(plan, bell, env=self._env)
         self._by_themselves: set[int] | None = None
         self._trouble = NO_TROUBLE
@@ -78,7 +78,7 @@ class SingleNodeLauncher:
         outcome = of_ranks(self.ends, plan, by_themselves, self._trouble)
         if outcome.exit_code == KILLED and oom_kills() > self._kills:
             return out_of_memory(outcome, of_kernel(plan.nodes[0].id))
-        return outcome.without_mpi(len(plan.processes)) if mpi_use.is_missed(self._ranks) else outcome
+        return outcome.without_mpi(len(plan.processes)) if mpi_check.is_missed(self._ranks) else outcome
 
     def close(self) -> None:
         """Releases everything."""

@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from batchai_magics.backends.node.runner import termination
-from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
 from batchai_magics.backends.service import private_files
 
 

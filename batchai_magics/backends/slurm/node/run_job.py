@@ -18,8 +18,7 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node import elevation, requirements
-from batchai_magics.backends.node.attempts import RESIZED
-from batchai_magics.backends.node.execution_log import ExecutionLog
+from batchai_magics.backends.node.execution_log import RESIZED, ExecutionLog
 from batchai_magics.backends.node.outcome import (
     REQUEUE,
     Outcome,
@@ -29,9 +28,9 @@ from batchai_magics.backends.node.outcome import (
     stopped,
     too_long,
 )
-from batchai_magics.backends.node.runner import termination
-from batchai_magics.backends.node.runner.bell import Bell
-from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_of, seal_record
+from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_of, seal_record
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt import Attempt, batch_log_text, logged_end

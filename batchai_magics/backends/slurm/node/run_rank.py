@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from batchai_magics.backends.node import requirements
-from batchai_magics.backends.node.runner import termination
-from batchai_magics.backends.node.runner.bell import Bell
-from batchai_magics.backends.node.runner.ranks import Ranks
+from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.oom_kills import (

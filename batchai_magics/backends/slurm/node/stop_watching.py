@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from batchai_magics.backends.node.stop_watcher import watching
+from batchai_magics.backends.node.stop_if_process import watching
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Plan

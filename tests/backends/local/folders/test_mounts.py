@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import unmanaged_mounts
-from batchai_magics.backends.node import mounting
+from batchai_magics.backends.node import mount_commands
 from batchai_magics.errors import SpecError
 from batchai_magics.models.storage import MountVolumes
 from tests.backends.local.still import Still
@@ -111,16 +111,16 @@ def test_links_are_made_once_and_one_that_is_there_stays(tmp_path: Path) -> None
 
 def test_why_a_mount_command_failed_is_said_in_its_own_words_and_no_more(tmp_path: Path) -> None:
     place = tmp_path / "data"
-    assert mounting.problem(place, 32, "no\n such  server\n") == (
+    assert mount_commands.problem(place, 32, "no\n such  server\n") == (
         "data could not be mounted: no such server (exit code 32)"
     )
-    assert mounting.problem(place, 5, " ").endswith("mounted: exit code 5")
-    assert len(mounting.problem(place, 1, "x" * 9999)) < mounting.LONGEST_WORDS + 100
-    assert "nothing is mounted" in mounting.problem(place, 0, "")
+    assert mount_commands.problem(place, 5, " ").endswith("mounted: exit code 5")
+    assert len(mount_commands.problem(place, 1, "x" * 9999)) < mount_commands.LONGEST_WORDS + 100
+    assert "nothing is mounted" in mount_commands.problem(place, 0, "")
 
 
 def test_a_mount_path_with_blanks_stays_one_word() -> None:
-    assert mounting.mount_line("mount -t x", Path("/a b"))[-1] == "mount -t x '/a b'"
+    assert mount_commands.mount_line("mount -t x", Path("/a b"))[-1] == "mount -t x '/a b'"
 
 
 def test_two_never_mount_in_one_cluster_at_once(tmp_path: Path) -> None:

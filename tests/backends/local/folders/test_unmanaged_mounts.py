@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.local.folders import mounted_trees, unmanaged_mounts
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node import mounting
+from batchai_magics.backends.node import mount_commands
 from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
@@ -129,9 +129,9 @@ def test_a_cluster_whose_mount_command_hangs_can_be_deleted(world: World) -> Non
     default = set(world.backend.layout.clusters.iterdir())
     cluster = make(world, 1, mountVolumes=volumes("sleep 1000 #"))
     (folder,) = set(world.backend.layout.clusters.iterdir()) - default
-    until(lambda: process.marked(mounting.mark(folder.name)))
+    until(lambda: process.marked(mount_commands.mark(folder.name)))
     world.backend.delete(cluster.id)
-    until(lambda: not process.marked(mounting.mark(folder.name)))
+    until(lambda: not process.marked(mount_commands.mark(folder.name)))
     assert not folder.exists()
 
 

@@ -127,7 +127,7 @@ import sys
 from pathlib import Path
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.outcome import Outcome
 Bell()

@@ -32,7 +32,7 @@ from pathlib import Path
 from batchai_magics import cell
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
-from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.jobs.submit import submit
 settings = Settings(sections={"local": LocalSettings(home=Path(sys.argv[1]))})
 for line in sys.argv[3:]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from batchai_magics.backends.node import open_mpi
+from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import ExecutionState
@@ -134,7 +134,7 @@ def test_the_wire_form_of_a_failed_job_is_json(world: World) -> None:
 RECIPE = "mpirun -n 3 --hostfile $AZ_BATCHAI_MPI_HOST_FILE -mca btl self,tcp --allow-run-as-root "
 
 
-@pytest.mark.skipif(not open_mpi.find(), reason="Open MPI is not installed")
+@pytest.mark.skipif(not mpi_launchers.find(), reason="Open MPI is not installed")
 def test_open_mpis_options_run_open_mpi(world: World) -> None:
     command = RECIPE + "bash -c 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE'"
     job = run(world, "", customToolkitSettings={"commandLine": command})
@@ -142,7 +142,7 @@ def test_open_mpis_options_run_open_mpi(world: World) -> None:
 
 
 def test_open_mpis_options_without_open_mpi_are_explained(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(open_mpi, "find", lambda: "")
+    monkeypatch.setattr(mpi_launchers, "find", lambda: "")
     job = run(world, "", nodeCount=1, customToolkitSettings={"commandLine": RECIPE + "true"})
     assert job.state is ExecutionState.FAILED
     (note,) = [d.value for d in job.show().execution.errors[0].details if d.name == "note"]
@@ -160,4 +160,4 @@ def test_open_mpis_options_without_open_mpi_are_explained(world: World, monkeypa
     ],
 )
 def test_open_mpis_options_are_known(command: str, is_meant: bool) -> None:
-    assert open_mpi.is_meant(command) is is_meant
+    assert mpi_launchers.is_meant(command) is is_meant

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base.registry import check_choice
+from batchai_magics.backends.base.backend_registry import check_choice
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base.registry import check_choice, load_settings
+from batchai_magics.backends.base.backend_registry import check_choice, load_settings
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.cli import main

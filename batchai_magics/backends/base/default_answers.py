@@ -1,0 +1,148 @@
+"""What backends are made from: the plain answers, and the one place where descriptions are refused."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
+from batchai_magics.backends.base.values import Chunk, FileRef, JobNeeds, Patch, Spec, StatusSnapshot
+from batchai_magics.errors import NotFoundError
+from batchai_magics.launch.process_logs import is_process_log
+from batchai_magics.models.ids import Kind, ResourceId
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.facets import (
+        Cleaning,
+        NodeCommands,
+        Ownership,
+        Preemption,
+        SetupLogs,
+        Telemetry,
+        Usages,
+    )
+    from batchai_magics.backends.base.protocol import Backend
+    from batchai_magics.backends.base.storage import Accounts, Groups, Storage
+    from batchai_magics.models.resources import JobResource, Resource
+
+
+class DefaultAnswers:
+    """What a backend has unless it has better: no facet, and look and tail made from its other verbs."""
+
+    storage: Storage | None = None
+    containers: Storage | None = None
+    accounts: Accounts | None = None
+    groups: Groups | None = None
+    node_commands: NodeCommands | None = None
+    preemption: Preemption | None = None
+    setup_logs: SetupLogs | None = None
+    telemetry: Telemetry | None = None
+    ownership: Ownership | None = None
+    usages: Usages | None = None
+    cleaning: Cleaning | None = None
+
+    def status(
+        self: Backend,
+        ids: Collection[ResourceId],
+        *,
+        since: StatusSnapshot | None = None,
+        wait_s: float = 0.0,
+    ) -> StatusSnapshot:
+        """Jobs and clusters as they stand; one question for each, or for all of one parent."""
+        return default_status(self, ids)
+
+    def tail(
+        self: Backend,
+        job: ResourceId,
+        positions: Mapping[str, int],
+        limit: int = 1 << 20,
+        *,
+        wait_s: float = 0.0,
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all of a job's logs; one question to list them and one for each."""
+        return default_tail(self, job, positions, limit)
+
+    def names(self: Backend, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names inside `parent` that begin so; all are listed for it."""
+        names = [item.id.name for item in self.list(parent, kind)]
+        return [name for name in names if name.lower().startswith(prefix.lower())]
+
+    def jobs_ahead_of(self: Backend, job: JobResource) -> Sequence[ResourceId]:
+        """The jobs before a queued one; those of its experiment and of a few others are listed for it."""
+        from batchai_magics.backends.base.jobs_ahead import default_jobs_ahead_of  # it loads the models
+
+        return default_jobs_ahead_of(self, job)
+
+    def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
+        """Creates what is missing of what a job needs; one question for each part of it."""
+        from batchai_magics.backends.base.job_needs import default_ensure  # it loads the models
+
+        return default_ensure(self, needs)
+
+    def close(self) -> None:
+        """Lets go of what is held open: nothing."""
+
+
+class BackendBase(DefaultAnswers, ABC):
+    """What our backends begin with: nothing that they cannot do reaches their own `_create` or `_update`."""
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What this backend can and cannot do."""
+
+    def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
+        """Makes a resource; CapabilityError for what this backend cannot do, before anything is sent."""
+        refuse_beyond(self.capabilities, spec)
+        return self._create(id, spec, owner)
+
+    def update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Changes a resource; CapabilityError as for `create`."""
+        refuse_beyond(self.capabilities, patch)
+        return self._update(id, patch)
+
+    @abstractmethod
+    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
+        """Makes a resource that this backend can make."""
+
+    @abstractmethod
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Changes a resource in a way that this backend can."""
+
+
+def default_status(backend: Backend, ids: Collection[ResourceId]) -> StatusSnapshot:
+    """A look made from `show`, and from `list` where several are of one parent."""
+    families: dict[tuple[str, Kind], list[ResourceId]] = {}
+    for id in ids:
+        families.setdefault((id.parent.key, id.kind), []).append(id)
+    wanted = {id.key for id in ids}
+    found = [resource for family in families.values() for resource in _family(backend, family)]
+    return StatusSnapshot({resource.id.key: resource for resource in found if resource.id.key in wanted})
+
+
+def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
+    try:
+        if len(ids) == 1:
+            return [backend.show(ids[0])]
+        return backend.list(ids[0].parent, ids[0].kind)
+    except NotFoundError:
+        return []
+
+
+def default_tail(
+    backend: Backend, job: ResourceId, positions: Mapping[str, int], limit: int
+) -> Mapping[str, Chunk]:
+    """A tail made from `files` and `read`."""
+    chunks: dict[str, Chunk] = {}
+    for listed in backend.files(job):
+        position = positions.get(listed.path, 0)
+        if not listed.is_file or listed.size_bytes == position or is_process_log(listed.path):
+            continue
+        file = FileRef(job, listed.path)
+        chunk = backend.read(file, position, limit)
+        if chunk.size < position:
+            chunk = backend.read(file, 0, limit)
+        if chunk.data or chunk.offset != position:
+            chunks[listed.path] = chunk
+    return chunks

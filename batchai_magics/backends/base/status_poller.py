@@ -1,0 +1,95 @@
+"""Looks that all who watch a backend in this process share, no more of them than its pace allows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from batchai_magics.backends.base.values import StatusSnapshot
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.protocol import Backend
+    from batchai_magics.models.ids import ResourceId
+
+
+FRESH_S = 0.2  # a look that another has just taken is as good as a new one; a busy machine takes its time
+
+
+class StatusPoller:
+    """Somebody who looks at some jobs and clusters again and again, with all others who do.
+
+    Each look of one of them is for all watchers of the backend in this process.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        ids: Iterable[ResourceId],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.backend = backend
+        self.ids = {id.key: id for id in ids}
+        self.clock = clock
+        self._shared = _shared_polls(backend)
+        self.seen = self._shared.register(self)
+
+    def add(self, id: ResourceId) -> None:
+        """Looks at one more from now on."""
+        self.ids[id.key] = id
+
+    def poll(self) -> StatusSnapshot | None:
+        """The next look at them; None as long as the backend's pace allows no other one."""
+        return self._shared.poll_for(self)
+
+
+class _SharedPolls:
+    """The last look at a backend, and all who watch it. It never holds the backend itself."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pollers: WeakSet[StatusPoller] = WeakSet()
+        self._last = StatusSnapshot({})
+        self._asked: frozenset[str] = frozenset()
+        self._number = 0
+        self._taken_at = 0.0
+
+    def register(self, watcher: StatusPoller) -> int:
+        """Takes a watcher in; gives the number of the last look before it came."""
+        with self._lock:
+            self._pollers.add(watcher)
+            return self._number
+
+    def poll_for(self, watcher: StatusPoller) -> StatusSnapshot | None:
+        """A look that the watcher has not had: one that another has just taken, or a new one."""
+        pace = watcher.backend.capabilities.pace
+        with self._lock:
+            age_s = watcher.clock() - self._taken_at
+            if self._asked.issuperset(watcher.ids):
+                if watcher.seen < self._number and age_s <= max(FRESH_S, pace.look_s):
+                    watcher.seen = self._number
+                    return self._last
+                if watcher.seen == self._number and age_s < pace.look_s:
+                    return None
+            self._poll(watcher)
+            return self._last
+
+    def _poll(self, watcher: StatusPoller) -> None:
+        ids = {key: id for each in self._pollers for key, id in each.ids.items()}
+        self._last = watcher.backend.status(list(ids.values()))
+        self._taken_at = watcher.clock()
+        self._asked = frozenset(ids)
+        self._number += 1
+        watcher.seen = self._number
+
+
+_all_shared_polls: WeakKeyDictionary[Any, _SharedPolls] = WeakKeyDictionary()
+_registration_lock = threading.Lock()
+
+
+def _shared_polls(backend: Backend) -> _SharedPolls:
+    with _registration_lock:
+        return _all_shared_polls.setdefault(backend, _SharedPolls())

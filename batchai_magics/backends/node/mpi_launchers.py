@@ -1,0 +1,120 @@
+"""MPI on this machine: how ranks communicate, and commands that start a launcher of their own.
+
+The recipes of Batch AI start `mpirun` themselves with Open MPI's options. MPICH, which runs everything else
+here, does not know them: such commands run with the Open MPI of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from batchai_magics.launch.plan import Plan
+
+_STARTS_MPI = re.compile(r"(?:^|[\s;&|(])(?:\S*/)?mpi(?:run|exec)\s")
+_LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+OWN_LAUNCHER = (
+    "the command starts MPI's launcher itself, which listens on every interface of the machine while it runs;"
+    " the toolkits mpi and horovod start the processes without it"
+)
+
+
+def transport(plan: Plan) -> Mapping[str, str]:
+    """The variables by which ranks use what they share: memory, or TCP over loopback in containers.
+
+    MPICH's default fails between nodes and listens to the world. Nodes that share memory are nodes still. Who
+    asks for TCP has it over loopback too. Intel MPI goes by the variables of libfabric alike.
+    """
+    is_apart = bool(plan.containers.engine) or sys.platform != "linux"
+    fabric = {"FI_PROVIDER": "tcp" if is_apart else "shm", "FI_TCP_IFACE": _LOOPBACK}
+    return {"MPIR_CVAR_CH4_NETMOD": "ofi", "HYDRA_LAUNCHER": "fork", **fabric}
+
+
+def starts_launcher(command: str) -> bool:
+    """Whether a command line starts `mpirun` or `mpiexec` itself."""
+    return bool(_STARTS_MPI.search(command))
+
+
+def noted(plan: Plan) -> Plan:
+    """The plan with a note where a process starts a launcher of its own."""
+    if not any(starts_launcher(process.command) for process in plan.processes):
+        return plan
+    return plan._replace(notes=(*plan.notes, OWN_LAUNCHER))
+
+
+# Options that Open MPI's mpirun has and MPICH's has not.
+_OPTIONS = re.compile(
+    r"(?:^|\s)(?:-{1,2}mca|--allow-run-as-root|--oversubscribe|--?bind-to|--?map-by|-x|--tag-output)\s"
+)
+# What the recipes' machines set, and what running as root in a container needs.
+ENV = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+}
+
+
+def is_meant(command: str) -> bool:
+    """Whether a command line starts `mpirun` with options that only Open MPI has."""
+    return bool(starts_launcher(command) and _OPTIONS.search(command))
+
+
+def find() -> str:
+    """The path of this machine's Open MPI `mpirun`, or an empty string."""
+    names = ("mpirun.openmpi", "mpirun")
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    programs = [Path(folder) / name for name in names for folder in folders]
+    return next((str(program) for program in programs if program.exists() and _is_open_mpi(program)), "")
+
+
+def _is_open_mpi(mpirun: Path) -> bool:
+    try:
+        done = subprocess.run([mpirun, "--version"], capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout
+
+
+def chosen(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
+    """The plan with this machine's Open MPI for commands written for it; with a note when there is none.
+
+    `programs` is a folder for what comes first on PATH then, `hosts` the host file that it replaces.
+    """
+    shutil.rmtree(programs, ignore_errors=True)
+    if not any(is_meant(process.command) for process in plan.processes):
+        return plan
+    mpirun = find()
+    if not mpirun:
+        note = "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
+        return plan._replace(notes=(*plan.notes, note))
+    prefer(mpirun, programs)
+    hosts.write_text(host_file(len(plan.nodes), os.cpu_count() or 1), encoding="utf-8")
+    extra = environment(programs, plan.python)
+    nodes = tuple(node._replace(env={**node.env, **extra}) for node in plan.nodes)
+    return plan._replace(nodes=nodes)
+
+
+def environment(programs: Path, python: str) -> dict[str, str]:
+    """The variables by which the job's processes find Open MPI first."""
+    folders = [str(programs), str(Path(python).parent), os.environ.get("PATH", os.defpath)]
+    return {**ENV, "PATH": os.pathsep.join(folders)}
+
+
+def prefer(mpirun: str, folder: Path) -> None:
+    """Makes a folder for PATH in which `mpirun` and `mpiexec` are Open MPI's."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in ("mpirun", "mpiexec"):
+        link = folder / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(mpirun)
+
+
+def host_file(node_count: int, core_count: int) -> str:
+    """The host file for Open MPI: all nodes are this machine, which it must be able to resolve."""
+    return f"localhost slots={max(node_count, core_count)}\n"

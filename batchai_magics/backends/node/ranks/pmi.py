@@ -1,0 +1,258 @@
+"""PMI-1, by which MPICH's ranks find each other: the process manager's side. Pure: bytes in, replies out.
+
+A rank sends lines of `name=value` pairs over a connection of its own and waits for the answer to each. What a
+rank puts into the one key-value space, all can get after the next barrier. Intel MPI and Slurm's clients
+speak the same protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import NamedTuple
+
+
+class Reply(NamedTuple):
+    """Bytes for one rank."""
+
+    rank: int
+    data: bytes
+
+
+def mapping(nodes: Sequence[int]) -> str:
+    """Which node each rank is on, in the words of PMI: blocks of (first node, nodes, ranks on each)."""
+    counts: dict[int, int] = {}
+    for node in nodes:
+        counts[node] = counts.get(node, 0) + 1
+    blocks: list[list[int]] = []
+    for node, count in counts.items():
+        if blocks and blocks[-1][2] == count and sum(blocks[-1][:2]) == node:
+            blocks[-1][1] += 1
+        else:
+            blocks.append([node, 1, count])
+    return "(vector," + ",".join(f"({first},{number},{count})" for first, number, count in blocks) + ")"
+
+
+def greeting(rank: int, size: int) -> bytes:
+    """What a rank is told that has come over a port: who it is."""
+    lines = ("cmd=initack rc=0", f"cmd=set size={size}", f"cmd=set rank={rank}", "cmd=set debug=0")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def claimed_id(line: bytes) -> str:
+    """The id by which a rank that comes over a port says who it is."""
+    pairs = pairs_of(line.decode("utf-8", "replace").strip())
+    return pairs.get("pmiid", "") if pairs.get("cmd") == "initack" else ""
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """The pairs of a line; a word without `=` goes on with the value before it."""
+    pairs: dict[str, str] = {}
+    name = ""
+    for word in text.split(" "):
+        if "=" in word:
+            name, _, value = word.partition("=")
+            pairs[name] = value
+        elif name:
+            pairs[name] += f" {word}"
+    return pairs
+
+
+def reply(rank: int, command: str, **pairs: str) -> Reply:
+    """A command for a rank; a value has no blanks on the wire."""
+    words = [f"cmd={command}", *(f"{name}={value.replace(' ', '_')}" for name, value in pairs.items())]
+    return Reply(rank, (" ".join(words) + "\n").encode())
+
+
+LONGEST_LINE = 1 << 16
+LONGEST_NAME, LONGEST_KEY, LONGEST_VALUE = 256, 64, 4096  # what ranks are told, as MPICH's launcher does
+NO_SPAWN = (
+    "MPI_Comm_spawn is not possible here: all processes of a job start together; ask for as many as it needs"
+)
+
+
+class Abort(NamedTuple):
+    """A rank has called MPI_Abort."""
+
+    rank: int
+    code: int
+    message: str
+
+
+class ProcessManager:
+    """What the ranks of one job have told, and what each is answered.
+
+    `name` is that of its key-value space. MPICH names shared memory after it: no other job may ever have it.
+    `attached` are the ranks between MPI_Init and MPI_Finalize, `spoken` those that ever were; `abort` is set
+    by the first MPI_Abort; `refusals` are sentences about what was asked for in vain.
+    """
+
+    def __init__(self, name: str, size: int, mapping: str) -> None:
+        self.name, self.size = name, size
+        self.attached: set[int] = set()
+        self.spoken: set[int] = set()
+        self.abort: Abort | None = None
+        self.refusals: list[str] = []
+        self._space = {"PMI_process_mapping": mapping}
+        self._published: dict[str, str] = {}
+        self._waiting: set[int] = set()
+        self._unread: dict[int, bytes] = {}
+        self._blocks: dict[int, str] = {}  # ranks in the middle of a command of several lines
+
+    def receive(self, rank: int, data: bytes) -> list[Reply]:
+        """Takes what a rank has sent, in any pieces; gives what is to be sent now, and to whom."""
+        *lines, rest = (self._unread.get(rank, b"") + data).split(b"\n")
+        replies = [reply for line in lines for reply in self._line(rank, line)]
+        if len(rest) > LONGEST_LINE:
+            rest = b""
+            replies.append(self._wrong(rank, "a line is too long"))
+        self._unread[rank] = rest
+        return replies
+
+    def missed(self, ended: Set[int]) -> Set[int]:
+        """Those of the ranks whose processes have ended that the others wait for, which is for ever."""
+        return {rank for rank in ended if rank in self.attached or self._waiting - {rank}}
+
+    def _line(self, rank: int, line: bytes) -> list[Reply]:
+        text = line.decode("utf-8", "replace").strip()
+        if rank in self._blocks:
+            return self._block(rank, text)
+        pairs = pairs_of(text)
+        if "mcmd" in pairs:
+            self._blocks[rank] = pairs["mcmd"]
+            return []
+        command = _COMMANDS.get(pairs.get("cmd", ""))
+        if not command:
+            return (
+                [self._wrong(rank, f"unknown command {pairs.get('cmd', text)[:LONGEST_KEY]}")] if text else []
+            )
+        return command(self, rank, pairs)
+
+    def _block(self, rank: int, text: str) -> list[Reply]:
+        """A line of a command of several: only `spawn` is one, and each of its parts ends with `endcmd`."""
+        if text != "endcmd":
+            return []
+        name = self._blocks.pop(rank)
+        if NO_SPAWN not in self.refusals:
+            self.refusals.append(NO_SPAWN)
+        return [reply(rank, f"{name}_result", rc="-1", msg=NO_SPAWN, errcodes="1")]
+
+    def _problem_of_space(self, pairs: Mapping[str, str]) -> str:
+        return "" if pairs.get("kvsname", self.name) == self.name else "kvsname_unknown"
+
+    def _wrong(self, rank: int, message: str) -> Reply:
+        return reply(rank, "error", rc="-1", msg=message)
+
+    def _init(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        is_known = pairs.get("pmi_version", "1") == "1"
+        if is_known:
+            self.attached.add(rank)
+            self.spoken.add(rank)
+        return [
+            reply(rank, "response_to_init", rc="0" if is_known else "-1", pmi_version="1", pmi_subversion="1")
+        ]
+
+    def _maxes(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
+        limits = {"kvsname_max": LONGEST_NAME, "keylen_max": LONGEST_KEY, "vallen_max": LONGEST_VALUE}
+        return [reply(rank, "maxes", rc="0", **{name: str(limit) for name, limit in limits.items()})]
+
+    def _appnum(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
+        return [reply(rank, "appnum", rc="0", appnum="0")]
+
+    def _name(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
+        return [reply(rank, "my_kvsname", rc="0", kvsname=self.name)]
+
+    def _universe(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
+        return [reply(rank, "universe_size", rc="0", size=str(self.size))]
+
+    def _put(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        key, value = pairs.get("key", ""), pairs.get("value", "")
+        problem = self._problem_of_space(pairs) or _problem_of_entry(key, value)
+        if problem:
+            return [reply(rank, "put_result", rc="-1", msg=problem)]
+        self._space[key] = value
+        return [reply(rank, "put_result", rc="0", msg="success")]
+
+    def _get(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        value = self._space.get(pairs.get("key", ""))
+        problem = self._problem_of_space(pairs) or ("" if value is not None else "key_not_found")
+        if problem:
+            return [reply(rank, "get_result", rc="-1", msg=problem)]
+        return [reply(rank, "get_result", rc="0", msg="success", value=value or "")]
+
+    def _get_by_index(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        index, entries = pairs.get("idx", ""), list(self._space.items())
+        if self._problem_of_space(pairs) or not index.isdecimal() or int(index) >= len(entries):
+            return [reply(rank, "getbyidx_results", rc="-2", reason="no_more_keyvals")]
+        key, value = entries[int(index)]
+        return [reply(rank, "getbyidx_results", rc="0", nextidx=str(int(index) + 1), key=key, val=value)]
+
+    def _barrier(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
+        self._waiting.add(rank)
+        if len(self._waiting) < self.size:
+            return []
+        ranks, self._waiting = sorted(self._waiting), set()
+        return [reply(waiting, "barrier_out", rc="0") for waiting in ranks]
+
+    def _finalize(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
+        self.attached.discard(rank)
+        return [reply(rank, "finalize_ack", rc="0")]
+
+    def _abort(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        code = _number(pairs.get("exitcode", "1"))
+        message = pairs.get("message") or pairs.get("msg") or ""
+        self.abort = self.abort or Abort(rank, code, message)
+        return []
+
+    def _publish(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        service, port = pairs.get("service", ""), pairs.get("port", "")
+        is_new = bool(service and port) and service not in self._published
+        if is_new:
+            self._published[service] = port
+        return [_found(rank, "publish_result", is_found=is_new, message="already_published")]
+
+    def _unpublish(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        port = self._published.pop(pairs.get("service", ""), "")
+        return [_found(rank, "unpublish_result", is_found=bool(port), message="not_published")]
+
+    def _lookup(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        port = self._published.get(pairs.get("service", ""), "")
+        pairs = {"port": port} if port else {}
+        return [_found(rank, "lookup_result", is_found=bool(port), message="not_published", **pairs)]
+
+
+_Command = Callable[[ProcessManager, int, Mapping[str, str]], list[Reply]]
+_COMMANDS: Mapping[str, _Command] = {
+    "init": ProcessManager._init,
+    "get_maxes": ProcessManager._maxes,
+    "get_appnum": ProcessManager._appnum,
+    "get_my_kvsname": ProcessManager._name,
+    "get_universe_size": ProcessManager._universe,
+    "put": ProcessManager._put,
+    "get": ProcessManager._get,
+    "getbyidx": ProcessManager._get_by_index,
+    "barrier_in": ProcessManager._barrier,
+    "finalize": ProcessManager._finalize,
+    "abort": ProcessManager._abort,
+    "publish_name": ProcessManager._publish,
+    "unpublish_name": ProcessManager._unpublish,
+    "lookup_name": ProcessManager._lookup,
+}
+
+
+def _found(rank: int, command: str, *, is_found: bool, message: str, **pairs: str) -> Reply:
+    if is_found:
+        return reply(rank, command, rc="0", info="ok", msg="success", **pairs)
+    return reply(rank, command, rc="-1", info=message, msg=message)
+
+
+def _problem_of_entry(key: str, value: str) -> str:
+    if not key:
+        return "no_key"
+    return "too_long" if len(key) > LONGEST_KEY or len(value) > LONGEST_VALUE else ""
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return 1

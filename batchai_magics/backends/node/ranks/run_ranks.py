@@ -1,0 +1,81 @@
+"""Runs processes of a plan where they are to run. A program of its own: `python run_ranks.py PLAN [INDEX]`.
+
+With an index, or below a launcher that has said which rank this is (mpiexec, srun), it runs that one process;
+else all of the plan, as their launcher. It imports the standard library and its neighbours alone, wherever
+they were copied to, and ends as the process that failed first did.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING or __name__ != "__main__":
+    from batchai_magics.launch.plan import Plan
+else:  # a program: its neighbours lie beside it, and the Plan where the package has it
+    from types import ModuleType
+
+    _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
+    _folders = [_here, os.path.join(_here, "..", "..", "..", "launch")]  # noqa: PTH118 as above
+    for _name in ("", ".launch", ".backends", ".backends.node", ".backends.node.ranks"):
+        _package = sys.modules[f"batchai_magics{_name}"] = ModuleType(f"batchai_magics{_name}")
+        _package.__path__ = _folders
+    from batchai_magics.launch.plan import Plan
+
+from batchai_magics.backends.node.ranks.rank import die_with_parent
+from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.signal_pipe import Bell
+
+WATCH_S = 0.5  # how often the parent is looked at where the kernel does not tell
+EX_IOERR = 74
+_RANK_VARIABLES = ("PMI_RANK", "PMI_ID", "SLURM_PROCID")
+
+
+def main() -> NoReturn:
+    """Runs what the arguments and the launcher name."""
+    plan = Plan.read(sys.argv[1])
+    index = sys.argv[2] if len(sys.argv) > 2 else rank_of_launcher()
+    parent = os.getppid()
+    die_with_parent(signal.SIGTERM)
+    ranks = Ranks(plan, Bell(), env=os.environ)
+    if index:
+        ranks.start_one(int(index))
+    else:
+        ranks.start()
+    is_stopped = _wait(ranks, parent)
+    code = 128 + signal.SIGTERM if is_stopped else _code(ranks)
+    ranks.close()
+    sys.exit(code)
+
+
+def rank_of_launcher() -> str:
+    """The rank that a launcher gave this process; empty without one."""
+    return next((os.environ[name] for name in _RANK_VARIABLES if os.environ.get(name)), "")
+
+
+def _wait(ranks: Ranks, parent: int) -> bool:
+    """Waits until all have ended well, or one has not; whether this program is to stop before."""
+    while ranks.is_running and not _code(ranks):
+        heard = ranks.turn(None if sys.platform == "linux" else WATCH_S)
+        if signal.SIGTERM in heard or os.getppid() != parent:
+            return True
+    return False
+
+
+def _code(ranks: Ranks) -> int:
+    """The exit code that says how it went: 0 while nothing has failed."""
+    failures = [end for end in ranks.ends.values() if end.exit_code]
+    if failures:
+        return min(failures, key=lambda end: end.ended or 0.0).exit_code or 0
+    return EX_IOERR if ranks.unwritable else _code_of_mpi(ranks)
+
+
+def _code_of_mpi(ranks: Ranks) -> int:
+    abort = ranks.manager.abort if ranks.manager else None
+    return (abort.code & 255 or 1) if abort else int(bool(ranks.missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Plans of processes for tests, and the program that runs them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from batchai_magics.backends.node.ranks import run_ranks
+from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit
+from tests.world import until
+
+PROGRAM = run_ranks.__file__
+GUID = f"guid-{os.getpid()}"  # what has one mark ends together: no other run of these tests may have it
+
+
+def plan(folder: Path, *commands: str, stdout: LogFile | None = None, own: Output | None = None) -> Path:
+    """The plan of processes on one node."""
+    (folder / "exits").mkdir()
+    env = {"WHO": "node", "BOTH": "node"}
+    made = Plan(
+        guid=GUID,
+        nodes=(Node("node-0", str(folder), "/the/tmp", env),),
+        processes=tuple(
+            Process(rank, 0, command, env={"BOTH": "process"}, output=own)
+            for rank, command in enumerate(commands)
+        ),
+        output=Output(stdout or LogFile(str(folder / "stdout")), LogFile(str(folder / "stderr"))),
+        exits=str(folder / "exits"),
+        python=sys.executable,
+        limits=Limits(disk_grace_s=0.05),
+    )
+    made.write(str(folder / "plan.json"))
+    return folder / "plan.json"
+
+
+def start(
+    plan_file: Path, *index: str, program: str = run_ranks.__file__, **env: str
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-I", "-S", program, str(plan_file), *index], env=env, cwd="/")
+
+
+def exit_of(folder: Path, index: int = 0) -> ProcessExit:
+    return next(end for end in exits_in(folder / "exits") if end.rank == index)
+
+
+def started(folder: Path) -> int:
+    """The process id that the process has written."""
+    file = folder / "stdout"
+    until(lambda: file.exists() and file.read_bytes().endswith(b"\n"))
+    return int(file.read_text())
+
+
+def is_running(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False

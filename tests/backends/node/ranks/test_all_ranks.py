@@ -1,0 +1,122 @@
+"""The program that runs all processes of a plan, as their launcher."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.launch.plan import Launcher, LogFile, Plan, Rendezvous
+from tests.backends.node.ranks.plans import is_running, plan, start
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+
+def ranks(folder: Path, script: str, *, count: int = 2, meeting: Rendezvous = Rendezvous.DESCRIPTOR) -> Path:
+    """The plan of an MPI job, half of its ranks on each of two nodes."""
+    (folder / "script.py").write_text(script)
+    command = f"{sys.executable} {folder}/script.py; exit $?"
+    file = plan(folder, *[command] * count, stdout=LogFile(str(folder / "stdout"), str(folder / "spans")))
+    made = Plan.read(str(file))
+    processes = tuple(process._replace(node=process.rank * 2 // count) for process in made.processes)
+    nodes = (made.nodes[0], made.nodes[0]._replace(id="node-1"))
+    made._replace(nodes=nodes, processes=processes, launcher=Launcher.MPI, meeting=meeting).write(str(file))
+    return file
+
+
+MPI = "from mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
+ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+
+
+@pytest.mark.parametrize("meeting", Rendezvous)
+def test_ranks_find_each_other_and_know_their_nodes(tmp_path: Path, meeting: Rendezvous) -> None:
+    script = (
+        MPI + "print(world.rank, world.allreduce(world.rank), world.Split_type(MPI.COMM_TYPE_SHARED).size)"
+    )
+    assert start(ranks(tmp_path, script, count=4, meeting=meeting), **ENV).wait() == 0
+    assert sorted((tmp_path / "stdout").read_text().splitlines()) == [f"{rank} 6 2" for rank in range(4)]
+    assert {end.exit_code for end in exits_in(tmp_path / "exits")} == {0}
+
+
+def test_two_programs_of_mpi_may_run_one_after_the_other(tmp_path: Path) -> None:
+    file = ranks(tmp_path, MPI + "print(world.size)")
+    made = Plan.read(str(file))
+    twice = f"{sys.executable} {tmp_path}/script.py && {sys.executable} {tmp_path}/script.py"
+    processes = tuple(process._replace(command=twice) for process in made.processes)
+    made._replace(processes=processes).write(str(file))
+    assert start(file, **ENV).wait() == 0
+    assert (tmp_path / "stdout").read_text() == "2\n" * 4
+
+
+def test_names_are_published_looked_up_and_taken_back(tmp_path: Path) -> None:
+    script = (
+        MPI
+        + """
+if world.rank == 0:
+    MPI.Publish_name("service", "a#port$1")
+world.Barrier()
+print(MPI.Lookup_name("service"))
+world.Barrier()
+if world.rank == 0:
+    MPI.Unpublish_name("service", "a#port$1")
+world.Barrier()
+try:
+    MPI.Lookup_name("service")
+except MPI.Exception:
+    print("gone")
+"""
+    )
+    assert start(ranks(tmp_path, script), **ENV).wait() == 0
+    assert sorted((tmp_path / "stdout").read_text().splitlines()) == ["a#port$1"] * 2 + ["gone"] * 2
+
+
+def test_ranks_cannot_start_others_and_go_on(tmp_path: Path) -> None:
+    script = (
+        MPI
+        + """
+world.Set_errhandler(MPI.ERRORS_RETURN)
+try:
+    world.Spawn("true", maxprocs=1)
+except MPI.Exception:
+    print("refused")
+"""
+    )
+    assert start(ranks(tmp_path, script), **ENV).wait() == 0
+    assert (tmp_path / "stdout").read_text() == "refused\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [("world.Abort(42)", 42), ("import os; os._exit(0)", 1), ("import os; os.kill(0, 9)", 137)],
+)
+def test_a_rank_that_leaves_mpi_ends_all_of_them(tmp_path: Path, end: str, code: int) -> None:
+    script = MPI + f"if world.rank == 1:\n    {end}\nimport time; time.sleep(1000)"
+    assert start(ranks(tmp_path, script), **ENV).wait() == code
+    left = [
+        p for p in psutil.process_iter(["cmdline"]) if f"{tmp_path}/script.py" in (p.info["cmdline"] or [])
+    ]
+    until(lambda: not any(is_running(process.pid) for process in left))
+
+
+@pytest.mark.parametrize("hello", [b"cmd=initack pmiid=1\n", b"x" * 1000, b"\n", b"HYD\0\0\0\0\0\0\0\0\0"])
+def test_a_stranger_at_the_port_gets_nothing_and_hurts_nobody(tmp_path: Path, hello: bytes) -> None:
+    wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
+    script = "import os\nprint(os.environ['PMI_PORT'], flush=True)\n" + wait + MPI + "print(world.size)"
+    child = start(ranks(tmp_path, script, meeting=Rendezvous.PORT), **ENV)
+    file = tmp_path / "stdout"
+    until(lambda: file.exists() and file.read_text().count("\n") == 2)
+    host, _, port = file.read_text().split()[0].partition(":")
+    with socket.create_connection((host, int(port))) as stranger:
+        stranger.sendall(hello)
+        if b"\n" in hello or len(hello) > 256:
+            with contextlib.suppress(ConnectionResetError):
+                assert stranger.recv(100) == b""
+        (tmp_path / "go").touch()
+        assert child.wait() == 0
+    assert file.read_text().split()[2:] == ["2", "2"]

@@ -1,0 +1,224 @@
+"""GPUs, by the driver's library: here one that was compiled for the test, with two GPUs."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node.ranks import gpus
+from batchai_magics.backends.node.ranks.gpus import Gpus
+from batchai_magics.launch.plan import LogFile, Node, Output, Plan
+
+LIBRARY = """
+#include <string.h>
+static char handles[2], instances[3];
+static const char *uuids[] = {"GPU-8932f937-d72c", "GPU-11aa22bb-0001"};
+static const char *parts[] = {"MIG-a", "MIG-b", "MIG-c"};
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
+  for (int i = 0; i < 2; i++) if (!strcmp(uuid, uuids[i])) { *handle = &handles[i]; return 0; }
+  for (int i = 0; i < 3; i++) if (!strcmp(uuid, parts[i])) { *handle = &instances[i]; return 0; }
+  return 6;
+}
+int nvmlDeviceGetUUID(void *handle, char *text, unsigned size) {
+  strncpy(text, uuids[(char *)handle - handles], size);
+  return 0;
+}
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *handle, void **whole) {
+  for (int i = 0; i < 3; i++) if (handle == &instances[i]) { *whole = &handles[i / 2]; return 0; }
+  return 2;
+}
+int nvmlDeviceGetIndex(void *handle, unsigned *index) { *index = (char *)handle - handles; return 0; }
+static int is_part(void *handle) { return (char *)handle >= instances && (char *)handle < instances + 3; }
+int nvmlInit_v2(void) { return INIT; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **handle) {
+  if (i > 1) return 2;
+  *handle = &handles[i];
+  return 0;
+}
+struct use { unsigned gpu, memory; };
+int nvmlDeviceGetUtilizationRates(void *handle, struct use *use) {
+  if (MIG || is_part(handle)) return 3;
+  use->gpu = handle == &handles[0] ? 97 : 3;
+  return 0;
+}
+struct memory { unsigned long long total, free, used; };
+int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
+  if (handle == &handles[1] && MIG) return 4;
+  memory->used = (is_part(handle) ? 1ull : 5ull) << 30;
+  return 0;
+}
+struct process { unsigned pid; unsigned long long used; };
+#if !OLD
+int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *count, struct process *found) {
+  unsigned room = *count;
+  *count = MANY ? MANY : 2;
+  if (room < *count) return 7;
+  for (unsigned i = 0; i < *count; i++) {
+    found[i].pid = 42 + i;
+    found[i].used = i == 1 ? ~0ull : 1ull << 30;
+  }
+  return 0;
+}
+#endif
+"""
+
+
+def plan(devices: str | None, **env: str) -> Plan:
+    visible = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
+    node = Node("n0", "/", "/tmp", {**visible, **env})
+    return Plan("g", (node,), (), Output(LogFile(""), LogFile("")), exits="", python="")
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with a driver: where its library is to be."""
+    (tmp_path / "version").write_text("NVRM")
+    monkeypatch.setattr(gpus, "DRIVER", str(tmp_path / "version"))
+    monkeypatch.setattr(gpus, "LIBRARY", str(tmp_path / "libnvidia-ml.so.1"))
+    return tmp_path / "libnvidia-ml.so.1"
+
+
+def compiled(library: Path, *, init: int = 0, mig: int = 0, many: int = 0, old: int = 0) -> None:
+    source = library.with_suffix(".c")
+    source.write_text(LIBRARY)
+    meant = {"INIT": init, "MIG": mig, "MANY": many, "OLD": old}
+    defines = [f"-D{name}={value}" for name, value in meant.items()]
+    subprocess.run(["cc", "-shared", "-fPIC", *defines, "-o", library, source], check=True)
+
+
+needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler for C")
+
+
+def test_a_machine_without_a_driver_has_none_and_says_nothing() -> None:
+    if Path(gpus.DRIVER).exists():
+        pytest.skip("this machine has one")
+    found = Gpus(plan("0"))
+    assert found.note == ""
+    assert found.sample() == ([], {})
+    found.close()
+
+
+def test_a_driver_without_its_library_is_told(driver: Path) -> None:
+    assert "GPUs are not sampled" in Gpus(plan("0")).note
+    assert "libnvidia-ml.so.1" in Gpus(plan("0")).note
+
+
+@needs_cc
+@pytest.mark.slow
+def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver: Path) -> None:
+    compiled(driver)
+    found = Gpus(plan("0,1"))
+    devices, memory = found.sample()
+    assert devices == [[0, 97, 5 << 30], [1, 3, 5 << 30]]
+    assert memory == {42: 2 << 30, 43: 0}
+    found.close()
+    assert Gpus(plan("1,7")).sample().devices == [[1, 3, 5 << 30]]
+    assert Gpus(plan("")).sample().devices == []
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("visible", "devices"),
+    [
+        ("GPU-11aa22bb-0001", [[1, 3, 5 << 30]]),
+        ("GPU-11aa", [[1, 3, 5 << 30]]),  # as CUDA, which takes the first digits that are enough
+        ("GPU-nobody", []),
+        ("GPU-8932f937-d72c,1", [[1, 3, 5 << 30], [0, 97, 5 << 30]]),
+        ("1,-1,0", [[1, 3, 5 << 30]]),  # as CUDA, which ends at a wrong one
+        ("NoDevFiles", []),
+        ("MIG-c", [[1, None, 1 << 30]]),
+        ("MIG-a,MIG-b", [[0, None, 2 << 30]]),  # two instances of one GPU
+    ],
+)
+def test_gpus_and_instances_are_found_by_what_cuda_calls_them(
+    driver: Path, visible: str, devices: list[list[int | None]]
+) -> None:
+    compiled(driver)
+    assert Gpus(plan(visible)).sample().devices == devices
+
+
+@needs_cc
+@pytest.mark.slow
+def test_where_the_plan_names_no_gpu_those_of_the_scheduler_count(
+    driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(driver)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert Gpus(plan(None)).sample().devices == [[1, 3, 5 << 30]]
+    assert Gpus(plan("")).sample().devices == []
+
+
+@needs_cc
+@pytest.mark.slow
+def test_an_order_that_the_driver_does_not_know_is_told_and_no_other_gpu_is_sampled(driver: Path) -> None:
+    compiled(driver)
+    fastest = Gpus(plan("1", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
+    assert (fastest.sample().devices, "CUDA_DEVICE_ORDER=FASTEST_FIRST" in fastest.note) == ([], True)
+    by_bus = Gpus(plan("1", CUDA_DEVICE_ORDER="PCI_BUS_ID"))
+    assert (by_bus.sample().devices, by_bus.note) == ([[1, 3, 5 << 30]], "")
+    by_uuid = Gpus(plan("GPU-11aa22bb-0001", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
+    assert (by_uuid.sample().devices, by_uuid.note) == ([[1, 3, 5 << 30]], "")
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_library_that_refuses_is_told_in_words(driver: Path) -> None:
+    compiled(driver, init=18)
+    found = Gpus(plan("0"))
+    assert found.note == "GPUs are not sampled: library and driver are of different versions"
+    assert found.sample().devices == []
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_gpu_that_is_cut_into_instances_has_no_use_that_is_told(driver: Path) -> None:
+    compiled(driver, mig=1)
+    assert Gpus(plan("0,1")).sample().devices == [[0, None, 5 << 30]]
+
+
+@needs_cc
+@pytest.mark.slow
+def test_more_processes_than_there_was_room_for_are_all_counted(driver: Path) -> None:
+    compiled(driver, many=300)
+    assert len(Gpus(plan("0")).sample().memory) == 300
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_library_without_a_function_tells_what_it_can(driver: Path) -> None:
+    compiled(driver, old=1)
+    assert Gpus(plan("0")).sample() == ([[0, 97, 5 << 30]], {})
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_file_that_is_no_such_library_is_told_and_harms_nothing(driver: Path) -> None:
+    source = driver.with_suffix(".c")
+    source.write_text("int nothing;")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", driver, source], check=True)
+    found = Gpus(plan("0"))
+    assert "nvmlInit_v2" in found.note
+    assert found.sample() == ([], {})
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("structure", "layout"),
+    [
+        (gpus._Utilization, {"gpu": 0, "memory": 4}),
+        (gpus._Memory, {"total": 0, "free": 8, "used": 16}),
+        (gpus._Process, {"pid": 0, "used": 8}),
+    ],
+)
+def test_structures_lie_as_in_the_public_header(
+    structure: type[ctypes.Structure], layout: dict[str, int]
+) -> None:
+    assert {name: getattr(structure, name).offset for name, _ in structure._fields_} == layout
+    assert ctypes.sizeof(structure) == {2: 8, 3: 24}[len(layout)] + 8 * (structure is gpus._Process)

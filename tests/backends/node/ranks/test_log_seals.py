@@ -1,0 +1,40 @@
+"""What logs were at their end, kept in a record that has its room from the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node.ranks import log_seals
+from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_record, seals_in
+
+SEALS = {"stdout.txt": LogSeal(7, "abc"), "stderr.txt": LogSeal(0, "def", 3)}
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    record = seal_record(tmp_path / "logs")
+    assert record.write(SEALS)
+    assert seals_in(tmp_path / "logs") == SEALS
+
+
+def test_a_record_has_its_room_from_the_start_and_many_logs_more(tmp_path: Path) -> None:
+    record = seal_record(tmp_path / "logs")
+    room = (tmp_path / "logs").stat().st_size
+    record.write(SEALS)
+    assert (tmp_path / "logs").stat().st_size == room > 0
+    many = {f"stdout-{rank}.txt": LogSeal(rank, "0" * 64) for rank in range(200)}
+    assert record.write(many)
+    assert seals_in(tmp_path / "logs") == many
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20])
+def test_a_record_that_was_not_finished_tells_of_none(tmp_path: Path, cut: int) -> None:
+    seal_record(tmp_path / "logs").write(SEALS)
+    text = (tmp_path / "logs").read_text()
+    (tmp_path / "logs").write_text(text[:cut].ljust(log_seals.ROOM))
+    assert seals_in(tmp_path / "logs") == {}
+
+
+def test_without_a_record_nothing_is_known(tmp_path: Path) -> None:
+    assert seals_in(tmp_path / "logs") is None

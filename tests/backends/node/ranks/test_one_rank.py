@@ -1,0 +1,127 @@
+"""The program that runs one process of a plan: what it gets, how it ends, and what is left of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.node.ranks.run_ranks import EX_IOERR, rank_of_launcher
+from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.backends.slurm import programs
+from batchai_magics.launch.plan import VERSION, LogFile, Output
+from tests.backends.node.ranks.plans import GUID, PROGRAM, exit_of, is_running, plan, start, started
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_process_gets_its_nodes_variables_and_its_own_over_them(tmp_path: Path) -> None:
+    file = plan(tmp_path, "echo $OUTER $WHO $BOTH $BATCHAI_JOB_GUID $TMPDIR; pwd")
+    assert start(file, "0", OUTER="outer", WHO="outer").wait() == 0
+    said = (tmp_path / "stdout").read_text().split()
+    assert said == ["outer", "node", "process", GUID, "/the/tmp", str(tmp_path)]
+
+
+@pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("true", 0)])
+def test_the_exit_code_is_that_of_the_process(tmp_path: Path, command: str, code: int) -> None:
+    assert start(plan(tmp_path, "true", command), "1").wait() == code
+    end = exit_of(tmp_path, 1)
+    assert (end.rank, end.node, end.exit_code) == (1, "node-0", code)
+    assert len(exits_in(tmp_path / "exits")) == 1
+
+
+@pytest.mark.parametrize("name", ["PMI_RANK", "PMI_ID"])
+def test_the_launcher_says_which_rank_a_process_is(tmp_path: Path, name: str) -> None:
+    assert start(plan(tmp_path, "exit 1", "exit 2"), **{name: "1"}).wait() == 2
+
+
+def test_the_rank_of_a_descriptor_goes_before_that_of_a_port(monkeypatch) -> None:
+    monkeypatch.setenv("PMI_RANK", "1")
+    monkeypatch.setenv("PMI_ID", "2")
+    assert rank_of_launcher() == "1"
+
+
+def test_what_a_process_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    """It holds the pipes open, and is in the process's group: nobody waits for it."""
+    assert start(plan(tmp_path, "sleep 1000 & echo $!"), "0").wait() == 0
+    left = int((tmp_path / "stdout").read_text())
+    until(lambda: not is_running(left))
+
+
+def test_a_process_ends_when_its_ranks_program_is_told_to(tmp_path: Path) -> None:
+    child = start(plan(tmp_path, "echo $$; trap '' TERM; while true; do sleep 0.05; done"), "0")
+    own = started(tmp_path)
+    child.terminate()
+    assert child.wait() == 143
+    until(lambda: not is_running(own))
+    assert not exits_in(tmp_path / "exits")
+
+
+def test_a_process_ends_when_its_ranks_program_is_killed(tmp_path: Path) -> None:
+    child = start(plan(tmp_path, "echo $$; exec sleep 1000"), "0")
+    own = started(tmp_path)
+    child.kill()
+    child.wait()
+    until(lambda: not is_running(own))
+
+
+def test_all_that_a_process_has_started_ends_when_its_ranks_program_is_killed(tmp_path: Path) -> None:
+    code = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(1000)"
+    daemon = f"{sys.executable} -c '{code}'"
+    child = start(plan(tmp_path, f"sleep 1000 & echo $!; {daemon} & wait"), "0")
+    file = tmp_path / "stdout"
+    until(lambda: file.exists() and file.read_text().count("\n") == 2)
+    child.kill()
+    child.wait()
+    for pid in map(int, file.read_text().split()):
+        until(lambda pid=pid: not is_running(pid))
+
+
+def test_the_end_of_the_process_is_the_end_though_a_child_writes_for_ever(tmp_path: Path) -> None:
+    command = "(while true; do echo x; sleep 0.01; done) & head -c 50000 /dev/zero | tr '\\0' y; echo; exit 5"
+    assert start(plan(tmp_path, command), "0").wait() == 5
+    lines = (tmp_path / "stdout").read_text().split("\n")
+    assert sum(line.count("y") for line in lines) == 50_000
+    left = [p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(tmp_path)]
+    until(lambda: not any(is_running(process.pid) for process in left))
+
+
+def test_what_a_process_hands_to_a_slow_helper_is_kept(tmp_path: Path) -> None:
+    assert start(plan(tmp_path, "echo kept > >(sleep 0.05; cat)"), "0").wait() == 0
+    assert (tmp_path / "stdout").read_text() == "kept\n"
+
+
+def test_a_process_whose_output_cannot_be_kept_is_ended(tmp_path: Path) -> None:
+    file = plan(tmp_path, "echo lost; sleep 1000", stdout=LogFile("/dev/full"))
+    assert start(file, "0").wait() == EX_IOERR
+    assert not exits_in(tmp_path / "exits")
+
+
+def test_a_process_has_log_files_of_its_own_where_the_plan_says_so(tmp_path: Path) -> None:
+    own = Output(LogFile(str(tmp_path / "own-out")), LogFile(str(tmp_path / "own-err")))
+    file = plan(tmp_path, "echo out; echo err >&2", own=own)
+    assert start(file, "0").wait() == 0
+    assert [(tmp_path / name).read_text() for name in ("own-out", "own-err")] == ["out\n", "err\n"]
+    assert not (tmp_path / "stdout").exists()
+
+
+def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) -> None:
+    script = programs.installed(tmp_path / "elsewhere") / programs.RUN_SCRIPT
+    file = plan(tmp_path, "echo far away; exit 3")
+    child = start(file, "0", program=str(script.with_name("run_ranks.py")))
+    assert child.wait() == 3
+    assert (tmp_path / "stdout").read_text() == "far away\n"
+    assert exit_of(tmp_path).exit_code == 3
+
+
+def test_a_plan_of_another_version_stops_a_rank_with_the_reason(tmp_path: Path) -> None:
+    file = plan(tmp_path, "true")
+    file.write_text(file.read_text().replace(f'"version": {VERSION}', '"version": 99'))
+    argv = [sys.executable, "-I", "-S", PROGRAM, str(file), "0"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"version 99, and this program reads version {VERSION}" in done.stderr

@@ -1,0 +1,197 @@
+"""Samples of real processes: what they hold, how often they come, and what a line that is torn costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.folders import telemetry as reading
+from batchai_magics.backends.node.ranks import telemetry_sampler
+from batchai_magics.backends.node.ranks.telemetry_sampler import DENSE_BYTES, Sampler, sampler
+from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
+from batchai_magics.models.telemetry import RankUse, TelemetryRecord
+from tests.world import until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of processes in /proc"),
+]
+
+BURNS = "while True: pass"
+SLEEPS = "import time; time.sleep(600)"
+ALLOCATES = "keep = bytearray(b'x') * (96 << 20); import time; time.sleep(600)"
+STARTS_ANOTHER = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ALLOCATES!r}])"
+LEAVES_ANOTHER = f"""
+import os, time
+if not os.fork():
+    if not os.fork():
+        {ALLOCATES}
+    os._exit(0)
+os.wait()
+time.sleep(600)
+"""
+STARTS_A_GROUP = STARTS_ANOTHER.replace("'-c'", "'-c', 'import os; os.setsid(); exec(os.sys.argv[1])'")
+WRITES = "import os\nwhile True: os.write(1, bytes(1 << 16))"
+
+Start = Callable[[str], int]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a program as a rank is started: in a process group of its own."""
+    children = []
+
+    def start(code: str) -> int:
+        argv = [sys.executable, "-c", code]
+        children.append(subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True))
+        return children[-1].pid
+
+    yield start
+    for child in children:
+        for below in psutil.Process(child.pid).children(recursive=True):
+            below.kill()
+        os.killpg(child.pid, 9)
+        child.wait()
+
+
+def plan(folder: Path, count: int = 2) -> Plan:
+    node = Node("n0", "/", "/tmp", {})
+    processes = tuple(Process(rank, 0, "true") for rank in range(count))
+    output = Output(LogFile(""), LogFile(""))
+    return Plan("g", (node,), processes, output, exits="", python="", telemetry=str(folder / "telemetry"))
+
+
+def record(folder: Path, after: float = 0.0) -> TelemetryRecord:
+    return reading.read(folder / "telemetry", after)
+
+
+def sampled(folder: Path, groups: dict[int, int], is_enough: Callable[[dict[int, RankUse]], bool]) -> None:
+    """Samples until the last sample is as it should be."""
+    taking = Sampler(plan(folder), first_rank=0)
+
+    def look() -> bool:
+        taking.look(groups)
+        samples = record(folder).samples
+        return bool(samples) and is_enough({use.rank: use for use in samples[-1].ranks})
+
+    until(look)
+    taking.close()
+
+
+def test_who_computes_is_told_from_who_sleeps(tmp_path: Path, start: Start) -> None:
+    groups = {0: start(BURNS), 1: start(SLEEPS)}
+    sampled(tmp_path, groups, lambda uses: uses[0].cpu_s > 1 + 2 * uses[1].cpu_s)
+
+
+@pytest.mark.parametrize("code", [STARTS_ANOTHER, LEAVES_ANOTHER, STARTS_A_GROUP])
+def test_memory_of_what_a_rank_has_started_is_the_ranks(tmp_path: Path, start: Start, code: str) -> None:
+    groups = {0: start(code), 1: start(SLEEPS)}
+
+    def is_seen(uses: dict[int, RankUse]) -> bool:
+        return uses[0].processes == 2 and uses[0].memory_bytes > 96 << 20 > uses[1].memory_bytes
+
+    sampled(tmp_path, groups, is_seen)
+
+
+def test_ranks_that_have_just_begun_are_sampled_without_a_search(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[object] = []
+    monkeypatch.setattr(telemetry_sampler, "_members", searches.append)
+    taking = Sampler(plan(tmp_path), first_rank=0)
+    taking._search_due += 3600  # however slow this machine is
+    taking.look({0: start(SLEEPS), 1: start(SLEEPS)})
+    taking.close()
+    (sample,) = record(tmp_path).samples
+    assert [(use.rank, use.processes) for use in sample.ranks] == [(0, 1), (1, 1)]
+    assert not searches
+
+
+def test_what_a_rank_writes_is_counted(tmp_path: Path, start: Start) -> None:
+    groups = {0: start(WRITES), 1: start(SLEEPS)}
+    sampled(tmp_path, groups, lambda uses: uses[0].written_bytes > 1 << 22 > uses[1].written_bytes)
+
+
+def test_a_sample_has_the_machine_and_the_ranks_nodes(tmp_path: Path, start: Start) -> None:
+    sampled(tmp_path, {0: start(SLEEPS)}, lambda uses: bool(uses))
+    told = record(tmp_path)
+    assert told.nodes == {0: "n0", 1: "n0"}
+    assert told.notes == ()
+    assert told.samples[0].machine == os.uname().nodename
+    assert told.samples[0].use.available_bytes > 1 << 20
+    assert TelemetryRecord.from_wire(json.loads(json.dumps(told.to_wire()))) == told
+
+
+def test_samples_come_at_their_time_and_ever_more_seldom(tmp_path: Path) -> None:
+    taking = Sampler(plan(tmp_path), first_rank=0)
+    periods = [taking._period_s(elapsed_s, 0.0) for elapsed_s in (0, 2, 60, 600, 6000, 1e6)]
+    assert periods == [0.25, 0.5, 1.0, 1.0, 10.0, 60.0]
+    assert taking._period_s(60, 0.01) == 5.0, "what costs 10 ms is done every five seconds"
+    (file,) = (tmp_path / "telemetry").iterdir()
+    with file.open("ab") as stream:
+        stream.truncate(3 * DENSE_BYTES)
+    assert taking._period_s(60, 0.0) == 8.0
+    taking.close()
+
+
+def test_nothing_is_sampled_without_a_folder_or_where_it_cannot_be(tmp_path: Path) -> None:
+    assert sampler(plan(tmp_path)._replace(telemetry=""), first_rank=0) is None
+    (tmp_path / "telemetry").write_text("in the way")
+    assert sampler(plan(tmp_path), first_rank=0) is None
+
+
+def lines(folder: Path, times: list[float]) -> Path:
+    """A file of samples that were taken at these times."""
+    file = folder / "telemetry" / "0.jsonl"
+    file.parent.mkdir()
+    head = {"version": 1, "machine": "m", "nodes": {"0": "n0"}, "notes": []}
+    rows = [
+        {"t": time, "ranks": [[0, time, 1, 2, 3, 0.5, 0, 1, 0]], "machine": [1.0, 2, 3, 4]} for time in times
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in [head, *rows]))
+    return file
+
+
+def test_a_torn_line_is_passed_over_wherever_it_is(tmp_path: Path) -> None:
+    file = lines(tmp_path, [1.0, 2.0, 3.0])
+    head, first, second, third = file.read_text().splitlines(keepends=True)
+    file.write_text(head + first + second[:20] + "\n" + third + third[:30])
+    assert [sample.time for sample in record(tmp_path).samples] == [1.0, 3.0]
+
+
+def test_what_came_later_is_found_without_reading_all(tmp_path: Path) -> None:
+    times = [float(time) for time in range(5000)]
+    lines(tmp_path, times)
+    assert [sample.time for sample in record(tmp_path, after=4990.0).samples] == times[4991:]
+    assert [sample.time for sample in record(tmp_path, after=20.5).samples] == times[21:]
+    assert record(tmp_path, after=1e9).samples == ()
+
+
+def test_a_file_of_another_version_or_of_nobody_tells_nothing(tmp_path: Path) -> None:
+    assert record(tmp_path).samples == ()
+    file = lines(tmp_path, [1.0])
+    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    assert record(tmp_path).samples == ()
+
+
+def test_a_sample_costs_next_to_nothing(tmp_path: Path, start: Start) -> None:
+    """The share that samples have of a core: the next one is due by what the last one has cost."""
+    taking = Sampler(plan(tmp_path), first_rank=0)
+    groups = {0: start(SLEEPS), 1: start(SLEEPS)}
+    taking._began -= 3600
+    taking._search_due = 0.0
+    now, began = time.monotonic(), time.thread_time()
+    taking.look(groups)
+    cost_s = time.thread_time() - began
+    waits_s = taking.due_s - now
+    assert cost_s / waits_s < 0.005, f"{cost_s * 1e3:.1f} ms every {waits_s:.1f} s"
+    assert taking._search_due >= taking.due_s or telemetry_sampler.SHARE * 2 <= 0.005
+    taking.close()

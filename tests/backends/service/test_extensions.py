@@ -1,0 +1,86 @@
+"""What our own server and client say to each other arrives as it was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.backends.base import (
+    Capabilities,
+    Chunk,
+    CommandBytes,
+    CommandEnd,
+    Pace,
+    RedactedSpan,
+    Seal,
+    Span,
+    WriteTime,
+)
+from batchai_magics.backends.service.extensions import output_wire, server_offer
+from batchai_magics.errors import ServiceError
+
+WHOLE = Chunk(
+    b"\xff\0 it",
+    offset=7,
+    size=99,
+    is_complete=True,
+    spans=(Span(7, 9, 1),),
+    times=(WriteTime(7, 1.5),),
+    hidden=(RedactedSpan(8, 9),),
+    generation="g",
+    before=b"\xfe",
+    seal=Seal(99, "ab", 1),
+)
+
+
+@pytest.mark.parametrize("chunk", [WHOLE, Chunk(b"", 0, 0, False), replace(WHOLE, seal=None, before=b"")])
+def test_a_piece_of_a_file_arrives_whole(chunk: Chunk) -> None:
+    assert output_wire.from_wire(json.loads(json.dumps(output_wire.to_wire(chunk)))) == chunk
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"data": "x", "offset": 0, "size": 0},
+        {"data": "", "offset": "a", "size": 0},
+        {"data": "", "offset": 0, "size": 0, "spans": [[1]]},
+    ],
+)
+def test_what_is_no_piece_is_said_to_be_none(data: dict) -> None:
+    with pytest.raises(ServiceError):
+        output_wire.from_wire(data)
+
+
+@given(st.lists(st.tuples(st.binary(), st.booleans())), st.integers(0, 255), st.integers(1, 40))
+def test_the_output_of_a_command_arrives_however_it_is_cut(parts, code: int, size: int) -> None:
+    output = [CommandBytes(data, is_error and bool(data)) for data, is_error in parts] + [CommandEnd(code)]
+    sent = b"".join(output_wire.to_lines(output))
+    pieces = [sent[start : start + size] for start in range(0, len(sent), size)]
+    assert list(output_wire.from_lines(pieces)) == output
+
+
+class Behind:
+    """A backend with two facets."""
+
+    capabilities = Capabilities(name="local", key_vault=False, known_sizes=True)
+    storage = usages = object()
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+def test_what_a_backend_can_do_arrives_under_the_clients_name() -> None:
+    told = json.loads(json.dumps(server_offer.to_wire(Behind(), Pace(0.5, 10.0))))
+    offer = server_offer.from_wire({**told, "new": 1}, "arm")
+    assert offer.capabilities == replace(Behind.capabilities, name="arm", pace=Pace(0.5, 10.0))
+    assert set(offer.facets) == {"storage", "usages", server_offer.ENSURE}
+
+
+@pytest.mark.parametrize("data", [{}, {"capabilities": {}}, {"capabilities": 1, "facets": []}])
+def test_what_tells_nothing_of_it_is_no_server_of_ours(data: dict) -> None:
+    assert server_offer.from_wire(data, "arm") is None

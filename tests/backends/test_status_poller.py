@@ -1,0 +1,184 @@
+"""All who watch one backend share its looks, at the pace that it tells."""
+
+import gc
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.backends.base import Capabilities, DefaultAnswers, Pace, StatusPoller, StatusSnapshot
+from batchai_magics.backends.base.status_poller import FRESH_S
+from batchai_magics.follow import Follower, LogBytes, endings, events
+from batchai_magics.follow import follower as follower_module
+from batchai_magics.models.ids import Kind
+from tests.widgets.place import CLUSTER, EXPERIMENT, Place
+from tests.widgets.scripted import JOB, ScriptedBackend
+
+A, B, C = (EXPERIMENT.child(Kind.JOB, name) for name in "abc")
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Counting(DefaultAnswers):
+    """Notes what each look asks for."""
+
+    def __init__(self, pace=None):
+        self.capabilities = Capabilities(name="counting", pace=pace or Pace())
+        self.asked = []
+
+    def status(self, ids, *, since=None, wait_s=0.0):
+        self.asked.append(sorted(id.name for id in ids))
+        return StatusSnapshot({id.key: len(self.asked) for id in ids})
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_one_look_is_for_all_watchers(clock):
+    backend = Counting()
+    watchers = [StatusPoller(backend, [id], clock=clock) for id in (A, B, C)]
+    assert [watcher.poll().of(id) for watcher, id in zip(watchers, (A, B, C), strict=True)] == [1, 1, 1]
+    assert backend.asked == [["a", "b", "c"]]
+
+
+def test_nobody_is_given_a_look_twice(clock):
+    backend = Counting()
+    first, second = (StatusPoller(backend, [id], clock=clock) for id in (A, B))
+    looks = [watcher.poll() for watcher in (first, second, first, second)]
+    assert [look.of(A) for look in looks] == [1, 1, 2, 2]
+
+
+def test_a_look_grows_old(clock):
+    backend = Counting()
+    first, second = (StatusPoller(backend, [id], clock=clock) for id in (A, B))
+    first.poll()
+    clock.now += FRESH_S * 1.1
+    assert second.poll().of(B) == 2
+
+
+def test_who_comes_later_is_given_no_look_from_before(clock):
+    backend = Counting()
+    StatusPoller(backend, [A], clock=clock).poll()
+    assert StatusPoller(backend, [A], clock=clock).poll().of(A) == 2
+
+
+def test_the_pace_is_kept(clock):
+    backend = Counting(Pace(look_s=5))
+    watcher = StatusPoller(backend, [A], clock=clock)
+    assert watcher.poll().of(A) == 1
+    clock.now += 4.9
+    assert watcher.poll() is None
+    clock.now += 0.1
+    assert watcher.poll().of(A) == 2
+
+
+def test_what_nobody_has_looked_at_yet_is_asked_for_at_once(clock):
+    backend = Counting(Pace(look_s=5))
+    watcher = StatusPoller(backend, [A], clock=clock)
+    watcher.poll()
+    watcher.add(B)
+    assert watcher.poll().of(B) == 2
+
+
+def test_a_watcher_that_nobody_holds_is_not_looked_for(clock):
+    backend = Counting()
+    gone = StatusPoller(backend, [A], clock=clock)
+    gone.poll()
+    del gone
+    gc.collect()
+    StatusPoller(backend, [B], clock=clock).poll()
+    assert backend.asked[-1] == ["b"]
+
+
+def test_backends_do_not_share(clock):
+    one, other = Counting(), Counting()
+    watchers = [StatusPoller(backend, [A], clock=clock) for backend in (one, other)]
+    for watcher in watchers:
+        watcher.poll()
+    assert (len(one.asked), len(other.asked)) == (1, 1)
+
+
+def test_followers_of_many_jobs_ask_in_one_look(tmp_path, clock, monkeypatch):
+    place, asked = Place(tmp_path), []
+    for name in "abc":
+        place.run(name)
+    plain = place.status
+    monkeypatch.setattr(place, "status", lambda ids: asked.append({id.name for id in ids}) or plain(ids))
+    followers = [Follower(place, id, clock=clock) for id in (A, B, C)]
+    for _ in range(2):
+        clock.now += 1
+        for follower in followers:
+            follower.poll()
+    before = len(asked)
+    clock.now += 1
+    for follower in followers:
+        follower.poll()
+    assert asked[before:] == [{"a", "b", "c", CLUSTER.name}]
+
+
+def paced(backend, **pace):
+    backend.capabilities = replace(backend.capabilities, pace=Pace(**pace))
+    return backend
+
+
+def test_a_follower_asks_no_more_often_than_the_pace_says(tmp_path, clock):
+    backend = paced(ScriptedBackend(tmp_path), look_s=5)
+    follower = Follower(backend, JOB, clock=clock)
+    assert follower.poll()
+    backend.write("new\n")
+    clock.now += 4.9
+    assert follower.poll() == []
+    clock.now += 0.1
+    assert follower.poll()
+
+
+def test_the_loop_waits_at_the_pace_of_the_backend(tmp_path, clock):
+    backend, waits = paced(ScriptedBackend(tmp_path), look_s=5), []
+
+    def wait(seconds):
+        waits.append(seconds)
+        clock.now += seconds
+        backend.finish()
+
+    list(endings(backend, [JOB], wait=wait, clock=clock))
+    assert waits == [5]
+
+
+def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
+    backend, patience = paced(ScriptedBackend(tmp_path), longest_wait_s=10), []
+    plain = backend.tail
+
+    def tail(job, positions, limit, *, wait_s=0.0):
+        patience.append(wait_s)
+        if len(patience) == 2:
+            backend.finish()
+        return plain(job, positions, limit)
+
+    monkeypatch.setattr(backend, "tail", tail)
+    list(events(backend, JOB, wait=lambda seconds: None))
+    assert patience == [0.0, 10, 0.0]
+
+
+def test_a_follower_that_is_behind_reads_on_whatever_the_pace(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 1)
+    backend = paced(ScriptedBackend(tmp_path), look_s=5)
+    backend.write("0123")
+    follower = Follower(backend, JOB, clock=clock)
+    chunks = [event.chunk.data for _ in range(2) for event in follower.poll() if isinstance(event, LogBytes)]
+    assert chunks == [b"01", b"23"]
+
+
+def test_a_plain_look_tells_of_what_was_asked_for_only(tmp_path):
+    place = Place(tmp_path)
+    for name in "abc":
+        place.run(name)
+    missing = EXPERIMENT.child(Kind.JOB, "nope")
+    assert sorted(place.status([A, C, missing]).states) == [A.key, C.key]
+    assert place.status([missing]).states == {}

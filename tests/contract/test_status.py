@@ -1,0 +1,214 @@
+"""Many things in one question: looks agree with `show`, tails with `read`, pages with the list."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.base import Bookmark, FileRef, Page
+from batchai_magics.backends.base.default_answers import default_status, default_tail
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
+from batchai_magics.models.states import ExecutionState
+from tests.contract.place import HOLD, MOUNTED, Place
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+COUNTED = "printf 0123456789; printf abc >&2"
+
+
+# 12: looks
+
+
+def test_a_look_is_what_show_gives(place: Place) -> None:
+    first = place.run(name="first")
+    second = place.run("exit 3", name="second")
+    place.has(place.cluster, idle=2)
+    look = place.backend.status([first.id, place.cluster, second.id])
+    ids = (first.id, second.id, place.cluster)
+    assert dict(look.states) == {id.key: place.backend.show(id) for id in ids}
+
+
+def test_a_look_leaves_out_what_is_not_there(place: Place) -> None:
+    missing = place.workspace.child(Kind.EXPERIMENT, "nope").child(Kind.JOB, "job")
+    look = place.backend.status([place.job("nope"), place.cluster, missing])
+    assert list(look.states) == [place.cluster.key]
+    assert look.of(missing) is None
+    assert not place.backend.status([]).states
+
+
+def test_a_look_knows_names_in_any_letter_case(place: Place) -> None:
+    job = place.run(name="Resnet")
+    shouted = ResourceId.parse(str(job.id).replace("Resnet", "RESNET"))
+    assert place.backend.status([shouted]).of(shouted) == job
+
+
+def test_a_look_that_may_wait_answers_all_the_same(place: Place) -> None:
+    look = place.backend.status([place.cluster])
+    assert place.backend.status([place.cluster], since=look, wait_s=0.05).of(place.cluster)
+
+
+def test_a_look_notices_by_itself_that_a_job_has_ended(place: Place) -> None:
+    id = place.start()
+    until(lambda: place.backend.status([id]).of(id).state is ExecutionState.SUCCEEDED)
+
+
+def test_the_plain_look_agrees_with_the_backends_own(place: Place) -> None:
+    ids = [place.run(name=name).id for name in ("a", "b")]
+    place.has(place.cluster, idle=2)
+    ids += [place.cluster, place.job("nope")]
+    assert default_status(place.backend, ids) == place.backend.status(ids)
+
+
+# 13: tails
+
+
+def test_a_tail_gives_all_logs_as_read_does(place: Place) -> None:
+    job = place.run(COUNTED)
+    chunks = place.backend.tail(job.id, {})
+    assert chunks["stdout.txt"].data == b"0123456789"
+    assert chunks["stderr.txt"].data == b"abc"
+    assert all(chunk == place.backend.read(FileRef(job.id, path)) for path, chunk in chunks.items())
+
+
+def test_a_tail_is_repeatable_and_goes_on_where_it_is_told(place: Place) -> None:
+    job = place.run(COUNTED)
+    first = place.backend.tail(job.id, {"stdout.txt": 4}, 3)
+    assert place.backend.tail(job.id, {"stdout.txt": 4}, 3) == first
+    chunk = first["stdout.txt"]
+    assert (chunk.data, chunk.offset, chunk.end, chunk.size) == (b"456", 4, 7, 10)
+    rest = place.backend.tail(job.id, {"stdout.txt": chunk.end, "stderr.txt": 3})["stdout.txt"]
+    assert rest.data == b"789"
+
+
+def test_a_tail_leaves_out_what_is_known(place: Place) -> None:
+    job = place.run(COUNTED)
+    known = {path: chunk.end for path, chunk in place.backend.tail(job.id, {}).items()}
+    assert place.backend.tail(job.id, known, wait_s=0.05) == {}
+
+
+def test_a_tail_begins_again_for_a_log_that_was_cut(place: Place) -> None:
+    job = place.run(COUNTED)
+    chunk = place.backend.tail(job.id, {"stdout.txt": 99})["stdout.txt"]
+    assert (chunk.offset, chunk.data) == (0, b"0123456789")
+
+
+@pytest.mark.parametrize("change", ["true", "mv log old"], ids=["in its place", "in another one's place"])
+def test_a_log_written_anew_is_told_from_the_one_that_was_read(place: Place, change: str) -> None:
+    waits = f"until [ -e {MOUNTED}/go ]; do sleep 0.02; done"
+    id = place.start(
+        f"cd $AZ_BATCHAI_STDOUTERR_DIR; echo one > log; {waits}; {change}; echo 1 and 2 > log; {HOLD}"
+    )
+    file = FileRef(id, "log")
+    first = until(lambda: place.backend.tail(id, {}).get("log"))
+    mark = Bookmark().after(first)
+    assert mark.is_in(place.backend.read(file, mark.offset))
+    place.backend.storage.upload(place.share, {"go": b""})
+    until(lambda: place.backend.read(file).data == b"1 and 2\n")
+    assert not mark.is_in(place.backend.tail(id, {"log": mark.offset})["log"])
+
+
+def test_pieces_of_a_log_are_known_to_be_of_one_file(place: Place) -> None:
+    id = place.run("seq 200").id
+    mark = Bookmark()
+    while chunk := place.backend.tail(id, {"stdout.txt": mark.offset}, 70).get("stdout.txt"):
+        assert mark.is_in(chunk)
+        mark = mark.after(chunk)
+    assert mark.offset == len(place.log(id))
+
+
+def test_a_tail_has_files_that_the_job_itself_writes_and_no_folders(place: Place) -> None:
+    job = place.run("cd $AZ_BATCHAI_STDOUTERR_DIR; mkdir sub; echo in > sub/x; echo own > mine.txt")
+    chunks = place.backend.tail(job.id, {})
+    assert chunks["mine.txt"].data == b"own\n"
+    assert not {"sub", "sub/x", "x"} & set(chunks)
+
+
+def test_no_link_that_a_job_makes_is_in_its_tail(place: Place) -> None:
+    job = place.run("cd $AZ_BATCHAI_STDOUTERR_DIR; ln -s /etc/passwd passwd")
+    assert "passwd" not in place.backend.tail(job.id, {})
+
+
+def test_tails_of_a_running_job_add_up_to_its_log(place: Place) -> None:
+    id = place.start("for i in 1 2 3 4 5 6 7 8 9; do echo line $i; sleep 0.05; done")
+    pieces: list[bytes] = []
+    position, is_over = 0, False
+    while not is_over:
+        is_over = place.backend.show(id).state.is_final
+        chunk = place.backend.tail(id, {"stdout.txt": position}, 7).get("stdout.txt")
+        if chunk:
+            pieces.append(chunk.data)
+            position, is_over = chunk.end, False
+    assert b"".join(pieces) == place.log(id)
+
+
+def test_a_tail_says_when_logs_cannot_grow_any_more(place: Place) -> None:
+    id = place.start(HOLD)
+    until(lambda: "stdout.txt" in place.backend.tail(id, {}))
+    assert not place.backend.tail(id, {})["stdout.txt"].is_complete
+    place.backend.terminate(id)
+    place.wait(id)
+    assert place.backend.tail(id, {})["stdout.txt"].is_complete
+
+
+def test_the_plain_tail_agrees_with_the_backends_own(place: Place) -> None:
+    job = place.run(COUNTED)
+    for positions in ({}, {"stdout.txt": 4}, {"stdout.txt": 10, "stderr.txt": 99}):
+        assert default_tail(place.backend, job.id, positions, 5) == place.backend.tail(job.id, positions, 5)
+
+
+def test_a_tail_of_a_job_that_is_not_there_says_so(place: Place) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        place.backend.tail(place.job("nope"), {})
+    assert caught.value.code == "JobNotFound"
+
+
+# 14: pages
+
+
+def names(place: Place, page: Page | None) -> list[list[str]]:
+    """The names of all experiments, page by page."""
+    found = []
+    while page is not None:
+        listing = place.backend.list(place.workspace, Kind.EXPERIMENT, page)
+        found.append([item.id.name for item in listing])
+        page = listing.next
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 99])
+def test_pages_together_are_the_list(place: Place, size: int) -> None:
+    for name in "cab":
+        place.backend.create(place.workspace.child(Kind.EXPERIMENT, name), ExperimentSpec())
+    pages = names(place, Page(size))
+    assert [name for page in pages for name in page] == [place.experiment.name, "c", "a", "b"]
+    assert max(map(len, pages)) <= size
+    assert all(pages)
+
+
+def test_a_page_goes_on_although_resources_come_and_go(place: Place) -> None:
+    for name in "abc":
+        place.backend.create(place.workspace.child(Kind.EXPERIMENT, name), ExperimentSpec())
+    listing = place.backend.list(place.workspace, Kind.EXPERIMENT, Page(2))
+    place.backend.delete(place.workspace.child(Kind.EXPERIMENT, "a"))
+    place.backend.create(place.workspace.child(Kind.EXPERIMENT, "d"), ExperimentSpec())
+    rest = place.backend.list(place.workspace, Kind.EXPERIMENT, Page(99, listing.next.after))
+    assert [item.id.name for item in rest] == ["b", "c", "d"]
+    assert rest.next is None
+
+
+def test_workspaces_of_a_group_come_in_pages_too(place: Place) -> None:
+    ids, group = [], place.workspace
+    for name in ("x", "y"):
+        id = ResourceId(group.subscription, group.group, name, Kind.WORKSPACE, name)
+        place.backend.create(id, WorkspaceSpec())
+        ids.append(id)
+    first = place.backend.list(group, Kind.WORKSPACE, Page(2))
+    assert [item.id for item in first] == [place.workspace, ids[0]]
+    assert [item.id for item in place.backend.list(group, Kind.WORKSPACE, first.next)] == [ids[1]]
+
+
+def test_a_list_without_a_page_is_whole(place: Place) -> None:
+    listing = place.backend.list(place.workspace, Kind.EXPERIMENT)
+    assert listing.next is None
+    assert [item.id for item in listing] == [place.experiment]
