@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -23,7 +24,7 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.node import requirements
+from batchai_magics.backends.node import mpi_use, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.backends.node.outcome import (
@@ -315,23 +316,29 @@ def _run(job: JobLayout, nodes: list[str], bell: Bell) -> Outcome:
     log = ExecutionLog(plan.execution_logs)
     failed = requirements.directories(plan)
     if not failed and job.preparation.exists():
-        ends, _ = _run_plan(Plan.read(str(job.preparation)).resolved(bindings), env, job, bell)
-        failed = of_preparation([end.exit_code or 0 for end in ends])
+        prepared = _run_plan(Plan.read(str(job.preparation)).resolved(bindings), env, job, bell)
+        failed = of_preparation([end.exit_code or 0 for end in prepared.ends])
     if failed:
         return failed
     for note in plan.notes:
         log.write(f"warning: {note}")
     log.write(f"starting {len(plan.processes)} process(es) on {len(nodes)} node(s)")
-    ends, by_themselves = _run_plan(plan, env, job, bell)
+    ran = _run_plan(plan, env, job, bell)
     if reason := _stop_reason(job):
-        return stopped(reason).with_ranks(ends, plan)
-    return of_ranks(ends, plan, by_themselves)
+        return stopped(reason).with_ranks(ran.ends, plan)
+    outcome = of_ranks(ran.ends, plan, ran.by_themselves)
+    return outcome.without_mpi(len(plan.processes)) if ran.is_mpi_missed else outcome
 
 
-def _run_plan(
-    plan: Plan, env: Mapping[str, str], job: JobLayout, bell: Bell
-) -> tuple[list[ProcessExit], set[int]]:
-    """Runs the processes of a plan; gives how each ended, and which ended by themselves."""
+class PlanResult(NamedTuple):
+    """How each process of a plan ended, which ended by themselves, and whether none joined the MPI."""
+
+    ends: list[ProcessExit]
+    by_themselves: set[int]
+    is_mpi_missed: bool
+
+
+def _run_plan(plan: Plan, env: Mapping[str, str], job: JobLayout, bell: Bell) -> PlanResult:
     with (
         contextlib.closing(seal_record(job.seals)) as record,
         contextlib.closing(Ranks(plan, bell, env=env)) as ranks,
@@ -346,7 +353,7 @@ def _run_plan(
             termination.end(ranks, patience_s=60.0)
         finally:
             record.write(ranks.seals)
-        return [*ranks.ends.values()], by_themselves
+        return PlanResult([*ranks.ends.values()], by_themselves, mpi_use.is_missed(ranks))
 
 
 if __name__ == "__main__":
