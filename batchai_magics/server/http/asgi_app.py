@@ -78,10 +78,10 @@ class App:
         self._storage_threads = ThreadPool(limits.threads)
         self._waiting = LongPolling(limits)
         self._bodies = RequestBodies(limits, metrics)
-        self._desk = HandlerContext(
+        self._context = HandlerContext(
             service, self._threads, ThreadPool(limits.streams), self._bodies, self._waiting
         )
-        self._counter = StorageRouter(service, uploads)
+        self._storage_router = StorageRouter(service, uploads)
         self._arm = self._make_arm()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,7 +138,7 @@ class App:
 
     def _entered(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         most_bytes = self.limits.range_bytes if route.takes_files else self.limits.body_bytes
-        respond = make_endpoint(route, self._desk, most_bytes)
+        respond = make_endpoint(route, self._context, most_bytes)
 
         async def enter(request: Request) -> Response:
             try:
@@ -171,7 +171,7 @@ class App:
             datetime.now(timezone.utc), client_address(request), request.url.scheme == "https"
         )
         try:
-            admit = partial(self._counter.admit, call, host, caller)
+            admit = partial(self._storage_router.admit, call, host, caller)
             answer = await self._admitted(request, call, await self._storage_threads.run(admit))
         except BatchAIError as error:
             answer = storage_errors.storage_error_response(error, "-")

@@ -147,40 +147,40 @@ class HandlerContext:
     waiting: LongPolling
 
 
-def make_endpoint(route: Route, desk: HandlerContext, most_bytes: int) -> Endpoint:
+def make_endpoint(route: Route, context: HandlerContext, most_bytes: int) -> Endpoint:
     """The route as Starlette calls it, for a user who is let in and bodies that are not larger."""
 
     async def respond(request: Request) -> Response:
         call = parse_head(request)
         upload = ExpectedBody(BodySender(call.user.name, client_address(request)), most_bytes)
         try:
-            with desk.bodies.room_for(call, upload):
-                ready = replace(call, body=await desk.bodies.read(request, upload))
-                answer = await _respond(route, desk, ready)
+            with context.bodies.room_for(call, upload):
+                ready = replace(call, body=await context.bodies.read(request, upload))
+                answer = await _respond(route, context, ready)
         except BatchAIError as error:
             answer = error_response(error)
-        return to_starlette(published_response(answer, call, route), desk.streams)
+        return to_starlette(published_response(answer, call, route), context.streams)
 
     return respond
 
 
-async def _respond(route: Route, desk: HandlerContext, call: ApiCall) -> ApiResponse:
+async def _respond(route: Route, context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The answer to a call, when it is due. Raises a refusal of what cannot be waited for."""
 
     async def run(handler: Handler) -> ApiResponse:
-        return await desk.threads.run(
-            lambda: run_handler(with_version_check(route, handler), desk.service, call)
+        return await context.threads.run(
+            lambda: run_handler(with_version_check(route, handler), context.service, call)
         )
 
     ask = partial(run, route.handler)
-    if not (route.watch and desk.waiting.is_wanted(call)):
-        return await desk.waiting.for_state(call, ask)
+    if not (route.watch and context.waiting.is_wanted(call)):
+        return await context.waiting.for_state(call, ask)
     watcher = route.watch(call)
 
     async def poll(last: ApiResponse | None) -> ApiResponse:
         return await run(lambda service, _: watcher.poll(service, last))
 
-    return await desk.waiting.for_news(call, watcher, poll=poll, ask=ask)
+    return await context.waiting.for_news(call, watcher, poll=poll, ask=ask)
 
 
 def run_handler(handler: Handler, service: Service, call: ApiCall) -> ApiResponse:

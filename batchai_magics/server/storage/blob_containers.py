@@ -30,101 +30,101 @@ from batchai_magics.server.storage.storage_responses import (
 from batchai_magics.server.storage.unfinished_uploads import is_part
 
 
-def create(asked: StorageRequest) -> ApiResponse:
+def create(request: StorageRequest) -> ApiResponse:
     """Makes a container."""
-    check_share_name(asked.share)
-    if asked.share in asked.storage.shares():
+    check_share_name(request.share)
+    if request.share in request.storage.shares():
         raise StorageApiError(409, "ContainerAlreadyExists", "The specified container already exists.")
-    kept = storage_metadata.parse_metadata(asked.call)
-    asked.storage.make(asked.share)
-    asked.service.metadata.keep_metadata(asked.resource.key, kept)
-    return ApiResponse(201, headers=share_headers(asked))
+    kept = storage_metadata.parse_metadata(request.call)
+    request.storage.make(request.share)
+    request.service.metadata.keep_metadata(request.resource.key, kept)
+    return ApiResponse(201, headers=share_headers(request))
 
 
-def show(asked: StorageRequest) -> ApiResponse:
+def show(request: StorageRequest) -> ApiResponse:
     """What there is to say of a container."""
-    asked.check_share()
-    return ApiResponse(200, body=b"", headers={**share_headers(asked), **asked.metadata_headers})
+    request.check_share()
+    return ApiResponse(200, body=b"", headers={**share_headers(request), **request.metadata_headers})
 
 
-def set_metadata(asked: StorageRequest) -> ApiResponse:
+def set_metadata(request: StorageRequest) -> ApiResponse:
     """Gives a container other metadata."""
-    kept = storage_metadata.parse_metadata(asked.call)
-    asked.check_share()
-    _check_conditions(asked, "if-modified-since")
-    asked.service.metadata.keep_metadata(asked.resource.key, kept)
-    return ApiResponse(200, body=b"", headers=share_headers(asked))
+    kept = storage_metadata.parse_metadata(request.call)
+    request.check_share()
+    _check_conditions(request, "if-modified-since")
+    request.service.metadata.keep_metadata(request.resource.key, kept)
+    return ApiResponse(200, body=b"", headers=share_headers(request))
 
 
-def delete(asked: StorageRequest) -> ApiResponse:
+def delete(request: StorageRequest) -> ApiResponse:
     """Deletes a container with all in it."""
-    asked.check_share()
-    _check_conditions(asked, "if-modified-since", "if-unmodified-since")
-    asked.storage.remove(asked.share)
-    asked.service.metadata.forget(asked.resource.key)
+    request.check_share()
+    _check_conditions(request, "if-modified-since", "if-unmodified-since")
+    request.storage.remove(request.share)
+    request.service.metadata.forget(request.resource.key)
     return ApiResponse(202)
 
 
-def _check_conditions(asked: StorageRequest, *supported: str) -> None:
-    stamp = share_headers(asked)
+def _check_conditions(request: StorageRequest, *supported: str) -> None:
+    stamp = share_headers(request)
     version = conditional_headers.BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
-    conditional_headers.container_conditions(asked.call.headers, *supported).check_write(version)
+    conditional_headers.container_conditions(request.call.headers, *supported).check_write(version)
 
 
-def list_all(asked: StorageRequest) -> ApiResponse:
+def list_all(request: StorageRequest) -> ApiResponse:
     """The containers of the account."""
-    entries = _container_entries(asked, name_page(asked.call, share_names(asked)))
-    return list_response(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, entries)
+    entries = _container_entries(request, name_page(request.call, share_names(request)))
+    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, entries)
 
 
-def list_account(asked: StorageRequest) -> ApiResponse:
+def list_account(request: StorageRequest) -> ApiResponse:
     """The shares and the containers of the account, in one answer.
 
     Nothing in such a request says which of the two are meant; a client reads the list that it knows.
     """
-    files, blobs = (asked.as_of(service) for service in ("file", "blob"))
-    backend = asked.service.backend
+    files, blobs = (request.as_of(service) for service in ("file", "blob"))
+    backend = request.service.backend
     shares = share_names(files) if backend.storage else []
     found = share_names(blobs) if backend.containers else []
-    page = name_page(asked.call, sorted({*shares, *found}))
+    page = name_page(request.call, sorted({*shares, *found}))
     lists = share_entries(files, page.of(shares)), _container_entries(blobs, page.of(found))
-    return list_response(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, *lists)
+    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, *lists)
 
 
-def _container_entries(asked: StorageRequest, page: NamePage) -> ListEntries:
-    stamp = share_headers(asked)
+def _container_entries(request: StorageRequest, page: NamePage) -> ListEntries:
+    stamp = share_headers(request)
     times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
     properties = f"<Properties>{times}</Properties>"
     inner = [
-        f"<Container><Name>{name}</Name>{properties}{listed_metadata(asked, name)}</Container>"
+        f"<Container><Name>{name}</Name>{properties}{listed_metadata(request, name)}</Container>"
         for name in page.items
     ]
     return ListEntries("Containers", inner, page.next)
 
 
-def list_blobs(asked: StorageRequest) -> ApiResponse:
+def list_blobs(request: StorageRequest) -> ApiResponse:
     """The blobs of a container; with a delimiter, one level of them and the prefixes of the others."""
-    asked.check_share()
-    prefix, delimiter = asked.call.query.get("prefix", ""), asked.call.query.get("delimiter", "")
+    request.check_share()
+    prefix, delimiter = request.call.query.get("prefix", ""), request.call.query.get("delimiter", "")
     blobs = {
-        blob.path: blob for blob in _walk(asked, prefix.rpartition("/")[0]) if blob.path.startswith(prefix)
+        blob.path: blob for blob in _walk(request, prefix.rpartition("/")[0]) if blob.path.startswith(prefix)
     }
     names = sorted({_collapse(name, prefix, delimiter) for name in blobs}) if delimiter else sorted(blobs)
-    page = name_page(asked.call, names)
-    inner = [_blob_xml(asked, blobs[name]) if name in blobs else _prefix_xml(name) for name in page.items]
-    attributes = {"ServiceEndpoint": f"{asked.call.origin}/", "ContainerName": asked.resource.share}
-    return list_response(asked.call, attributes, ListEntries("Blobs", inner, page.next))
+    page = name_page(request.call, names)
+    inner = [_blob_xml(request, blobs[name]) if name in blobs else _prefix_xml(name) for name in page.items]
+    attributes = {"ServiceEndpoint": f"{request.call.origin}/", "ContainerName": request.resource.share}
+    return list_response(request.call, attributes, ListEntries("Blobs", inner, page.next))
 
 
-def _walk(asked: StorageRequest, folder: str) -> Iterator[ShareFile]:
+def _walk(request: StorageRequest, folder: str) -> Iterator[ShareFile]:
     """Every file at any depth of a folder; nothing where there is no such folder."""
     try:
-        level = asked.storage.list(asked.share, folder)
+        level = request.storage.list(request.share, folder)
     except NotFoundError:
         return
     for entry in level:
         if entry.is_directory:
-            yield from _walk(asked, entry.path)
+            yield from _walk(request, entry.path)
         elif entry.is_file and not is_part(entry.path):
             yield entry
 
@@ -135,15 +135,15 @@ def _collapse(name: str, prefix: str, delimiter: str) -> str:
     return f"{prefix}{head}{sign}"
 
 
-def _blob_xml(asked: StorageRequest, blob: ShareFile) -> str:
-    record = asked.service.metadata.record(replace(asked.resource, path=blob.path).key)
+def _blob_xml(request: StorageRequest, blob: ShareFile) -> str:
+    record = request.service.metadata.record(replace(request.resource, path=blob.path).key)
     stamp = version_headers(blob, record)
     return (
         f"<Blob>{name_element(blob.path)}<Properties><Last-Modified>{stamp['Last-Modified']}</Last-Modified>"
         f"<Etag>{escape(stamp['ETag'])}</Etag><Content-Length>{blob.size_bytes}</Content-Length>"
         f"{storage_metadata.property_elements(record.properties)}<BlobType>BlockBlob</BlobType>"
         "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties>"
-        f"{storage_metadata.metadata_element(asked.call, record.metadata)}</Blob>"
+        f"{storage_metadata.metadata_element(request.call, record.metadata)}</Blob>"
     )
 
 

@@ -27,148 +27,148 @@ _MAX_BLOCKS = 50_000
 _BLOCK_ID = re.compile(r"[A-Za-z0-9+/=]{1,128}")
 
 
-def put(asked: StorageRequest) -> ApiResponse:
+def put(request: StorageRequest) -> ApiResponse:
     """Makes a blob of the body."""
-    _check_type(asked)
-    check_target(asked)
+    _check_type(request)
+    check_target(request)
     record = StorageRecord(
-        storage_metadata.parse_metadata(asked.call), storage_metadata.put_blob_properties(asked.call)
+        storage_metadata.parse_metadata(request.call), storage_metadata.put_blob_properties(request.call)
     )
-    pieces = _verify_md5(asked.call.pieces(_PIECE), asked.call.headers.get("content-md5"))
-    return ApiResponse(201, headers=_create_blob(asked, pieces, record))
+    pieces = _verify_md5(request.call.pieces(_PIECE), request.call.headers.get("content-md5"))
+    return ApiResponse(201, headers=_create_blob(request, pieces, record))
 
 
-def put_block(asked: StorageRequest) -> ApiResponse:
+def put_block(request: StorageRequest) -> ApiResponse:
     """Keeps a block of a blob that is to come."""
-    asked.check_share()
-    id = asked.call.query.get("blockid", "")
+    request.check_share()
+    id = request.call.query.get("blockid", "")
     if not _BLOCK_ID.fullmatch(id):
         raise StorageApiError(400, "InvalidQueryParameterValue", f"blockid must be base64, not {id!r}.")
-    with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
-        _write(asked, part, _verify_md5(asked.call.pieces(_PIECE), asked.call.headers.get("content-md5")))
-    old = asked.uploads.keep_block(asked.resource, id, part)
+    with request.uploads.made(request.storage, request.resource, request.share) as part:
+        _write(request, part, _verify_md5(request.call.pieces(_PIECE), request.call.headers.get("content-md5")))
+    old = request.uploads.keep_block(request.resource, id, part)
     if old:
-        asked.uploads.discard(asked.storage, asked.share, old)
+        request.uploads.discard(request.storage, request.share, old)
     return ApiResponse(201, headers={"x-ms-request-server-encrypted": "true"})
 
 
-def put_block_list(asked: StorageRequest) -> ApiResponse:
+def put_block_list(request: StorageRequest) -> ApiResponse:
     """Makes a blob of its blocks, in the order of the list."""
-    check_target(asked)
-    blocks, ids = asked.uploads.blocks(asked.resource), _block_ids(asked.call.body)
+    check_target(request)
+    blocks, ids = request.uploads.blocks(request.resource), _block_ids(request.call.body)
     record = StorageRecord(
-        storage_metadata.parse_metadata(asked.call), storage_metadata.blob_properties(asked.call)
+        storage_metadata.parse_metadata(request.call), storage_metadata.blob_properties(request.call)
     )
     if not set(ids) <= set(blocks):
         raise StorageApiError(400, "InvalidBlockList", "The specified block list is invalid.")
-    stamp = _create_blob(asked, (piece for id in ids for piece in _read(asked, blocks[id])), record)
-    asked.uploads.drop_blocks(asked.storage, asked.resource, asked.share)
+    stamp = _create_blob(request, (piece for id in ids for piece in _read(request, blocks[id])), record)
+    request.uploads.drop_blocks(request.storage, request.resource, request.share)
     return ApiResponse(201, headers=stamp)
 
 
-def read(asked: StorageRequest) -> ApiResponse:
+def read(request: StorageRequest) -> ApiResponse:
     """A blob, or a range of it."""
-    blob = _get_blob(asked)
-    conditional_headers.read_conditions(asked.call.headers).check_read(blob_version(blob, asked.record))
+    blob = _get_blob(request)
+    conditional_headers.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
 
-    mask = job_logs.byte_mask(asked.service, asked.path)
+    mask = job_logs.byte_mask(request.service, request.path)
 
     def pieces(span: ByteSpan) -> Iterator[bytes]:
         start = span.start
-        for data in _read(asked, asked.path, span):
+        for data in _read(request, request.path, span):
             yield mask(start, data) if mask else data
             start += len(data)
 
     return content_response(
-        _blob_headers(asked, blob), blob.size_bytes, requested_span(asked.call, blob.size_bytes), pieces
+        _blob_headers(request, blob), blob.size_bytes, requested_span(request.call, blob.size_bytes), pieces
     )
 
 
-def show(asked: StorageRequest) -> ApiResponse:
+def show(request: StorageRequest) -> ApiResponse:
     """What there is to say of a blob."""
-    blob = _get_blob(asked)
-    conditional_headers.read_conditions(asked.call.headers).check_read(blob_version(blob, asked.record))
-    size = {"Content-Length": str(blob.size_bytes)} if asked.call.method == "HEAD" else {}
-    return ApiResponse(200, body=b"", headers={**_blob_headers(asked, blob), **size})
+    blob = _get_blob(request)
+    conditional_headers.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
+    size = {"Content-Length": str(blob.size_bytes)} if request.call.method == "HEAD" else {}
+    return ApiResponse(200, body=b"", headers={**_blob_headers(request, blob), **size})
 
 
-def set_metadata(asked: StorageRequest) -> ApiResponse:
+def set_metadata(request: StorageRequest) -> ApiResponse:
     """Gives a blob other metadata."""
-    said = storage_metadata.parse_metadata(asked.call)
-    return ApiResponse(200, headers=_change_record(asked, lambda record: replace(record, metadata=said)))
+    said = storage_metadata.parse_metadata(request.call)
+    return ApiResponse(200, headers=_change_record(request, lambda record: replace(record, metadata=said)))
 
 
-def set_properties(asked: StorageRequest) -> ApiResponse:
+def set_properties(request: StorageRequest) -> ApiResponse:
     """Gives a blob other properties of its content; those that are not said are cleared."""
-    said = storage_metadata.blob_properties(asked.call)
-    return ApiResponse(200, headers=_change_record(asked, lambda record: replace(record, properties=said)))
+    said = storage_metadata.blob_properties(request.call)
+    return ApiResponse(200, headers=_change_record(request, lambda record: replace(record, properties=said)))
 
 
-def delete(asked: StorageRequest) -> ApiResponse:
+def delete(request: StorageRequest) -> ApiResponse:
     """Deletes a blob."""
-    wanted_state = conditional_headers.write_conditions(asked.call.headers)
-    with asked.service.metadata.exclusive(asked.resource.key):
-        wanted_state.check_write(blob_version(_get_blob(asked), asked.record))
-        asked.storage.delete(asked.share, asked.path)
-        asked.service.metadata.keep(asked.resource.key, EMPTY_RECORD)
+    wanted_state = conditional_headers.write_conditions(request.call.headers)
+    with request.service.metadata.exclusive(request.resource.key):
+        wanted_state.check_write(blob_version(_get_blob(request), request.record))
+        request.storage.delete(request.share, request.path)
+        request.service.metadata.keep(request.resource.key, EMPTY_RECORD)
     return ApiResponse(202)
 
 
-def check_target(asked: StorageRequest) -> None:
+def check_target(request: StorageRequest) -> None:
     """Raises where a blob may not be put: by the request's conditions or signature, or for a folder."""
-    wanted_state = conditional_headers.write_conditions(asked.call.headers)
-    asked.check_share()
-    found = _find_blob(asked)
+    wanted_state = conditional_headers.write_conditions(request.call.headers)
+    request.check_share()
+    found = _find_blob(request)
     if found and (found.is_directory or wanted_state.none_match == ("*",)):
         raise StorageApiError(409, "BlobAlreadyExists", "The specified blob already exists.")
-    wanted_state.check_write(blob_version(found, asked.record) if found else None)
+    wanted_state.check_write(blob_version(found, request.record) if found else None)
     if found:
-        asked.check_may_replace(sas.CREATE_FILE)
+        request.check_may_replace(sas.CREATE_FILE)
 
 
-def commit_blob(asked: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
+def commit_blob(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
     """Puts a file that is whole in the place of the blob, if the request's conditions hold; its stamps."""
-    with asked.service.metadata.exclusive(asked.resource.key):
-        check_target(asked)
-        asked.storage.rename(asked.share, part, asked.path)
-        asked.service.metadata.keep_new(asked.resource, record)
-        return version_headers(_get_blob(asked), asked.record)
+    with request.service.metadata.exclusive(request.resource.key):
+        check_target(request)
+        request.storage.rename(request.share, part, request.path)
+        request.service.metadata.keep_new(request.resource, record)
+        return version_headers(_get_blob(request), request.record)
 
 
-def _create_blob(asked: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
+def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
     """Makes a blob of these bytes: all of it is there, or nothing. What to say of it."""
-    with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
-        _write(asked, part, pieces)
-        stamp = commit_blob(asked, part, record)
-    asked.uploads.parts.end(part)
+    with request.uploads.made(request.storage, request.resource, request.share) as part:
+        _write(request, part, pieces)
+        stamp = commit_blob(request, part, record)
+    request.uploads.parts.end(part)
     return {**stamp, "x-ms-request-server-encrypted": "true"}
 
 
-def _change_record(asked: StorageRequest, change: Callable[[StorageRecord], StorageRecord]) -> dict[str, str]:
+def _change_record(request: StorageRequest, change: Callable[[StorageRecord], StorageRecord]) -> dict[str, str]:
     """Changes what is kept of a blob, if the request's conditions hold. What to say of it."""
-    wanted_state, kept = conditional_headers.write_conditions(asked.call.headers), asked.service.metadata
-    with kept.exclusive(asked.resource.key):
-        blob = _get_blob(asked)
-        wanted_state.check_write(blob_version(blob, asked.record))
-        kept.keep(asked.resource.key, change(asked.record).revised(changed=time.time()))
-        return {**version_headers(blob, asked.record), "x-ms-request-server-encrypted": "true"}
+    wanted_state, kept = conditional_headers.write_conditions(request.call.headers), request.service.metadata
+    with kept.exclusive(request.resource.key):
+        blob = _get_blob(request)
+        wanted_state.check_write(blob_version(blob, request.record))
+        kept.keep(request.resource.key, change(request.record).revised(changed=time.time()))
+        return {**version_headers(blob, request.record), "x-ms-request-server-encrypted": "true"}
 
 
-def _write(asked: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
+def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
     """Writes a file under a name that nobody sees; its folders are made."""
     for folder in reversed(PurePosixPath(part).parents):
         if str(folder) != ".":
-            asked.storage.make_folder(asked.share, str(folder))
-    asked.storage.resize(asked.share, part, 0)
+            request.storage.make_folder(request.share, str(folder))
+    request.storage.resize(request.share, part, 0)
     offset = 0
     for piece in pieces:
-        asked.storage.change(asked.share, part, offset, piece)
+        request.storage.change(request.share, part, offset, piece)
         offset += len(piece)
 
 
-def _read(asked: StorageRequest, path: str, span: ByteSpan | None = None) -> Iterator[bytes]:
+def _read(request: StorageRequest, path: str, span: ByteSpan | None = None) -> Iterator[bytes]:
     start, end = (span.start, span.end or 0) if span else (0, 1 << 62)
-    while start < end and (data := asked.storage.read(asked.share, path, start, min(_PIECE, end - start))):
+    while start < end and (data := request.storage.read(request.share, path, start, min(_PIECE, end - start))):
         yield data
         start += len(data)
 
@@ -186,35 +186,35 @@ def _block_ids(body: bytes) -> list[str]:
     return ids
 
 
-def _check_type(asked: StorageRequest) -> None:
+def _check_type(request: StorageRequest) -> None:
     """Raises for a blob that is not made of blocks."""
-    kind = asked.call.headers.get("x-ms-blob-type", "")
+    kind = request.call.headers.get("x-ms-blob-type", "")
     if kind.lower() != "blockblob":
         code = "InvalidHeaderValue" if kind else "MissingRequiredHeader"
         text = f"x-ms-blob-type must be BlockBlob, not {kind!r}: page and append blobs are not kept here."
         raise StorageApiError(400, code, text)
 
 
-def _find_blob(asked: StorageRequest) -> ShareFile | None:
+def _find_blob(request: StorageRequest) -> ShareFile | None:
     try:
-        return asked.storage.show(asked.share, asked.path)
+        return request.storage.show(request.share, request.path)
     except NotFoundError:
         return None
 
 
-def _get_blob(asked: StorageRequest) -> ShareFile:
-    asked.check_share()
-    found = _find_blob(asked)
+def _get_blob(request: StorageRequest) -> ShareFile:
+    request.check_share()
+    found = _find_blob(request)
     if found is None or not found.is_file:
         raise StorageApiError(404, "BlobNotFound", "The specified blob does not exist.")
     return found
 
 
-def _blob_headers(asked: StorageRequest, blob: ShareFile) -> dict[str, str]:
-    record = asked.record
+def _blob_headers(request: StorageRequest, blob: ShareFile) -> dict[str, str]:
+    record = request.record
     return {
         **version_headers(blob, record),
-        **storage_metadata.property_headers(asked.call, record.properties),
+        **storage_metadata.property_headers(request.call, record.properties),
         **storage_metadata.metadata_headers(record.metadata),
         "x-ms-blob-type": "BlockBlob",
         "x-ms-lease-state": "available",

@@ -17,51 +17,51 @@ COPY_SOURCE = "x-ms-copy-source"
 _PIECE = 1 << 20
 
 
-def copy(asked: StorageRequest) -> ApiResponse:
+def copy(request: StorageRequest) -> ApiResponse:
     """Makes a file or blob a copy of another one; it is done when this is answered."""
-    source, is_blob = _source_resource(asked), asked.resource.service == "blob"
-    asked.check_share()
-    (blobs.check_target if is_blob else share_files.check_create)(asked)
+    source, is_blob = _source_resource(request), request.resource.service == "blob"
+    request.check_share()
+    (blobs.check_target if is_blob else share_files.check_create)(request)
     share = backend_share(source)
-    found = asked.storage.show(share, source.path)
+    found = request.storage.show(share, source.path)
     if not found.is_file:
-        raise source_error(asked.call)
-    record = asked.service.metadata.record(source.key)
-    conditional_headers.copy_source_conditions(asked.call.headers).check_write(blob_version(found, record))
-    record = StorageRecord(storage_metadata.parse_metadata(asked.call) or record.metadata, record.properties)
-    with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
-        asked.storage.resize(asked.share, part, 0)
+        raise source_error(request.call)
+    record = request.service.metadata.record(source.key)
+    conditional_headers.copy_source_conditions(request.call.headers).check_write(blob_version(found, record))
+    record = StorageRecord(storage_metadata.parse_metadata(request.call) or record.metadata, record.properties)
+    with request.uploads.made(request.storage, request.resource, request.share) as part:
+        request.storage.resize(request.share, part, 0)
         offset = 0
-        for piece in _read_pieces(asked, share, source.path):
-            asked.storage.change(asked.share, part, offset, piece)
+        for piece in _read_pieces(request, share, source.path):
+            request.storage.change(request.share, part, offset, piece)
             offset += len(piece)
-        stamp = blobs.commit_blob(asked, part, record) if is_blob else _commit_file(asked, part, record)
-    asked.uploads.parts.end(part)
+        stamp = blobs.commit_blob(request, part, record) if is_blob else _commit_file(request, part, record)
+    request.uploads.parts.end(part)
     told = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
     return ApiResponse(202, headers={**stamp, **told})
 
 
-def _commit_file(asked: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
-    with asked.service.metadata.exclusive(asked.resource.key):
-        share_files.check_create(asked)
-        asked.storage.rename(asked.share, part, asked.path)
-        asked.service.metadata.keep_new(asked.resource, record)
-        return version_headers(asked.storage.show(asked.share, asked.path))
+def _commit_file(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
+    with request.service.metadata.exclusive(request.resource.key):
+        share_files.check_create(request)
+        request.storage.rename(request.share, part, request.path)
+        request.service.metadata.keep_new(request.resource, record)
+        return version_headers(request.storage.show(request.share, request.path))
 
 
-def _read_pieces(asked: StorageRequest, share: str, path: str) -> Iterator[bytes]:
+def _read_pieces(request: StorageRequest, share: str, path: str) -> Iterator[bytes]:
     offset = 0
-    while data := asked.storage.read(share, path, offset, _PIECE):
+    while data := request.storage.read(share, path, offset, _PIECE):
         yield data
         offset += len(data)
 
 
-def _source_resource(asked: StorageRequest) -> StorageResource:
+def _source_resource(request: StorageRequest) -> StorageResource:
     """The file that is copied, which is one of the same account."""
-    found = resource_of_url(asked.call.headers[COPY_SOURCE], asked.resource.service)
-    is_theirs = found.account == asked.resource.account and found.path
-    if not is_theirs or backend_share(found) not in asked.storage.shares():
-        raise source_error(asked.call)
+    found = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
+    is_theirs = found.account == request.resource.account and found.path
+    if not is_theirs or backend_share(found) not in request.storage.shares():
+        raise source_error(request.call)
     return found
 
 

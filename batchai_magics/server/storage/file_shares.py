@@ -29,126 +29,126 @@ _SHARE_QUOTA_GB = 5120
 _EPOCH = datetime(2018, 5, 1, tzinfo=timezone.utc)
 
 
-def create_share(asked: StorageRequest) -> ApiResponse:
+def create_share(request: StorageRequest) -> ApiResponse:
     """Makes a share."""
-    check_share_name(asked.share)
-    if asked.share in asked.storage.shares():
+    check_share_name(request.share)
+    if request.share in request.storage.shares():
         raise StorageApiError(409, "ShareAlreadyExists", "The specified share already exists.")
-    kept = storage_metadata.parse_metadata(asked.call)
-    asked.storage.make(asked.share)
-    asked.service.metadata.keep_metadata(asked.resource.key, kept)
-    return ApiResponse(201, headers=share_headers(asked))
+    kept = storage_metadata.parse_metadata(request.call)
+    request.storage.make(request.share)
+    request.service.metadata.keep_metadata(request.resource.key, kept)
+    return ApiResponse(201, headers=share_headers(request))
 
 
-def show_share(asked: StorageRequest) -> ApiResponse:
+def show_share(request: StorageRequest) -> ApiResponse:
     """What there is to say of a share."""
-    asked.check_share()
+    request.check_share()
     quota = {"x-ms-share-quota": str(_SHARE_QUOTA_GB)}
-    return ApiResponse(200, body=b"", headers={**share_headers(asked), **asked.metadata_headers, **quota})
+    return ApiResponse(200, body=b"", headers={**share_headers(request), **request.metadata_headers, **quota})
 
 
-def delete_share(asked: StorageRequest) -> ApiResponse:
+def delete_share(request: StorageRequest) -> ApiResponse:
     """Deletes a share with all on it."""
-    asked.check_share()
-    asked.storage.remove(asked.share)
-    asked.service.metadata.forget(asked.resource.key)
+    request.check_share()
+    request.storage.remove(request.share)
+    request.service.metadata.forget(request.resource.key)
     return ApiResponse(202)
 
 
-def set_metadata(asked: StorageRequest) -> ApiResponse:
+def set_metadata(request: StorageRequest) -> ApiResponse:
     """Gives a share or a folder other metadata."""
-    kept = storage_metadata.parse_metadata(asked.call)
-    shown = show_folder(asked)
-    asked.service.metadata.keep_metadata(asked.resource.key, kept)
+    kept = storage_metadata.parse_metadata(request.call)
+    shown = show_folder(request)
+    request.service.metadata.keep_metadata(request.resource.key, kept)
     return ApiResponse(
         200, body=b"", headers={name: shown.headers[name] for name in ("ETag", "Last-Modified")}
     )
 
 
-def list_shares(asked: StorageRequest) -> ApiResponse:
+def list_shares(request: StorageRequest) -> ApiResponse:
     """The shares of the account."""
-    page = name_page(asked.call, share_names(asked))
-    entries = share_entries(asked, page)
-    return list_response(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, entries)
+    page = name_page(request.call, share_names(request))
+    entries = share_entries(request, page)
+    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, entries)
 
 
-def share_entries(asked: StorageRequest, page: NamePage) -> ListEntries:
+def share_entries(request: StorageRequest, page: NamePage) -> ListEntries:
     """The shares of a page as XML."""
-    now = share_headers(asked)
+    now = share_headers(request)
     inner = [
         f"<Share><Name>{name}</Name><Properties><Last-Modified>{now['Last-Modified']}</Last-Modified>"
         f"<Etag>{escape(now['ETag'])}</Etag><Quota>{_SHARE_QUOTA_GB}</Quota></Properties>"
-        f"{listed_metadata(asked, name)}</Share>"
+        f"{listed_metadata(request, name)}</Share>"
         for name in page.items
     ]
     return ListEntries("Shares", inner, page.next)
 
 
-def share_names(asked: StorageRequest) -> list[str]:
+def share_names(request: StorageRequest) -> list[str]:
     """The names of the account's shares or containers that begin as the request wants."""
-    prefix = asked.call.query.get("prefix", "")
-    ours = [resource_of_share(asked.resource.service, share, "") for share in asked.storage.shares()]
-    theirs = [found.share for found in ours if found.account == asked.resource.account]
+    prefix = request.call.query.get("prefix", "")
+    ours = [resource_of_share(request.resource.service, share, "") for share in request.storage.shares()]
+    theirs = [found.share for found in ours if found.account == request.resource.account]
     return [name for name in theirs if name.startswith(prefix)]
 
 
-def create_folder(asked: StorageRequest) -> ApiResponse:
+def create_folder(request: StorageRequest) -> ApiResponse:
     """Makes a folder in one that is there."""
-    asked.check_share()
-    kept = storage_metadata.parse_metadata(asked.call)
+    request.check_share()
+    kept = storage_metadata.parse_metadata(request.call)
     try:
-        asked.storage.show(asked.share, asked.path)
+        request.storage.show(request.share, request.path)
     except NotFoundError:
-        asked.storage.make_folder(asked.share, asked.path)
-        asked.service.metadata.keep_metadata(asked.resource.key, kept)
-        return ApiResponse(201, headers=version_headers(asked.storage.show(asked.share, asked.path)))
+        request.storage.make_folder(request.share, request.path)
+        request.service.metadata.keep_metadata(request.resource.key, kept)
+        return ApiResponse(201, headers=version_headers(request.storage.show(request.share, request.path)))
     raise StorageApiError(409, "ResourceAlreadyExists", "The specified resource already exists.")
 
 
-def show_folder(asked: StorageRequest) -> ApiResponse:
+def show_folder(request: StorageRequest) -> ApiResponse:
     """What there is to say of a folder; the share's root is one."""
-    asked.check_share()
-    if not asked.path:
-        return ApiResponse(200, body=b"", headers={**share_headers(asked), **asked.metadata_headers})
-    folder = asked.storage.show(asked.share, asked.path)
+    request.check_share()
+    if not request.path:
+        return ApiResponse(200, body=b"", headers={**share_headers(request), **request.metadata_headers})
+    folder = request.storage.show(request.share, request.path)
     if not folder.is_directory:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
-    return ApiResponse(200, body=b"", headers={**version_headers(folder), **asked.metadata_headers})
+    return ApiResponse(200, body=b"", headers={**version_headers(folder), **request.metadata_headers})
 
 
-def delete_folder(asked: StorageRequest) -> ApiResponse:
+def delete_folder(request: StorageRequest) -> ApiResponse:
     """Deletes an empty folder."""
-    show_folder(asked)
-    if not asked.path:
+    show_folder(request)
+    if not request.path:
         raise StorageApiError(400, "InvalidInput", "The root of a share goes with the share.")
-    if asked.storage.list(asked.share, asked.path):
+    if request.storage.list(request.share, request.path):
         raise StorageApiError(409, "DirectoryNotEmpty", "The specified directory is not empty.")
-    asked.storage.delete(asked.share, asked.path)
-    asked.service.metadata.forget(asked.resource.key)
+    request.storage.delete(request.share, request.path)
+    request.service.metadata.forget(request.resource.key)
     return ApiResponse(202)
 
 
-def list_folder(asked: StorageRequest) -> ApiResponse:
+def list_folder(request: StorageRequest) -> ApiResponse:
     """One level of a folder."""
-    asked.check_share()
-    files = _visible_entries(asked)
-    page = name_page(asked.call, list(files))
-    inner = [_entry_xml(name, files[name], is_kind_wanted=asked.is_our_own) for name in page.items]
+    request.check_share()
+    files = _visible_entries(request)
+    page = name_page(request.call, list(files))
+    inner = [_entry_xml(name, files[name], is_kind_wanted=request.is_our_own) for name in page.items]
     attributes = {
-        "ServiceEndpoint": f"{asked.call.origin}/",
-        "ShareName": asked.resource.share,
-        "DirectoryPath": asked.path,
+        "ServiceEndpoint": f"{request.call.origin}/",
+        "ShareName": request.resource.share,
+        "DirectoryPath": request.path,
     }
-    return list_response(asked.call, attributes, ListEntries("Entries", inner, page.next))
+    return list_response(request.call, attributes, ListEntries("Entries", inner, page.next))
 
 
-def _visible_entries(asked: StorageRequest) -> dict[str, ShareFile]:
+def _visible_entries(request: StorageRequest) -> dict[str, ShareFile]:
     """What is shown of a folder, by name: what is whole and begins so; links and pipes to our own client."""
-    prefix = asked.call.query.get("prefix", "")
-    there = {file.path.rsplit("/", 1)[-1]: file for file in asked.storage.list(asked.share, asked.path)}
+    prefix = request.call.query.get("prefix", "")
+    there = {file.path.rsplit("/", 1)[-1]: file for file in request.storage.list(request.share, request.path)}
     wanted = {name: file for name, file in there.items() if name.startswith(prefix) and not is_part(name)}
     return (
-        wanted if asked.is_our_own else {name: file for name, file in wanted.items() if _is_published(file)}
+        wanted if request.is_our_own else {name: file for name, file in wanted.items() if _is_published(file)}
     )
 
 
@@ -170,13 +170,13 @@ def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
     return f"<{element}>{name_element(name)}{properties}{kind}</{element}>"
 
 
-def share_headers(asked: StorageRequest) -> Mapping[str, str]:
+def share_headers(request: StorageRequest) -> Mapping[str, str]:
     """Those of a share itself: it has no time of its own here."""
-    return version_headers(ShareFile(asked.resource.share, FileKind.DIRECTORY, 0, _EPOCH))
+    return version_headers(ShareFile(request.resource.share, FileKind.DIRECTORY, 0, _EPOCH))
 
 
-def listed_metadata(asked: StorageRequest, name: str) -> str:
+def listed_metadata(request: StorageRequest, name: str) -> str:
     """The metadata of a listed share or container, where the request wants them."""
     return storage_metadata.metadata_element(
-        asked.call, asked.service.metadata.of(replace(asked.resource, share=name).key)
+        request.call, request.service.metadata.of(replace(request.resource, share=name).key)
     )

@@ -26,54 +26,54 @@ from batchai_magics.server.storage.storage_resource import (
 )
 
 
-def begin_upload(asked: StorageRequest) -> ApiResponse:
+def begin_upload(request: StorageRequest) -> ApiResponse:
     """Begins to take a file in pieces, or goes on with it: says how many bytes are there."""
-    size = parse_size_header(asked.call, "x-ms-content-length", most=MAX_FILE_BYTES)
-    asked.check_share()
-    received = asked.storage.begin(asked.share, asked.path, size)
-    return ApiResponse(201, headers={**_unfinished_headers(asked), RECEIVED: str(received)})
+    size = parse_size_header(request.call, "x-ms-content-length", most=MAX_FILE_BYTES)
+    request.check_share()
+    received = request.storage.begin(request.share, request.path, size)
+    return ApiResponse(201, headers={**_unfinished_headers(request), RECEIVED: str(received)})
 
 
-def write_upload(asked: StorageRequest) -> ApiResponse:
+def write_upload(request: StorageRequest) -> ApiResponse:
     """The next piece of such a file."""
-    span = parse_span(asked.call)
+    span = parse_span(request.call)
     if span is None or span.end is None:
         raise StorageApiError(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
-    check_body(asked, span.end - span.start)
-    asked.check_share()
-    asked.storage.write(asked.share, asked.path, span.start, asked.call.body)
-    return ApiResponse(201, headers={**_unfinished_headers(asked), "x-ms-request-server-encrypted": "true"})
+    check_body(request, span.end - span.start)
+    request.check_share()
+    request.storage.write(request.share, request.path, span.start, request.call.body)
+    return ApiResponse(201, headers={**_unfinished_headers(request), "x-ms-request-server-encrypted": "true"})
 
 
-def finish_upload(asked: StorageRequest) -> ApiResponse:
+def finish_upload(request: StorageRequest) -> ApiResponse:
     """Puts such a file in its place, if its digest is what the client says."""
-    asked.check_share()
-    with asked.service.metadata.exclusive(asked.resource.key):
-        asked.storage.finish(asked.share, asked.path, asked.call.headers.get(DIGEST, ""))
-        asked.service.metadata.keep_new(asked.resource, EMPTY_RECORD)
-    return ApiResponse(200, headers=version_headers(asked.storage.show(asked.share, asked.path)))
+    request.check_share()
+    with request.service.metadata.exclusive(request.resource.key):
+        request.storage.finish(request.share, request.path, request.call.headers.get(DIGEST, ""))
+        request.service.metadata.keep_new(request.resource, EMPTY_RECORD)
+    return ApiResponse(200, headers=version_headers(request.storage.show(request.share, request.path)))
 
 
-def upload_whole(asked: StorageRequest) -> ApiResponse:
+def upload_whole(request: StorageRequest) -> ApiResponse:
     """Such a file in one piece."""
-    span, body = parse_span(asked.call), asked.call.body
+    span, body = parse_span(request.call), request.call.body
     if span is None or span.end is None or span.start:
         raise StorageApiError(400, "InvalidHeaderValue", "The header x-ms-range must be bytes=0-LAST.")
-    check_body(asked, span.end)
-    asked.check_share()
-    if hashlib.sha256(body).hexdigest() != asked.call.headers.get(DIGEST):
-        raise api_errors.damaged_upload(asked.share, asked.path)
-    with asked.service.metadata.exclusive(asked.resource.key):
-        asked.storage.upload(asked.share, {asked.path: body})
-        asked.service.metadata.keep_new(asked.resource, EMPTY_RECORD)
+    check_body(request, span.end)
+    request.check_share()
+    if hashlib.sha256(body).hexdigest() != request.call.headers.get(DIGEST):
+        raise api_errors.damaged_upload(request.share, request.path)
+    with request.service.metadata.exclusive(request.resource.key):
+        request.storage.upload(request.share, {request.path: body})
+        request.service.metadata.keep_new(request.resource, EMPTY_RECORD)
     headers = {"x-ms-request-server-encrypted": "true"}
     return ApiResponse(
-        201, headers={**version_headers(asked.storage.show(asked.share, asked.path)), **headers}
+        201, headers={**version_headers(request.storage.show(request.share, request.path)), **headers}
     )
 
 
-def _unfinished_headers(asked: StorageRequest) -> Mapping[str, str]:
-    return version_headers(ShareFile(asked.path, FileKind.FILE, 0))
+def _unfinished_headers(request: StorageRequest) -> Mapping[str, str]:
+    return version_headers(ShareFile(request.path, FileKind.FILE, 0))
 
 
 def store_files(service: Service, call: ApiCall) -> ApiResponse:

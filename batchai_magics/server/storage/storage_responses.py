@@ -85,7 +85,7 @@ def list_response(
 ) -> ApiResponse:
     """The answer that is a list, or several, which are of the same page."""
     said = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
-    asked = "".join(
+    request = "".join(
         f"<{element}>{escape(call.query[name])}</{element}>"
         for name, element in (("marker", "Marker"), ("prefix", "Prefix"), ("maxresults", "MaxResults"))
         if call.query.get(name)
@@ -93,7 +93,7 @@ def list_response(
     every = (entries, *more)
     lists = "".join(f"<{each.element}>{''.join(each.inner)}</{each.element}>" for each in every)
     body = (
-        f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults{said}>{asked}'
+        f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults{said}>{request}'
         f"{lists}<NextMarker>{entries.next}</NextMarker></EnumerationResults>"
     )
     return ApiResponse(200, body=body.encode(), headers={"Content-Type": "application/xml"})

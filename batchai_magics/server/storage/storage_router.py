@@ -125,15 +125,15 @@ class AuthorizedRequest:
     """A request that is authorized: what it may do, and by whose credential."""
 
     action: StorageAction
-    asked: StorageRequest
+    request: StorageRequest
     principal: str
 
     def answer(self, call: ApiCall) -> ApiResponse:
         """The answer to the request, whose body is there now; raises what is refused."""
-        asked = replace(self.asked, call=call)
+        request = replace(self.request, call=call)
         if self.action.rule is sas.LIST_FILES:
-            asked.uploads.drop_stale(asked.storage, asked.resource.service)
-        return self.action.handler(asked)
+            request.uploads.drop_stale(request.storage, request.resource.service)
+        return self.action.handler(request)
 
 
 @dataclass(frozen=True)
