@@ -39,7 +39,7 @@ class ApiCall:
     user: User = User("admin", is_admin=True)
     spool: BinaryIO | None = field(default=None, repr=False)  # a body that is too large for `body`
 
-    def pieces(self, size: int) -> Iterator[bytes]:
+    def body_chunks(self, size: int) -> Iterator[bytes]:
         """The body, wherever it is kept, in pieces of a size."""
         stream: BinaryIO = self.spool or BytesIO(self.body)
         while piece := stream.read(size):
@@ -71,7 +71,7 @@ class ApiCall:
         experiment = id.child(Kind.EXPERIMENT, check_name(parts["experiment"], Kind.EXPERIMENT))
         return experiment.child(kind, check_name(parts["name"], kind))
 
-    def number(self, name: str, default: int, *, least: int, most: int) -> int:
+    def integer_parameter(self, name: str, default: int, *, least: int, most: int) -> int:
         """A whole number of the query, between bounds."""
         text = self.query.get(name, str(default))
         if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and least <= int(text) <= most:
@@ -80,7 +80,7 @@ class ApiCall:
         raise ApiError(400, "InvalidQueryParameterValue", message)
 
     @property
-    def wants_what_is_made(self) -> bool:
+    def prefers_resource(self) -> bool:
         """Whether the resource itself is wanted in place of an operation that is soon over."""
         return AS_MADE in self.headers.get(PREFER.lower(), "")
 
@@ -97,7 +97,7 @@ class ApiResponse:
     data: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None  # in place of `data`; a header says what it is
-    pieces: Iterator[bytes] | None = None  # in place of both; they are made as they go out
+    chunks: Iterator[bytes] | None = None  # in place of both; they are made as they go out
     state: str = ""  # by which one who waits knows an answer; of a GET without one, that of its data
     is_news: bool | None = None  # for who waits; None: when the state is another one than is known
 

@@ -66,16 +66,16 @@ class Operations:
         self._lock = threading.Lock()
         self._deleting: set[str] = set()
 
-    def done(self, target: ResourceId) -> Operation:
+    def record_completed(self, target: ResourceId) -> Operation:
         """An operation that has ended when it is told: the resource was made."""
         now = self._clock()
-        return self._keep(Operation(str(uuid.uuid4()), CREATE, str(target), now, now))
+        return self._save(Operation(str(uuid.uuid4()), CREATE, str(target), now, now))
 
-    def begin(self, kind: str, target: str, after: Callable[[], None] | None = None) -> Operation:
+    def start(self, kind: str, target: str, after: Callable[[], None] | None = None) -> Operation:
         """Begins to delete something, or to wait for a job that was told to end."""
-        operation = self._keep(Operation(str(uuid.uuid4()), kind, target, self._clock()))
+        operation = self._save(Operation(str(uuid.uuid4()), kind, target, self._clock()))
         if kind != TERMINATE:
-            self._start(operation, after)
+            self._submit(operation, after)
         return operation
 
     def find(self, name: str) -> Operation | None:
@@ -86,7 +86,7 @@ class Operations:
         except (ValueError, OSError, TypeError):
             return None
         if operation.kind == TERMINATE and operation.ended is None and self._has_ended(operation):
-            return self._keep(replace(operation, ended=self._clock()))
+            return self._save(replace(operation, ended=self._clock()))
         return operation
 
     def is_deleting(self, id: ResourceId) -> bool:
@@ -102,18 +102,18 @@ class Operations:
             if operation is None or (operation.ended or self._clock()) < self._clock() - RETENTION_S:
                 file.unlink(missing_ok=True)
             elif operation.ended is None and operation.kind != TERMINATE:
-                self._start(operation, None)
+                self._submit(operation, None)
 
     def close(self) -> None:
         """Waits for nothing: what has begun and is not over goes on with the next server."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _start(self, operation: Operation, after: Callable[[], None] | None) -> None:
+    def _submit(self, operation: Operation, after: Callable[[], None] | None) -> None:
         with self._lock:
             self._deleting.add(operation.target.lower())
-        self._workers.submit(self._carry_out, operation, after)
+        self._workers.submit(self._run, operation, after)
 
-    def _carry_out(self, operation: Operation, after: Callable[[], None] | None) -> None:
+    def _run(self, operation: Operation, after: Callable[[], None] | None) -> None:
         error = None
         try:
             self._delete(operation)
@@ -125,7 +125,7 @@ class Operations:
             after()
         with self._lock:
             self._deleting.discard(operation.target.lower())
-        self._keep(replace(operation, ended=self._clock(), error=error))
+        self._save(replace(operation, ended=self._clock(), error=error))
 
     def _delete(self, operation: Operation) -> None:
         with contextlib.suppress(NotFoundError):  # another one was faster
@@ -142,7 +142,7 @@ class Operations:
             return True
         return isinstance(job, JobResource) and job.state.is_final
 
-    def _keep(self, operation: Operation) -> Operation:
+    def _save(self, operation: Operation) -> Operation:
         write(self._folder / f"{operation.name}.json", json.dumps(asdict(operation)))
         return operation
 

@@ -44,7 +44,7 @@ class Service:
         """Raises unless the caller may change or delete the resource of that key and all inside it."""
         if call.user.is_admin:
             return
-        foreign = self.owners.foreign(call.user.name, key)
+        foreign = self.owners.first_foreign(call.user.name, key)
         if foreign:
             text = (
                 f"{call.user.name} may change what is their own only; {foreign[0]} belongs to {foreign[1]}."

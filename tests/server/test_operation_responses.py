@@ -42,7 +42,7 @@ def asked(service: Service, name: str, subscription: str = SUBSCRIPTION) -> list
 
 
 def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(service: Service) -> None:
-    name = service.operations.begin(TERMINATE, JOB).name
+    name = service.operations.start(TERMINATE, JOB).name
     answers = asked(service, name)
     assert [answer.status for answer in answers] == [200, 202]
     assert [answer.is_news for answer in answers] == [False, False]
@@ -52,13 +52,13 @@ def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(service: S
 
 
 def test_what_is_over_is_told_alike_by_both(service: Service) -> None:
-    answers = asked(service, service.operations.done(ResourceId.parse(JOB)).name)
+    answers = asked(service, service.operations.record_completed(ResourceId.parse(JOB)).name)
     assert [(answer.status, answer.headers, answer.is_news) for answer in answers] == [(200, {}, None)] * 2
     assert {answer.data["status"] for answer in answers} == {"Succeeded"}
 
 
 def test_of_another_subscription_or_another_name_there_is_none(service: Service) -> None:
-    name = service.operations.done(ResourceId.parse(JOB)).name
+    name = service.operations.record_completed(ResourceId.parse(JOB)).name
     for place, code in (
         ((name, "other"), "SubscriptionNotFound"),
         (("x", SUBSCRIPTION), "OperationNotFound"),

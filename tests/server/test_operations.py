@@ -66,7 +66,7 @@ def test_an_operation_that_never_was_is_not_found(world: World, tmp_path: Path, 
 
 def test_what_cannot_be_deleted_is_told_with_its_reason(world: World, tmp_path: Path) -> None:
     operations = Operations(tmp_path / "operations", world.backend)
-    operation = operations.begin(DELETE, NO_RESOURCE)
+    operation = operations.start(DELETE, NO_RESOURCE)
     until(lambda: operations.find(operation.name).status == "Failed")
     told = operations.find(operation.name).to_wire("url")
     assert set(told["error"]) >= {"code", "message"}

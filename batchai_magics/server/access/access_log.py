@@ -23,7 +23,7 @@ class AccessLog:
         self._file, self._largest = file, largest
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="access-log")
 
-    def note(self, method: str, path: str, status: int, more: Mapping[str, object]) -> None:
+    def record(self, method: str, path: str, status: int, more: Mapping[str, object]) -> None:
         """Writes a line for a request, if it could have changed something or was not let in."""
         if method in _READ_METHODS and status not in (401, 403):
             return

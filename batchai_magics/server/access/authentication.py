@@ -35,12 +35,12 @@ class Authenticator:
         self._names = {name.lower() for name in (*LOOPBACK, *names)}
         self._users = users
 
-    def knows_host(self, header: str) -> bool:
+    def accepts_host(self, header: str) -> bool:
         """Whether a header `Host` names this server; a page on another site cannot make a browser say it."""
         name = _without_port(header).lower()
         return name in self._names or is_storage_host(name)
 
-    def user_of(self, authorization: str) -> User:
+    def authenticate(self, authorization: str) -> User:
         """Who has the token of a header `Authorization: Bearer …`; raises a refusal for anybody else."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -106,13 +106,13 @@ class Users:
 
     def tokens(self) -> Mapping[str, str]:
         """The hashed tokens, each with its user's name; the file is read only when it has changed."""
-        stamp = self._stamp()
+        stamp = self._file_version()
         if stamp != self._read_at:
             self._tokens = {kept["sha256"]: name for name, kept in self._load().items()}
             self._read_at = stamp
         return self._tokens
 
-    def _stamp(self) -> tuple[int, int] | None:
+    def _file_version(self) -> tuple[int, int] | None:
         try:
             found = self._file.stat()
         except FileNotFoundError:

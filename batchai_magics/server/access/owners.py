@@ -30,21 +30,21 @@ class Owners:
             _compact(file, self._owners)
 
     @contextlib.contextmanager
-    def creating(self, key: str, user: str) -> Iterator[None]:
+    def record_creation(self, key: str, user: str) -> Iterator[None]:
         """Writes the owner down before the resource is created within it, so that no kill comes between.
 
         An owner is forgotten again when the resource could not be created.
         """
         with self._lock:
             before = self._owners.get(key)
-            self.note(key, user)
+            self.record(key, user)
             try:
                 yield
             except BaseException:
-                self.note(key, before) if before else self.forget(key)
+                self.record(key, before) if before else self.forget(key)
                 raise
 
-    def note(self, key: str, user: str) -> None:
+    def record(self, key: str, user: str) -> None:
         """Writes down who has made a resource."""
         with self._lock:
             self._owners[key] = user
@@ -64,7 +64,7 @@ class Owners:
         recorded = self._ownership.within(key).get(key) if self._ownership else None
         return recorded or self._owners.get(key, UNKNOWN_OWNER)
 
-    def foreign(self, user: str, key: str) -> tuple[str, str] | None:
+    def first_foreign(self, user: str, key: str) -> tuple[str, str] | None:
         """A resource that is not the user's, with its owner: the one of this key, or one inside it."""
         owners = self._within(key)
         if owners.get(key, UNKNOWN_OWNER) != user:

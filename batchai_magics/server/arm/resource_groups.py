@@ -30,7 +30,7 @@ def create(service: Service, call: ApiCall) -> ApiResponse:
     if not isinstance(location, str) or not location:
         message = "The location property is required for this definition."
         raise ApiError(400, "LocationRequired", message)
-    with service.owners.creating(_owner_key(service, name), call.user.name):
+    with service.owners.record_creation(_owner_key(service, name), call.user.name):
         return ApiResponse(201, _group_json(groups.create(name, location, tags)))
 
 
@@ -67,7 +67,7 @@ def delete(service: Service, call: ApiCall) -> ApiResponse:
     name, key = _group_name(call), _owner_key(service, _group_name(call))
     _groups(service).show(name)
     service.check_owner(call, key)
-    operation = service.operations.begin(DELETE_GROUP, name, partial(service.owners.forget, key))
+    operation = service.operations.start(DELETE_GROUP, name, partial(service.owners.forget, key))
     path = f"/subscriptions/{service.subscription}/operationresults/{operation.name}"
     location = call.link(path, "api-version=2018-05-01")
     return ApiResponse(202, headers={"Location": location, "Retry-After": "1"})

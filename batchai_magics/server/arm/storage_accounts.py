@@ -33,7 +33,11 @@ def create(service: Service, call: ApiCall) -> ApiResponse:
     group, location = check_group_name(call.parts["group"]), _location(service, body)
     wanted = StorageAccount(service.subscription, group, name, location, _sku(body))
     is_new = _find(service, name) is None
-    with service.owners.creating(_owner_key(service, wanted), call.user.name) if is_new else nullcontext():
+    with (
+        service.owners.record_creation(_owner_key(service, wanted), call.user.name)
+        if is_new
+        else nullcontext()
+    ):
         account = _accounts(service).create(name, group, wanted.location, wanted.sku)
     return ApiResponse(data=_account_json(call, account))
 
@@ -77,7 +81,7 @@ def regenerate_key(service: Service, call: ApiCall) -> ApiResponse:
         raise ApiError(403, "AuthorizationFailed", "The keys of this account are the administrator's.")
     if name != OWN_ACCOUNT:
         service.check_owner(call, _owner_key(service, _account(service, call)))
-    service.keys.renew(name, number)
+    service.keys.regenerate(name, number)
     return _keys_response(service, name)
 
 

@@ -74,7 +74,7 @@ _TOKEN = "$skiptoken"
 
 def requested_page(call: ApiCall) -> Page:
     """The page that a request asks for."""
-    size = call.number("maxresults", MAX_PAGE_SIZE, least=1, most=MAX_PAGE_SIZE)
+    size = call.integer_parameter("maxresults", MAX_PAGE_SIZE, least=1, most=MAX_PAGE_SIZE)
     return Page(size, check_skip_token(call.query.get(_TOKEN, "")))
 
 

@@ -111,7 +111,7 @@ def execute_command(kind: Kind) -> Handler:
         service.check_owner(call, id.key)
         node, command = string_field(body, "nodeId"), string_field(body, "command")
         output = on_nodes.execute(id, node, command, tick_s=_HEARTBEAT_S)
-        return ApiResponse(pieces=_closing_lines(output), headers={"Content-Type": "application/x-ndjson"})
+        return ApiResponse(chunks=_closing_lines(output), headers={"Content-Type": "application/x-ndjson"})
 
     return handle
 

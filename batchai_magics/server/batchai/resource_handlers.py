@@ -47,9 +47,9 @@ def create(kind: Kind) -> Handler:
         resource = create_owned(service, call.user.name, id, spec, is_new=existing is None)
         if existing:
             return resource_response(service, resource)
-        if kind in _SYNCHRONOUS or call.wants_what_is_made:
+        if kind in _SYNCHRONOUS or call.prefers_resource:
             return resource_response(service, resource)
-        return accepted_response(service, call, service.operations.done(id))
+        return accepted_response(service, call, service.operations.record_completed(id))
 
     return handle
 
@@ -58,7 +58,7 @@ def create_owned(service: Service, owner: str, id: ResourceId, spec: Spec, *, is
     """The resource, which the backend creates together with its owner if it records owners."""
     if service.backend.ownership or not is_new:
         return service.backend.create(id, spec, owner=owner)
-    with service.owners.creating(id.key, owner):
+    with service.owners.record_creation(id.key, owner):
         return service.backend.create(id, spec)
 
 
@@ -96,7 +96,7 @@ def delete(kind: Kind) -> Handler:
         if find_resource(service, id) is None:
             return ApiResponse(204)
         service.check_owner(call, id.key)
-        operation = service.operations.begin(DELETE, str(id), partial(service.owners.forget, id.key))
+        operation = service.operations.start(DELETE, str(id), partial(service.owners.forget, id.key))
         return accepted_response(service, call, operation)
 
     return handle

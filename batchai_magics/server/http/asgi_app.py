@@ -93,7 +93,7 @@ class App:
         host = request.headers.get("host", "")
         first = raw_path(scope).strip("/").partition("/")[0].lower()
         respond: ASGIApp
-        if not self.gate.knows_host(host):
+        if not self.gate.accepts_host(host):
             error = ApiError(421, "MisdirectedRequest", "This server does not have that name.")
             respond = self._as_response(error_response(error))
         else:
@@ -142,7 +142,7 @@ class App:
 
         async def enter(request: Request) -> Response:
             try:
-                request.scope["user"] = self.gate.user_of(request.headers.get("authorization", ""))
+                request.scope["user"] = self.gate.authenticate(request.headers.get("authorization", ""))
             except BatchAIError as error:
                 return self._as_response(error_response(error))
             return await respond(request)
@@ -151,10 +151,10 @@ class App:
 
     def _numbers(self, request: Request) -> ApiResponse:
         try:
-            self.gate.user_of(request.headers.get("authorization", ""))
+            self.gate.authenticate(request.headers.get("authorization", ""))
         except BatchAIError as error:
             return error_response(error)
-        return self.metrics.answer()
+        return self.metrics.exposition()
 
     async def _not_routed(self, request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 404)
@@ -171,7 +171,7 @@ class App:
             datetime.now(timezone.utc), client_address(request), request.url.scheme == "https"
         )
         try:
-            admit = partial(self._storage_router.admit, call, host, caller)
+            admit = partial(self._storage_router.authorize, call, host, caller)
             answer = await self._admitted(request, call, await self._storage_threads.run(admit))
         except BatchAIError as error:
             answer = storage_errors.storage_error_response(error, "-")
@@ -191,11 +191,11 @@ class App:
             if is_large(request):
                 spool = stack.enter_context(tempfile.TemporaryFile())
                 upload = ExpectedBody(sender, self.limits.blob_bytes, spool)
-            stack.enter_context(self._bodies.room_for(call, upload))
+            stack.enter_context(self._bodies.reserve(call, upload))
             body = await self._bodies.read(request, upload)
             ready = replace(call, body=body, spool=upload.spool)
-            ask = partial(self._storage_threads.run, partial(admitted.answer, ready))
-            return await self._waiting.for_bytes(ready, partial(_response_or_error, ask))
+            ask = partial(self._storage_threads.run, partial(admitted.respond, ready))
+            return await self._waiting.wait_for_bytes(ready, partial(_response_or_error, ask))
 
     def _as_response(self, answer: ApiResponse) -> Response:
         return to_starlette(answer, self._threads)

@@ -86,8 +86,8 @@ def to_starlette(answer: ApiResponse, threads: ThreadPool, *, is_file: bool = Fa
 def _starlette_response(answer: ApiResponse, threads: ThreadPool, always: Mapping[str, str]) -> Response:
     headers = {**always, **answer.headers, "request-id": str(uuid.uuid4())}
     headers["x-ms-request-id"] = headers["request-id"]
-    if answer.pieces is not None:
-        return StreamingResponse(threads.each(answer.pieces), status_code=answer.status, headers=headers)
+    if answer.chunks is not None:
+        return StreamingResponse(threads.iterate(answer.chunks), status_code=answer.status, headers=headers)
     if answer.data is not None:
         headers["Content-Type"] = JSON
         return Response(_json(answer.data), status_code=answer.status, headers=headers)
@@ -154,7 +154,7 @@ def make_endpoint(route: Route, context: HandlerContext, most_bytes: int) -> End
         call = parse_head(request)
         upload = ExpectedBody(BodySender(call.user.name, client_address(request)), most_bytes)
         try:
-            with context.bodies.room_for(call, upload):
+            with context.bodies.reserve(call, upload):
                 ready = replace(call, body=await context.bodies.read(request, upload))
                 answer = await _respond(route, context, ready)
         except BatchAIError as error:
@@ -173,14 +173,14 @@ async def _respond(route: Route, context: HandlerContext, call: ApiCall) -> ApiR
         )
 
     ask = partial(run, route.handler)
-    if not (route.watch and context.waiting.is_wanted(call)):
-        return await context.waiting.for_state(call, ask)
+    if not (route.watch and context.waiting.is_requested(call)):
+        return await context.waiting.wait_for_state(call, ask)
     watcher = route.watch(call)
 
     async def poll(last: ApiResponse | None) -> ApiResponse:
         return await run(lambda service, _: watcher.poll(service, last))
 
-    return await context.waiting.for_news(call, watcher, poll=poll, ask=ask)
+    return await context.waiting.wait_for_watcher(call, watcher, poll=poll, ask=ask)
 
 
 def run_handler(handler: Handler, service: Service, call: ApiCall) -> ApiResponse:

@@ -85,17 +85,17 @@ class LongPolling:
         self._polls = SharedPolls()
         self._polled: dict[Hashable, ApiResponse] = {}
 
-    def is_wanted(self, call: ApiCall) -> bool:
+    def is_requested(self, call: ApiCall) -> bool:
         """Whether the client would rather wait than be answered without news."""
         return wait_s(call, self._limits) > 0
 
-    async def for_state(self, call: ApiCall, ask: Poll) -> ApiResponse:
+    async def wait_for_state(self, call: ApiCall, ask: Poll) -> ApiResponse:
         """The answer about resources, when their state is another one than the client knows."""
-        if call.method not in ("GET", "POST") or not self.is_wanted(call):
+        if call.method not in ("GET", "POST") or not self.is_requested(call):
             return await ask()
         known = call.headers.get(SINCE, "")
 
-        async def look() -> ApiResponse:
+        async def poll_state() -> ApiResponse:
             answer = await ask()
             state = answer.state or (content_digest(answer.data) if call.method == "GET" else "")
             is_told = state and answer.data is not None
@@ -106,20 +106,22 @@ class LongPolling:
             return state != known if answer.is_news is None else answer.is_news
 
         key = _poll_key(call) if call.method == "GET" else object()
-        return await self._until(call, key, look, is_news)
+        return await self._until(call, key, poll_state, is_news)
 
-    async def for_bytes(self, call: ApiCall, ask: Poll) -> ApiResponse:
+    async def wait_for_bytes(self, call: ApiCall, ask: Poll) -> ApiResponse:
         """The answer with bytes of a file, when there are any behind its end."""
         if call.method != "GET" or PREFER.lower() not in call.headers:
             return await ask()
         return await self._until(call, object(), ask, lambda answer: answer.status != _RANGE_NOT_SATISFIABLE)
 
-    async def for_news(self, call: ApiCall, watcher: Watcher, *, poll: PollAfter, ask: Poll) -> ApiResponse:
+    async def wait_for_watcher(
+        self, call: ApiCall, watcher: Watcher, *, poll: PollAfter, ask: Poll
+    ) -> ApiResponse:
         """The answer, when a poll that all who wait at its path share has news for this watcher."""
         place = (call.path.lower(), *sorted(call.query.items()))
         poll_once = partial(self._poll_after, place, poll)
         end, known = self._end(call), call.headers.get(SINCE)
-        with self._one_more():
+        with self._counted():
             while True:
                 left_s = end - time.monotonic()
                 polled = await self._polls.next(place, poll_once, min(left_s, self._shared_between_s))
@@ -144,14 +146,14 @@ class LongPolling:
         self, call: ApiCall, key: Hashable, ask: Poll, is_news: Callable[[ApiResponse], bool]
     ) -> ApiResponse:
         end = self._end(call)
-        with self._one_more():
+        with self._counted():
             answer = await self._polls.next(key, ask, self._between_s)
             while not is_news(answer) and (left_s := end - time.monotonic()) > 0:
                 answer = await self._polls.next(key, ask, min(left_s, self._between_s))
         return self._applied(call, answer)
 
     @contextlib.contextmanager
-    def _one_more(self) -> Iterator[None]:
+    def _counted(self) -> Iterator[None]:
         self._count += 1
         try:
             yield

@@ -34,7 +34,7 @@ class ExpectedBody:
     """A body that is about to be read: who sends it, its largest size, and its file if it is spooled."""
 
     sender: BodySender
-    most_bytes: int
+    max_bytes: int
     spool: BinaryIO | None = None
 
 
@@ -46,12 +46,12 @@ class RequestBodies:
         self._taken: Counter[str] = Counter()
 
     @contextlib.contextmanager
-    def room_for(self, call: ApiCall, upload: ExpectedBody) -> Iterator[None]:
+    def reserve(self, call: ApiCall, upload: ExpectedBody) -> Iterator[None]:
         """Reserves memory or disk for a body until its request is answered.
 
         Raises a refusal: 413 for a body that is too large, 503 where it would exceed a quota.
         """
-        size = _declared_size(call, upload.most_bytes)
+        size = _declared_size(call, upload.max_bytes)
         limits, user = self._limits, upload.sender.user
         if upload.spool is None:
             quotas = {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
@@ -96,9 +96,9 @@ class RequestBodies:
         async for piece in _with_deadlines(request.stream(), self._limits):
             received += piece
             count += len(piece)
-            self._metrics.body_received(len(piece))
-            if count > upload.most_bytes:
-                raise _too_large(upload.most_bytes)
+            self._metrics.count_body_bytes(len(piece))
+            if count > upload.max_bytes:
+                raise _too_large(upload.max_bytes)
             if upload.spool and len(received) > _SPOOL_AFTER_BYTES:
                 await anyio.to_thread.run_sync(upload.spool.write, bytes(received))
                 received.clear()
@@ -111,7 +111,7 @@ class RequestBodies:
             yield
             return
         if any(self._taken[name] + amount > most for name, most in quotas.items()):
-            self._metrics.refused()
+            self._metrics.count_rejected()
             text = "The server has as many unfinished request bodies as it takes at once."
             raise ApiError(503, "ServerBusy", text)
         self._taken.update(dict.fromkeys(quotas, amount))
@@ -125,7 +125,7 @@ class RequestBodies:
 
     def _show(self) -> None:
         taken = self._taken
-        self._metrics.bodies_held(taken[_BODIES], memory_bytes=taken[_MEMORY], disk_bytes=taken[_DISK])
+        self._metrics.set_bodies(taken[_BODIES], memory_bytes=taken[_MEMORY], disk_bytes=taken[_DISK])
 
 
 async def _with_deadlines(pieces: AsyncIterator[bytes], limits: ServerLimits) -> AsyncIterator[bytes]:

@@ -54,7 +54,7 @@ class ThreadPool:
         """What the work gives or raises; it is not stopped when nobody waits for it any more."""
         return await anyio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
 
-    async def each(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    async def iterate(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         """The pieces of an iterator, each made in a thread; it is closed when nobody wants them any more."""
         one_by_one = _LockedIterator(pieces)
         try:
@@ -113,30 +113,30 @@ class RequestGuard:
             return
         if self._count >= self._limits.streams and not _is_probe(scope):
             await _send_busy(send)
-            self._metrics.refused()
+            self._metrics.count_rejected()
             return
         self._count += 1
         patience = anyio.CancelScope()
         seen = _ResponseSender(send, self._limits.send_s, patience)
         started = time.perf_counter()
         try:
-            with self._metrics.under_way(), patience:
+            with self._metrics.in_progress(), patience:
                 await self._app(scope, receive, seen.send)
         finally:
             self._count -= 1
-            self._note(scope, seen.status, time.perf_counter() - started)
+            self._record(scope, seen.status, time.perf_counter() - started)
 
     def close(self) -> None:
         """Writes what is still to be written."""
         if self._log:
             self._log.close()
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        self._metrics.answered(scope["method"], status, seconds)
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        self._metrics.count_response(scope["method"], status, seconds)
         if self._log and not scope["path"].startswith("/msi/"):
             user, client = scope.get("user"), scope.get("client")
             more = {"user": getattr(user, "name", ""), "client": client[0] if client else ""}
-            self._log.note(scope["method"], scope["path"], status, {**more, "seconds": round(seconds, 4)})
+            self._log.record(scope["method"], scope["path"], status, {**more, "seconds": round(seconds, 4)})
 
 
 class _ResponseSender:

@@ -49,31 +49,31 @@ class ServerMetrics:
             "batchai_body_received_bytes", "Bytes read of request bodies", registry=self._registry
         )
 
-    def under_way(self) -> AbstractContextManager[Any]:
+    def in_progress(self) -> AbstractContextManager[Any]:
         """Counts a request as long as it goes on."""
         return cast("AbstractContextManager[Any]", self._open.track_inprogress())
 
-    def answered(self, method: str, status: int, seconds: float) -> None:
+    def count_response(self, method: str, status: int, seconds: float) -> None:
         """Counts a request that was answered."""
         word = method if method in ("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE") else "other"
         self._answers.labels(word, str(status)).inc()
         self._seconds.labels(word).observe(seconds)
 
-    def refused(self) -> None:
+    def count_rejected(self) -> None:
         """Counts a request that was turned away."""
         self._refused.inc()
 
-    def bodies_held(self, unfinished: int, *, memory_bytes: int, disk_bytes: int) -> None:
+    def set_bodies(self, unfinished: int, *, memory_bytes: int, disk_bytes: int) -> None:
         """Shows how many request bodies are being read, and how much room is reserved for all of them."""
         self._unfinished.set(unfinished)
         self._held.labels("memory").set(memory_bytes)
         self._held.labels("disk").set(disk_bytes)
 
-    def body_received(self, count: int) -> None:
+    def count_body_bytes(self, count: int) -> None:
         """Counts bytes of a request body that were read."""
         self._received.inc(count)
 
-    def answer(self) -> ApiResponse:
+    def exposition(self) -> ApiResponse:
         """All numbers, in Prometheus' text."""
         body = generate_latest(self._registry)
         return ApiResponse(200, body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

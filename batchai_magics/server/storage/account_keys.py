@@ -30,19 +30,19 @@ class AccountKeys:
     def of(self, account: str) -> tuple[str, str]:
         """The two keys of an account; NotFoundError where there is no such account."""
         if account == OWN_ACCOUNT or self._backend.accounts is None:
-            return self._own()
+            return self._server_keys()
         return self._backend.accounts.keys(account)
 
-    def renew(self, account: str, number: int) -> None:
+    def regenerate(self, account: str, number: int) -> None:
         """Makes a new key 1 or 2. Addresses that were signed with the old one are worth nothing then."""
         if account != OWN_ACCOUNT and self._backend.accounts:
             self._backend.accounts.renew_key(account, number)
             return
-        keys = list(self._own())
+        keys = list(self._server_keys())
         keys[number - 1] = _new_key()
         self._write(keys)
 
-    def _own(self) -> tuple[str, str]:
+    def _server_keys(self) -> tuple[str, str]:
         if not self._file.exists():
             self._write([_new_key(), _new_key()])
         first, second = json.loads(self._file.read_text(encoding="ascii"))

@@ -37,7 +37,7 @@ def create(request: StorageRequest) -> ApiResponse:
         raise StorageApiError(409, "ContainerAlreadyExists", "The specified container already exists.")
     kept = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
-    request.service.metadata.keep_metadata(request.resource.key, kept)
+    request.service.metadata.set_metadata(request.resource.key, kept)
     return ApiResponse(201, headers=share_headers(request))
 
 
@@ -52,7 +52,7 @@ def set_metadata(request: StorageRequest) -> ApiResponse:
     kept = storage_metadata.parse_metadata(request.call)
     request.check_share()
     _check_conditions(request, "if-modified-since")
-    request.service.metadata.keep_metadata(request.resource.key, kept)
+    request.service.metadata.set_metadata(request.resource.key, kept)
     return ApiResponse(200, body=b"", headers=share_headers(request))
 
 
@@ -82,7 +82,7 @@ def list_account(request: StorageRequest) -> ApiResponse:
 
     Nothing in such a request says which of the two are meant; a client reads the list that it knows.
     """
-    files, blobs = (request.as_of(service) for service in ("file", "blob"))
+    files, blobs = (request.with_service(service) for service in ("file", "blob"))
     backend = request.service.backend
     shares = share_names(files) if backend.storage else []
     found = share_names(blobs) if backend.containers else []

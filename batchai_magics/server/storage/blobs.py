@@ -34,7 +34,7 @@ def put(request: StorageRequest) -> ApiResponse:
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call), storage_metadata.put_blob_properties(request.call)
     )
-    pieces = _verify_md5(request.call.pieces(_PIECE), request.call.headers.get("content-md5"))
+    pieces = _verify_md5(request.call.body_chunks(_PIECE), request.call.headers.get("content-md5"))
     return ApiResponse(201, headers=_create_blob(request, pieces, record))
 
 
@@ -44,9 +44,13 @@ def put_block(request: StorageRequest) -> ApiResponse:
     id = request.call.query.get("blockid", "")
     if not _BLOCK_ID.fullmatch(id):
         raise StorageApiError(400, "InvalidQueryParameterValue", f"blockid must be base64, not {id!r}.")
-    with request.uploads.made(request.storage, request.resource, request.share) as part:
-        _write(request, part, _verify_md5(request.call.pieces(_PIECE), request.call.headers.get("content-md5")))
-    old = request.uploads.keep_block(request.resource, id, part)
+    with request.uploads.part_file(request.storage, request.resource, request.share) as part:
+        _write(
+            request,
+            part,
+            _verify_md5(request.call.body_chunks(_PIECE), request.call.headers.get("content-md5")),
+        )
+    old = request.uploads.add_block(request.resource, id, part)
     if old:
         request.uploads.discard(request.storage, request.share, old)
     return ApiResponse(201, headers={"x-ms-request-server-encrypted": "true"})
@@ -110,7 +114,7 @@ def delete(request: StorageRequest) -> ApiResponse:
     with request.service.metadata.exclusive(request.resource.key):
         wanted_state.check_write(blob_version(_get_blob(request), request.record))
         request.storage.delete(request.share, request.path)
-        request.service.metadata.keep(request.resource.key, EMPTY_RECORD)
+        request.service.metadata.set(request.resource.key, EMPTY_RECORD)
     return ApiResponse(202)
 
 
@@ -131,26 +135,28 @@ def commit_blob(request: StorageRequest, part: str, record: StorageRecord) -> Ma
     with request.service.metadata.exclusive(request.resource.key):
         check_target(request)
         request.storage.rename(request.share, part, request.path)
-        request.service.metadata.keep_new(request.resource, record)
+        request.service.metadata.set_new(request.resource, record)
         return version_headers(_get_blob(request), request.record)
 
 
 def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
     """Makes a blob of these bytes: all of it is there, or nothing. What to say of it."""
-    with request.uploads.made(request.storage, request.resource, request.share) as part:
+    with request.uploads.part_file(request.storage, request.resource, request.share) as part:
         _write(request, part, pieces)
         stamp = commit_blob(request, part, record)
     request.uploads.parts.end(part)
     return {**stamp, "x-ms-request-server-encrypted": "true"}
 
 
-def _change_record(request: StorageRequest, change: Callable[[StorageRecord], StorageRecord]) -> dict[str, str]:
+def _change_record(
+    request: StorageRequest, change: Callable[[StorageRecord], StorageRecord]
+) -> dict[str, str]:
     """Changes what is kept of a blob, if the request's conditions hold. What to say of it."""
     wanted_state, kept = conditional_headers.write_conditions(request.call.headers), request.service.metadata
     with kept.exclusive(request.resource.key):
         blob = _get_blob(request)
         wanted_state.check_write(blob_version(blob, request.record))
-        kept.keep(request.resource.key, change(request.record).revised(changed=time.time()))
+        kept.set(request.resource.key, change(request.record).revised(changed=time.time()))
         return {**version_headers(blob, request.record), "x-ms-request-server-encrypted": "true"}
 
 
@@ -168,7 +174,9 @@ def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
 
 def _read(request: StorageRequest, path: str, span: ByteSpan | None = None) -> Iterator[bytes]:
     start, end = (span.start, span.end or 0) if span else (0, 1 << 62)
-    while start < end and (data := request.storage.read(request.share, path, start, min(_PIECE, end - start))):
+    while start < end and (
+        data := request.storage.read(request.share, path, start, min(_PIECE, end - start))
+    ):
         yield data
         start += len(data)
 

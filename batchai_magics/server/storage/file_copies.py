@@ -28,8 +28,10 @@ def copy(request: StorageRequest) -> ApiResponse:
         raise source_error(request.call)
     record = request.service.metadata.record(source.key)
     conditional_headers.copy_source_conditions(request.call.headers).check_write(blob_version(found, record))
-    record = StorageRecord(storage_metadata.parse_metadata(request.call) or record.metadata, record.properties)
-    with request.uploads.made(request.storage, request.resource, request.share) as part:
+    record = StorageRecord(
+        storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
+    )
+    with request.uploads.part_file(request.storage, request.resource, request.share) as part:
         request.storage.resize(request.share, part, 0)
         offset = 0
         for piece in _read_pieces(request, share, source.path):
@@ -45,7 +47,7 @@ def _commit_file(request: StorageRequest, part: str, record: StorageRecord) -> M
     with request.service.metadata.exclusive(request.resource.key):
         share_files.check_create(request)
         request.storage.rename(request.share, part, request.path)
-        request.service.metadata.keep_new(request.resource, record)
+        request.service.metadata.set_new(request.resource, record)
         return version_headers(request.storage.show(request.share, request.path))
 
 

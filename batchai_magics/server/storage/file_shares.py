@@ -36,7 +36,7 @@ def create_share(request: StorageRequest) -> ApiResponse:
         raise StorageApiError(409, "ShareAlreadyExists", "The specified share already exists.")
     kept = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
-    request.service.metadata.keep_metadata(request.resource.key, kept)
+    request.service.metadata.set_metadata(request.resource.key, kept)
     return ApiResponse(201, headers=share_headers(request))
 
 
@@ -59,7 +59,7 @@ def set_metadata(request: StorageRequest) -> ApiResponse:
     """Gives a share or a folder other metadata."""
     kept = storage_metadata.parse_metadata(request.call)
     shown = show_folder(request)
-    request.service.metadata.keep_metadata(request.resource.key, kept)
+    request.service.metadata.set_metadata(request.resource.key, kept)
     return ApiResponse(
         200, body=b"", headers={name: shown.headers[name] for name in ("ETag", "Last-Modified")}
     )
@@ -100,7 +100,7 @@ def create_folder(request: StorageRequest) -> ApiResponse:
         request.storage.show(request.share, request.path)
     except NotFoundError:
         request.storage.make_folder(request.share, request.path)
-        request.service.metadata.keep_metadata(request.resource.key, kept)
+        request.service.metadata.set_metadata(request.resource.key, kept)
         return ApiResponse(201, headers=version_headers(request.storage.show(request.share, request.path)))
     raise StorageApiError(409, "ResourceAlreadyExists", "The specified resource already exists.")
 
@@ -133,7 +133,7 @@ def list_folder(request: StorageRequest) -> ApiResponse:
     request.check_share()
     files = _visible_entries(request)
     page = name_page(request.call, list(files))
-    inner = [_entry_xml(name, files[name], is_kind_wanted=request.is_our_own) for name in page.items]
+    inner = [_entry_xml(name, files[name], is_kind_wanted=request.is_own_client) for name in page.items]
     attributes = {
         "ServiceEndpoint": f"{request.call.origin}/",
         "ShareName": request.resource.share,
@@ -148,7 +148,9 @@ def _visible_entries(request: StorageRequest) -> dict[str, ShareFile]:
     there = {file.path.rsplit("/", 1)[-1]: file for file in request.storage.list(request.share, request.path)}
     wanted = {name: file for name, file in there.items() if name.startswith(prefix) and not is_part(name)}
     return (
-        wanted if request.is_our_own else {name: file for name, file in wanted.items() if _is_published(file)}
+        wanted
+        if request.is_own_client
+        else {name: file for name, file in wanted.items() if _is_published(file)}
     )
 
 
@@ -178,5 +180,5 @@ def share_headers(request: StorageRequest) -> Mapping[str, str]:
 def listed_metadata(request: StorageRequest, name: str) -> str:
     """The metadata of a listed share or container, where the request wants them."""
     return storage_metadata.metadata_element(
-        request.call, request.service.metadata.of(replace(request.resource, share=name).key)
+        request.call, request.service.metadata.metadata_of(replace(request.resource, share=name).key)
     )

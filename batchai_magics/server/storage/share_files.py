@@ -43,7 +43,7 @@ def create(request: StorageRequest) -> ApiResponse:
         check_create(request)
         is_whole = request.uploads.begin(request.storage, request.resource, request.share, size, record)
         if is_whole:
-            request.service.metadata.keep_new(request.resource, record)
+            request.service.metadata.set_new(request.resource, record)
     return ApiResponse(201, headers=version_headers(_get_file(request)))
 
 
@@ -62,9 +62,11 @@ def put_range(request: StorageRequest) -> ApiResponse:
     headers = {"x-ms-request-server-encrypted": "true"}
     if "content-md5" in request.call.headers:
         headers["Content-MD5"] = _md5(request.call.body)
-    whole = request.uploads.wrote(request.storage, request.resource, request.share, (span.start, span.end))
+    whole = request.uploads.record_range(
+        request.storage, request.resource, request.share, (span.start, span.end)
+    )
     if whole:
-        request.service.metadata.keep_new(request.resource, whole.record)
+        request.service.metadata.set_new(request.resource, whole.record)
     return ApiResponse(201, headers={**version_headers(_get_file(request)), **headers})
 
 
@@ -77,7 +79,7 @@ def set_properties(request: StorageRequest) -> ApiResponse:
     is_resized = bool(request.call.headers.get("x-ms-content-length"))
     if is_resized:
         size = parse_size_header(request.call, "x-ms-content-length", most=MAX_FILE_BYTES)
-        if request.uploads.of(request.resource):
+        if request.uploads.find(request.resource):
             raise StorageApiError(409, "SharingViolation", "The file is being uploaded.")
         request.storage.resize(request.share, request.path, size)
         shown = _get_file(request)
@@ -97,7 +99,7 @@ def show(request: StorageRequest) -> ApiResponse:
     """What there is to say of a file."""
     file = _get_file(request)
     size = {"Content-Length": str(file.size_bytes)} if request.call.method == "HEAD" else {}
-    if not request.is_our_own:
+    if not request.is_own_client:
         return ApiResponse(200, headers={**_file_headers(request, file), **size}, body=b"")
     digest = {}
     is_masked = job_logs.byte_mask(request.service, request.path) is not None
@@ -115,11 +117,11 @@ def show(request: StorageRequest) -> ApiResponse:
 
 def read(request: StorageRequest) -> ApiResponse:
     """A file, or a range of it."""
-    upload = request.uploads.of(request.resource)
+    upload = request.uploads.find(request.resource)
     path = upload.part if upload else request.path
     source, mask = _get_file(request), job_logs.byte_mask(request.service, request.path)
     digest = {}
-    is_digest_wanted = request.is_our_own and WANT_DIGEST in request.call.headers
+    is_digest_wanted = request.is_own_client and WANT_DIGEST in request.call.headers
     if is_digest_wanted and source.is_file and not upload and not mask:
         digest[DIGEST] = request.storage.digest(request.share, path)
     if not source.is_file:
@@ -134,7 +136,10 @@ def read(request: StorageRequest) -> ApiResponse:
             yield mask(start, data) if mask else data
             start += len(data)
 
-    headers, span = {**_file_headers(request, source), **digest}, requested_span(request.call, source.size_bytes)
+    headers, span = (
+        {**_file_headers(request, source), **digest},
+        requested_span(request.call, source.size_bytes),
+    )
     return content_response(headers, source.size_bytes, span, pieces)
 
 
@@ -152,7 +157,7 @@ def delete(request: StorageRequest) -> ApiResponse:
     request.check_share()
     if request.uploads.drop(request.storage, request.resource, request.share):
         return ApiResponse(202)
-    if not request.is_our_own and _get_file(request).is_directory:
+    if not request.is_own_client and _get_file(request).is_directory:
         raise _type_mismatch()
     with request.service.metadata.exclusive(request.resource.key):
         request.storage.delete(request.share, request.path)
@@ -165,16 +170,21 @@ def rename(request: StorageRequest) -> ApiResponse:
     path = source_path(request, request.call.headers.get(RENAME_SOURCE, ""))
     request.check_share()
     shown = request.storage.show(request.share, path)
-    if not request.is_our_own and shown.is_directory is not (request.call.query.get("restype") == "directory"):
+    if not request.is_own_client and shown.is_directory is not (
+        request.call.query.get("restype") == "directory"
+    ):
         raise _type_mismatch()
-    said, changed = storage_metadata.parse_metadata(request.call), storage_metadata.file_properties(request.call)
+    said, changed = (
+        storage_metadata.parse_metadata(request.call),
+        storage_metadata.file_properties(request.call),
+    )
     kept, key = request.service.metadata, request.resource.key
     with kept.exclusive(key):
         _check_target(request, shown)
         request.storage.rename(request.share, path, request.path)
         kept.move(replace(request.resource, path=path).key, key)
         record = request.record
-        kept.keep(
+        kept.set(
             key, StorageRecord(said or record.metadata, {**record.properties, **changed}, record.revision)
         )
     return ApiResponse(200, headers=version_headers(_get_file(request)))
@@ -222,18 +232,18 @@ def check_body(request: StorageRequest, length: int) -> None:
 
 
 def _write(request: StorageRequest, offset: int, data: bytes) -> None:
-    upload = request.uploads.of(request.resource)
+    upload = request.uploads.find(request.resource)
     request.storage.change(request.share, upload.part if upload else request.path, offset, data)
 
 
 def _clear(request: StorageRequest, offset: int, size_bytes: int) -> None:
-    upload = request.uploads.of(request.resource)
+    upload = request.uploads.find(request.resource)
     request.storage.clear(request.share, upload.part if upload else request.path, offset, size_bytes)
 
 
 def _get_file(request: StorageRequest) -> ShareFile:
     """The file as whoever sends it sees it."""
-    upload = request.uploads.of(request.resource)
+    upload = request.uploads.find(request.resource)
     if upload:
         return ShareFile(request.path, FileKind.FILE, upload.size_bytes, datetime.now(timezone.utc))
     request.check_share()
@@ -242,16 +252,16 @@ def _get_file(request: StorageRequest) -> ShareFile:
 
 def _get_record(request: StorageRequest) -> StorageRecord:
     """What is kept of a file, as whoever sends it sees it."""
-    upload = request.uploads.of(request.resource)
+    upload = request.uploads.find(request.resource)
     return upload.record if upload else request.record
 
 
 def _keep_record(request: StorageRequest, record: StorageRecord) -> None:
-    upload = request.uploads.of(request.resource)
+    upload = request.uploads.find(request.resource)
     if upload:
         upload.record = record
     else:
-        request.service.metadata.keep(request.resource.key, record)
+        request.service.metadata.set(request.resource.key, record)
 
 
 def _file_headers(request: StorageRequest, file: ShareFile) -> dict[str, str]:
@@ -259,7 +269,7 @@ def _file_headers(request: StorageRequest, file: ShareFile) -> dict[str, str]:
     if file.is_directory:
         raise _type_mismatch()
     record = _get_record(request)
-    kept = {} if request.is_our_own else record.properties
+    kept = {} if request.is_own_client else record.properties
     told = {
         **storage_metadata.property_headers(request.call, kept),
         **storage_metadata.metadata_headers(record.metadata),

@@ -50,7 +50,7 @@ def finish_upload(request: StorageRequest) -> ApiResponse:
     request.check_share()
     with request.service.metadata.exclusive(request.resource.key):
         request.storage.finish(request.share, request.path, request.call.headers.get(DIGEST, ""))
-        request.service.metadata.keep_new(request.resource, EMPTY_RECORD)
+        request.service.metadata.set_new(request.resource, EMPTY_RECORD)
     return ApiResponse(200, headers=version_headers(request.storage.show(request.share, request.path)))
 
 
@@ -65,7 +65,7 @@ def upload_whole(request: StorageRequest) -> ApiResponse:
         raise api_errors.damaged_upload(request.share, request.path)
     with request.service.metadata.exclusive(request.resource.key):
         request.storage.upload(request.share, {request.path: body})
-        request.service.metadata.keep_new(request.resource, EMPTY_RECORD)
+        request.service.metadata.set_new(request.resource, EMPTY_RECORD)
     headers = {"x-ms-request-server-encrypted": "true"}
     return ApiResponse(
         201, headers={**version_headers(request.storage.show(request.share, request.path)), **headers}
@@ -87,7 +87,7 @@ def store_files(service: Service, call: ApiCall) -> ApiResponse:
     with service.metadata.exclusive(*(resource.key for resource in resources)):
         storage.upload(share, contents)
         for resource in resources:
-            service.metadata.keep_new(resource, EMPTY_RECORD)
+            service.metadata.set_new(resource, EMPTY_RECORD)
     shown = [storage.show(share, path) for path in contents]
     return ApiResponse(data={"value": [version_headers(file)[LAST_WRITE_HEADER] for file in shown]})
 

@@ -187,30 +187,30 @@ class MetadataStore:
         """What is kept of one thing."""
         return self._kept.get(key, EMPTY_RECORD)
 
-    def of(self, key: str) -> Mapping[str, str]:
+    def metadata_of(self, key: str) -> Mapping[str, str]:
         """The metadata of one thing; empty where there are none."""
         return self.record(key).metadata
 
-    def keep(self, key: str, record: StorageRecord) -> None:
+    def set(self, key: str, record: StorageRecord) -> None:
         """Puts a record in place of the one that there was."""
         with self._lock:
             if record != self.record(key):
                 self._put(key, record)
 
-    def keep_new(self, resource: StorageResource, record: StorageRecord) -> None:
+    def set_new(self, resource: StorageResource, record: StorageRecord) -> None:
         """Puts the record of new content in place of the old one's; of a blob, as another state."""
-        self.keep(resource.key, record.revised() if resource.service == "blob" else record)
+        self.set(resource.key, record.revised() if resource.service == "blob" else record)
 
-    def keep_metadata(self, key: str, metadata: Mapping[str, str]) -> None:
+    def set_metadata(self, key: str, metadata: Mapping[str, str]) -> None:
         """Puts metadata in place of those that there were; what else is kept stays."""
-        self.keep(key, replace(self.record(key), metadata=metadata))
+        self.set(key, replace(self.record(key), metadata=metadata))
 
     def move(self, key: str, new_key: str) -> None:
         """Gives the record of a thing, and of all inside it, to another name; what was there is gone."""
         with self._lock:
-            for old in [new_key, *self._inside(new_key)]:
+            for old in [new_key, *self._keys_below(new_key)]:
                 self._put(old, EMPTY_RECORD)
-            for old in self._inside(key):
+            for old in self._keys_below(key):
                 record = self._kept[old]
                 self._put(old, EMPTY_RECORD)
                 self._put(new_key + old.removeprefix(key), record)
@@ -218,10 +218,10 @@ class MetadataStore:
     def forget(self, key: str) -> None:
         """Forgets a thing that is gone, and all inside it."""
         with self._lock:
-            for old in self._inside(key):
+            for old in self._keys_below(key):
                 self._put(old, EMPTY_RECORD)
 
-    def _inside(self, key: str) -> list[str]:
+    def _keys_below(self, key: str) -> list[str]:
         return [known for known in self._kept if known == key or known.startswith(f"{key}/")]
 
     def _put(self, key: str, record: StorageRecord) -> None:

@@ -58,12 +58,12 @@ class StorageRequest:
         """The metadata that are kept of it, as an answer tells them."""
         return storage_metadata.metadata_headers(self.record.metadata)
 
-    def as_of(self, service: str) -> StorageRequest:
+    def with_service(self, service: str) -> StorageRequest:
         """The same request, as if it had said that it means `file` or `blob`."""
         return replace(self, resource=replace(self.resource, service=service))
 
     @property
-    def is_our_own(self) -> bool:
+    def is_own_client(self) -> bool:
         """Whether our own client asks: it knows more kinds of things than files and folders."""
         return has_account_key(self.call) and OWN_CLIENT in self.call.headers
 

@@ -73,7 +73,7 @@ class ListEntries:
 
 def name_page(call: ApiCall, names: Sequence[str]) -> NamePage:
     """The page of names that a request asks for, in order."""
-    size = call.number("maxresults", MAX_LIST_SIZE, least=1, most=MAX_LIST_SIZE)
+    size = call.integer_parameter("maxresults", MAX_LIST_SIZE, least=1, most=MAX_LIST_SIZE)
     first = _parse_marker(call.query.get("marker", ""))
     rest = [name for name in sorted(names) if name >= first]
     marker = base64.urlsafe_b64encode(rest[size].encode()).decode() if len(rest) > size else ""

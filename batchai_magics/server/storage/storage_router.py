@@ -128,7 +128,7 @@ class AuthorizedRequest:
     request: StorageRequest
     principal: str
 
-    def answer(self, call: ApiCall) -> ApiResponse:
+    def respond(self, call: ApiCall) -> ApiResponse:
         """The answer to the request, whose body is there now; raises what is refused."""
         request = replace(self.request, call=call)
         if self.action.rule is sas.LIST_FILES:
@@ -143,9 +143,9 @@ class StorageRouter:
     service: Service
     uploads: UnfinishedUploads
 
-    def admit(self, call: ApiCall, host: str, caller: RequestOrigin) -> AuthorizedRequest:
+    def authorize(self, call: ApiCall, host: str, caller: RequestOrigin) -> AuthorizedRequest:
         """Authorizes a request by its headers and its query, without its body; raises what is refused."""
-        resource = self._settled(call, parse_resource(call, host))
+        resource = self._with_service(call, parse_resource(call, host))
         action = self._action(call, resource)
         principal = self._check(call, resource, action, caller)
         self._check_source(call, resource, action, caller)
@@ -153,7 +153,7 @@ class StorageRouter:
             action, StorageRequest(self.service, call, resource, self.uploads), principal
         )
 
-    def _settled(self, call: ApiCall, resource: StorageResource) -> StorageResource:
+    def _with_service(self, call: ApiCall, resource: StorageResource) -> StorageResource:
         """The resource with its service, where the request did not say it: that which has such a name.
 
         A list of the account is one of both services.
@@ -169,10 +169,10 @@ class StorageRouter:
         is_share = backend.storage is not None and name in backend.storage.shares()
         is_container = backend.containers is not None and name in backend.containers.shares()
         if is_share and is_container:
-            return replace(resource, service=self._service_that_has(call, resource))
+            return replace(resource, service=self._find_service(call, resource))
         return replace(resource, service="blob" if is_container else "file")
 
-    def _service_that_has(self, call: ApiCall, resource: StorageResource) -> str:
+    def _find_service(self, call: ApiCall, resource: StorageResource) -> str:
         """Where the file lies that a request reads; what changes files has to say which service it means."""
         backend, name = self.service.backend, backend_share(resource)
         places = {"file": backend.storage, "blob": backend.containers}

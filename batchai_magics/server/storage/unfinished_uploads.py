@@ -89,7 +89,7 @@ class UnfinishedFile:
 
     part: str
     size_bytes: int
-    moved: float  # when bytes came last
+    last_write: float  # when bytes came last
     record: StorageRecord = EMPTY_RECORD
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
@@ -110,7 +110,7 @@ class UncommittedBlocks:
     """The blocks of a blob that is to come: where each is kept, by its id."""
 
     parts: dict[str, str]
-    moved: float  # when one came last
+    last_write: float  # when one came last
 
 
 class UnfinishedUploads:
@@ -133,7 +133,7 @@ class UnfinishedUploads:
         """Begins a file of that size; one that is there stays until this one is whole. True: it is."""
         self.drop(storage, resource, share)
         self.drop_stale(storage, resource.service)
-        with self.made(storage, resource, share) as part:
+        with self.part_file(storage, resource, share) as part:
             storage.resize(share, part, size_bytes)
             if size_bytes == 0:
                 storage.rename(share, part, resource.path)
@@ -144,7 +144,7 @@ class UnfinishedUploads:
         return False
 
     @contextlib.contextmanager
-    def made(self, storage: Storage, resource: StorageResource, share: str) -> Iterator[str]:
+    def part_file(self, storage: Storage, resource: StorageResource, share: str) -> Iterator[str]:
         """The place of a file that is not whole yet; it is deleted if what is done with it fails."""
         part = self.parts.begin(resource.service, share, resource.path)
         try:
@@ -159,12 +159,12 @@ class UnfinishedUploads:
             storage.delete(share, part)
         self.parts.end(part)
 
-    def of(self, resource: StorageResource) -> UnfinishedFile | None:
+    def find(self, resource: StorageResource) -> UnfinishedFile | None:
         """The file that is on its way to that path, if there is one."""
         with self._lock:
             return self._open.get(resource)
 
-    def wrote(
+    def record_range(
         self, storage: Storage, resource: StorageResource, share: str, span: tuple[int, int]
     ) -> UnfinishedFile | None:
         """Notes that bytes have come; puts the file in its place when they were the last, and gives it."""
@@ -172,7 +172,7 @@ class UnfinishedUploads:
             upload = self._open.get(resource)
             if upload is None:
                 return None
-            upload.moved = self._clock()
+            upload.last_write = self._clock()
             if not upload.add(*span):
                 return None
             del self._open[resource]
@@ -180,12 +180,12 @@ class UnfinishedUploads:
         self.parts.end(upload.part)
         return upload
 
-    def keep_block(self, resource: StorageResource, id: str, part: str) -> str | None:
+    def add_block(self, resource: StorageResource, id: str, part: str) -> str | None:
         """Notes where a block of a blob is; gives the place of the one that had its id."""
         with self._lock:
             kept = self._blocks.setdefault(resource, UncommittedBlocks({}, 0.0))
             old = kept.parts.get(id)
-            kept.parts[id], kept.moved = part, self._clock()
+            kept.parts[id], kept.last_write = part, self._clock()
         return old
 
     def blocks(self, resource: StorageResource) -> dict[str, str]:
@@ -225,5 +225,5 @@ class UnfinishedUploads:
         return [
             resource
             for resource, each in unfinished.items()
-            if each.moved < before and resource.service == service
+            if each.last_write < before and resource.service == service
         ]

@@ -11,7 +11,7 @@ from batchai_magics.server.access.access_log import MAX_LOG_FILES, AccessLog
 def test_a_log_that_is_large_makes_room_for_another_and_the_oldest_goes(tmp_path: Path) -> None:
     log = AccessLog(tmp_path / "access.log", largest=100)
     for number in range(50):
-        log.note("PUT", f"/{number}", 200, {})
+        log.record("PUT", f"/{number}", 200, {})
     log.close()
     files = sorted(tmp_path.iterdir())
     assert len(files) == MAX_LOG_FILES + 1
@@ -22,7 +22,7 @@ def test_a_log_that_is_large_makes_room_for_another_and_the_oldest_goes(tmp_path
 def test_reading_is_not_written_down_but_who_is_not_let_in_is(tmp_path: Path) -> None:
     log = AccessLog(tmp_path / "access.log")
     for method, status in (("GET", 200), ("GET", 404), ("GET", 401), ("DELETE", 404)):
-        log.note(method, "/x", status, {})
+        log.record(method, "/x", status, {})
     log.close()
     lines = [json.loads(line) for line in (tmp_path / "access.log").read_text().splitlines()]
     assert [(line["method"], line["status"]) for line in lines] == [("GET", 401), ("DELETE", 404)]

@@ -27,7 +27,7 @@ GATE = Authenticator(
 def test_a_token_says_who_calls_and_only_the_servers_own_is_the_administrators(
     header: str, user: User
 ) -> None:
-    assert GATE.user_of(header) == user
+    assert GATE.authenticate(header) == user
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_token_says_who_calls_and_only_the_servers_own_is_the_administrators(
 )
 def test_nobody_else_is_let_in(header: str, code: str) -> None:
     with pytest.raises(BatchAIError) as caught:
-        GATE.user_of(header)
+        GATE.authenticate(header)
     assert caught.value.code == code
 
 
@@ -64,4 +64,4 @@ def test_nobody_else_is_let_in(header: str, code: str) -> None:
     ],
 )
 def test_the_server_answers_to_its_own_names_alone(host: str, is_known: bool) -> None:
-    assert GATE.knows_host(host) is is_known
+    assert GATE.accepts_host(host) is is_known

@@ -17,7 +17,7 @@ def file(tmp_path: Path) -> Path:
 def owners_in(file: Path, *lines: tuple[str, str]) -> Owners:
     owners = Owners(file)
     for key, user in lines:
-        owners.note(key, user)
+        owners.record(key, user)
     return owners
 
 
@@ -37,12 +37,12 @@ def test_what_belongs_to_whom_is_known_to_the_next_server(file: Path) -> None:
 
 def test_who_made_something_and_all_in_it_finds_nothing_of_others(file: Path) -> None:
     owners = owners_in(file, ("/w", "first"), ("/w/e", "first"), ("/w/e/j", "second"), ("/wide", "second"))
-    assert owners.foreign("first", "/w") == ("/w/e/j", "second")
-    assert owners.foreign("second", "/w/e/j") is None
-    assert owners.foreign("second", "/w/e") == ("/w/e", "first")
-    assert owners.foreign("first", "/unknown") == ("/unknown", UNKNOWN_OWNER)
+    assert owners.first_foreign("first", "/w") == ("/w/e/j", "second")
+    assert owners.first_foreign("second", "/w/e/j") is None
+    assert owners.first_foreign("second", "/w/e") == ("/w/e", "first")
+    assert owners.first_foreign("first", "/unknown") == ("/unknown", UNKNOWN_OWNER)
     owners.forget("/w/e/j")
-    assert owners.foreign("first", "/w") is None
+    assert owners.first_foreign("first", "/w") is None
 
 
 def test_what_is_gone_leaves_its_neighbours_of_a_like_name(file: Path) -> None:
@@ -60,7 +60,7 @@ def test_what_is_gone_leaves_its_neighbours_of_a_like_name(file: Path) -> None:
 def test_what_another_makes_anew_under_a_name_is_theirs(file: Path) -> None:
     owners = owners_in(file, ("/w", "first"))
     owners.forget("/w")
-    owners.note("/w", "second")
+    owners.record("/w", "second")
     assert owners.of("/w") == Owners(file).of("/w") == "second"
 
 
@@ -69,7 +69,7 @@ def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(file
     owners.forget("/w")
     with file.open("a") as stream:
         stream.write('{"id": "/y", "us')
-    Owners(file).note("/z", "second")  # else it would stand behind that half of a line
+    Owners(file).record("/z", "second")  # else it would stand behind that half of a line
     assert file.read_text().splitlines() == [
         '{"id": "/x", "user": "second"}',
         '{"id": "/z", "user": "second"}',
@@ -80,5 +80,5 @@ def test_half_a_line_hides_no_later_one_though_nothing_else_was_left(file: Path)
     owners_in(file, ("/w", "first")).forget("/w")
     with file.open("a") as stream:
         stream.write('{"id": "/y", "us')
-    Owners(file).note("/z", "second")
+    Owners(file).record("/z", "second")
     assert Owners(file).of("/z") == "second"

@@ -47,7 +47,7 @@ def call(method: str = "GET", **headers: str) -> ApiCall:
 
 
 def state_of(call: ApiCall, answers: Answers, limits: ServerLimits = LIMITS) -> ApiResponse:
-    return anyio.run(LongPolling(limits).for_state, call, answers)
+    return anyio.run(LongPolling(limits).wait_for_state, call, answers)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_an_answer_that_says_itself_whether_it_is_news_is_believed(slept: list[f
 
 def test_who_read_a_file_to_its_end_is_answered_when_there_is_more() -> None:
     async def ask(call: ApiCall, answers: Answers) -> ApiResponse:
-        return await LongPolling(LIMITS).for_bytes(call, answers)
+        return await LongPolling(LIMITS).wait_for_bytes(call, answers)
 
     for asked, times in ((call(**WAIT), 3), (call(), 1), (call("PUT", **WAIT), 1)):
         answers = Answers(ApiResponse(416), ApiResponse(416), ApiResponse(206))
@@ -124,10 +124,10 @@ def test_the_more_wait_the_more_rarely_is_looked_and_who_has_gone_counts_no_more
     async def crowd() -> None:
         async with anyio.create_task_group() as group:
             for _ in range(many):
-                group.start_soon(desk.for_state, call(prefer="wait=100", **known), Answers(same))
+                group.start_soon(desk.wait_for_state, call(prefer="wait=100", **known), Answers(same))
 
     anyio.run(crowd)
     assert max(slept) > long_polling._MIN_INTERVAL_S
     before = len(slept)
-    anyio.run(desk.for_state, call(**WAIT, **known), Answers(same))
+    anyio.run(desk.wait_for_state, call(**WAIT, **known), Answers(same))
     assert max(slept[before:]) == pytest.approx(long_polling._MIN_INTERVAL_S)

@@ -144,7 +144,7 @@ async def unfinished(
 
     async def read(upload: ExpectedBody, event: anyio.Event) -> None:
         call, request = request_of(size=size)
-        with bodies.room_for(call, upload):
+        with bodies.reserve(call, upload):
             event.set()
             await bodies.read(request, upload)
 
@@ -160,7 +160,7 @@ async def unfinished(
 async def sent(bodies: RequestBodies, upload: ExpectedBody, *pieces: bytes, **more: object) -> bytes:
     """The body that is read of one request."""
     call, request = request_of(*pieces, **{"size": sum(map(len, pieces)), **more})
-    with bodies.room_for(call, upload):
+    with bodies.reserve(call, upload):
         return await bodies.read(request, upload)
 
 

@@ -50,7 +50,7 @@ async def answered(guard: RequestGuard, path: str = "/x") -> Sequence[dict]:
 
 
 def numbers(metrics: ServerMetrics) -> dict[str, float]:
-    lines = metrics.answer().body.decode().splitlines()
+    lines = metrics.exposition().body.decode().splitlines()
     return {line.split()[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
 
 

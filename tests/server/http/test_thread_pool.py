@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 
 def test_all_pieces_come_in_order() -> None:
     async def collect() -> list[bytes]:
-        return [piece async for piece in ThreadPool(2).each(iter([b"a", b"b", b"c"]))]
+        return [piece async for piece in ThreadPool(2).iterate(iter([b"a", b"b", b"c"]))]
 
     assert anyio.run(collect) == [b"a", b"b", b"c"]
 
@@ -31,7 +31,7 @@ def test_pieces_that_nobody_wants_any_more_are_not_made_and_what_makes_them_ends
     source = pieces()  # held here: what nobody holds any more would end by itself
 
     async def first() -> bytes:
-        async for piece in (stream := ThreadPool(2).each(source)):
+        async for piece in (stream := ThreadPool(2).iterate(source)):
             await stream.aclose()
             return piece
         return b""

@@ -57,5 +57,5 @@ def test_much_is_read_only_when_it_goes_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert sent("bytes=0-3").body == b"0123"
     answer = sent("bytes=1-5")
     assert answer.body is None
-    assert b"".join(answer.pieces) == b"12345"
+    assert b"".join(answer.chunks) == b"12345"
     assert answer.headers["Content-Length"] == "5"

@@ -60,10 +60,10 @@ def test_what_nobody_goes_on_with_for_a_day_is_given_up(server: Running, tmp_pat
     uploads.begin(storage, first, "stale", 9)
     now[0] = STALE_S - 1
     uploads.begin(storage, second, "stale", 9)
-    assert uploads.of(first)
+    assert uploads.find(first)
     now[0] = STALE_S + 1
     uploads.begin(storage, second, "stale", 9)
-    assert (uploads.of(first), bool(uploads.of(second))) == (None, True)
+    assert (uploads.find(first), bool(uploads.find(second))) == (None, True)
     assert len(storage.list("stale")) == len(files_in(tmp_path)) == 1
 
 
@@ -82,7 +82,7 @@ def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(
     listing = ApiCall("GET", "/local/listed", {"restype": "directory", "comp": "list"})
     for seconds, left in ((STALE_S - 1, 1), (STALE_S + 1, 0)):
         now[0] = seconds
-        assert counter.admit(listing, "127.0.0.1", caller).answer(listing).status == 200
+        assert counter.authorize(listing, "127.0.0.1", caller).respond(listing).status == 200
         assert len(files_in(tmp_path)) == len(storage.list("listed")) == left
 
 
@@ -93,9 +93,9 @@ def test_blocks_of_a_blob_that_nobody_finishes_are_given_up_too(server: Running,
         UnfinishedUploads(PartFiles(tmp_path), clock=lambda: now[0]),
         StorageResource("local", "blob", "blocks", "a"),
     )
-    with uploads.made(storage, blob, "blocks") as part:
+    with uploads.part_file(storage, blob, "blocks") as part:
         storage.resize("blocks", part, 9)
-    uploads.keep_block(blob, "AAAA", part)
+    uploads.add_block(blob, "AAAA", part)
     for seconds, left in ((STALE_S - 1, 1), (STALE_S + 1, 0)):
         now[0] = seconds
         uploads.drop_stale(storage, "blob")

@@ -133,7 +133,7 @@ def is_let_in(counter: StorageRouter, service: str, found: Row, permissions: str
     caller = RequestOrigin(datetime.now(timezone.utc), "127.0.0.1")
     try:
         call = ApiCall(method, f"/{path}", sent, dict(found.header))
-        counter.admit(call, f"local.{service}.localhost", caller)
+        counter.authorize(call, f"local.{service}.localhost", caller)
     except StorageApiError:
         return False
     return True

@@ -90,6 +90,6 @@ def test_a_file_that_is_replaced_loses_what_was_noted_of_the_old_one(service: Se
         storage_extensions.upload_whole(asked(b"text", x_ms_range="bytes=0-3", **digest(b"text")))
 
     for put in (in_pieces, whole):
-        service.metadata.keep(FILE.key, StorageRecord({"run": "7"}))
+        service.metadata.set(FILE.key, StorageRecord({"run": "7"}))
         put()
-        assert service.metadata.of(FILE.key) == {}
+        assert service.metadata.metadata_of(FILE.key) == {}

@@ -122,15 +122,15 @@ def test_the_next_server_knows_them_and_forgets_half_a_line(tmp_path: Path) -> N
     file = tmp_path / "metadata.jsonl"
     first = MetadataStore(file)
     for key in ("file/local/a", "file/local/a/b", "file/local/ab"):
-        first.keep(key, StorageRecord({"of": key}))
+        first.set(key, StorageRecord({"of": key}))
     typed = StorageRecord(properties={"Content-Type": "text/csv"}, revision="1a", changed=1.5)
-    first.keep("blob/local/typed", typed)
+    first.set("blob/local/typed", typed)
     first.move("file/local/a", "file/local/c")
     first.forget("file/local/ab")
     with file.open("a") as stream:
         stream.write('["file/local/d", {"of')
     after = MetadataStore(file)
-    assert after.of("file/local/c/b") == {"of": "file/local/a/b"}
-    assert [after.of(f"file/local/{name}") for name in ("a", "ab", "d")] == [{}, {}, {}]
-    assert (after.record("blob/local/typed"), after.of("blob/local/typed")) == (typed, {})
+    assert after.metadata_of("file/local/c/b") == {"of": "file/local/a/b"}
+    assert [after.metadata_of(f"file/local/{name}") for name in ("a", "ab", "d")] == [{}, {}, {}]
+    assert (after.record("blob/local/typed"), after.metadata_of("blob/local/typed")) == (typed, {})
     assert len(file.read_text().splitlines()) == 3

@@ -62,9 +62,9 @@ def test_a_file_that_is_begun_anew_leaves_nothing_of_its_first_try(
 ) -> None:
     for _ in range(2):
         uploads.begin(backend.storage, FILE, "data", 4)
-        assert uploads.wrote(backend.storage, FILE, "data", (0, 2)) is None
+        assert uploads.record_range(backend.storage, FILE, "data", (0, 2)) is None
     assert left(backend.storage, tmp_path) == (1, 1)
-    assert uploads.wrote(backend.storage, FILE, "data", (2, 4))
+    assert uploads.record_range(backend.storage, FILE, "data", (2, 4))
     assert left(backend.storage, tmp_path) == (1, 0)
     assert [file.path for file in backend.storage.list("data")] == ["a"]
 
@@ -76,8 +76,8 @@ def test_a_file_whose_bytes_keep_coming_is_not_given_up(
     for day in range(1, 4):
         now[0] = day * (STALE_S - 1)
         uploads.drop_stale(backend.storage, "file")
-        assert uploads.wrote(backend.storage, FILE, "data", (0, day)) is None
-    assert uploads.of(FILE).ranges == [(0, 3)]
+        assert uploads.record_range(backend.storage, FILE, "data", (0, day)) is None
+    assert uploads.find(FILE).ranges == [(0, 3)]
 
 
 def test_stale_blobs_are_given_up_by_who_asks_for_blobs(
@@ -86,16 +86,16 @@ def test_stale_blobs_are_given_up_by_who_asks_for_blobs(
     uploads.begin(backend.containers, BLOB, "data", 4)
     now[0] = STALE_S + 1
     uploads.drop_stale(backend.storage, "file")
-    assert uploads.of(BLOB)
+    assert uploads.find(BLOB)
     uploads.drop_stale(backend.containers, "blob")
-    assert (uploads.of(BLOB), left(backend.containers, tmp_path)) == (None, (0, 0))
+    assert (uploads.find(BLOB), left(backend.containers, tmp_path)) == (None, (0, 0))
 
 
 def test_what_fails_while_it_is_begun_leaves_nothing(
     backend: LocalBackend, uploads: UnfinishedUploads, tmp_path: Path
 ) -> None:
     def fill() -> None:
-        with uploads.made(backend.storage, FILE, "data") as part:
+        with uploads.part_file(backend.storage, FILE, "data") as part:
             backend.storage.resize("data", part, 4)
             raise RuntimeError("full")
 
