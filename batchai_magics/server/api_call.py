@@ -19,7 +19,7 @@ from batchai_magics.server.api_errors import ApiError
 
 @dataclass(frozen=True)
 class User:
-    """Who calls; an administrator may change everything, others what is theirs."""
+    """The authenticated caller; an administrator may change everything, others only what they own."""
 
     name: str
     is_admin: bool = False
@@ -27,7 +27,7 @@ class User:
 
 @dataclass(frozen=True)
 class ApiCall:
-    """One request. Names of headers and of what the query says are in small letters."""
+    """One request. Names of headers and query parameters are in lower case."""
 
     method: str
     path: str
@@ -35,18 +35,22 @@ class ApiCall:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
     origin: str = "http://127.0.0.1"  # scheme, host and port, as the client spells them
-    parts: Mapping[str, str] = field(default_factory=dict)  # what stands in the path at the route's names
+    parts: Mapping[str, str] = field(default_factory=dict)  # path parameters
     user: User = User("admin", is_admin=True)
-    spool: BinaryIO | None = field(default=None, repr=False)  # a body that is too large for `body`
+    spool: BinaryIO | None = field(default=None, repr=False)  # a body too large for `body`
 
     def body_chunks(self, size: int) -> Iterator[bytes]:
-        """The body, wherever it is kept, in pieces of a size."""
+        """The body in chunks of at most `size` bytes, from memory or its spool file."""
         stream: BinaryIO = self.spool or BytesIO(self.body)
         while piece := stream.read(size):
             yield piece
 
     def json(self) -> Mapping[str, Any]:
-        """The body as a JSON object; none at all is an empty one. All its texts can be encoded."""
+        """The body as a JSON object; an empty body counts as `{}`.
+
+        Raises:
+            ApiError: 400 for anything else, and for text that cannot be encoded as UTF-8.
+        """
         try:
             data = json.loads(self.body or b"{}", parse_constant=_reject_constant)
             problem = next(surrogates_in(data, ""), None) if _may_hold_surrogates(self.body) else None
@@ -59,7 +63,7 @@ class ApiCall:
         return data
 
     def id(self, kind: Kind) -> ResourceId:
-        """The id of the resource that the path is about."""
+        """The id of the resource that the path addresses."""
         parts = self.parts
         subscription, group = parts["subscription"], check_group_name(parts["group"])
         workspace = check_name(parts["workspace"], Kind.WORKSPACE)
@@ -72,7 +76,7 @@ class ApiCall:
         return experiment.child(kind, check_name(parts["name"], kind))
 
     def integer_parameter(self, name: str, default: int, *, least: int, most: int) -> int:
-        """A whole number of the query, between bounds."""
+        """An integer query parameter within bounds."""
         text = self.query.get(name, str(default))
         if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and least <= int(text) <= most:
             return int(text)
@@ -81,7 +85,7 @@ class ApiCall:
 
     @property
     def prefers_resource(self) -> bool:
-        """Whether the resource itself is wanted in place of an operation that is soon over."""
+        """Whether the client prefers the created resource to an operation that has already ended."""
         return AS_MADE in self.headers.get(PREFER.lower(), "")
 
     def link(self, path: str, query: str) -> str:
@@ -91,18 +95,18 @@ class ApiCall:
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """What goes back: a status, JSON data or bytes or nothing, and headers."""
+    """The response of a handler: a status, headers, and JSON data, bytes, or a stream of chunks."""
 
     status: int = 200
     data: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None  # in place of `data`; a header says what it is
-    chunks: Iterator[bytes] | None = None  # in place of both; they are made as they go out
-    state: str = ""  # by which one who waits knows an answer; of a GET without one, that of its data
-    is_news: bool | None = None  # for who waits; None: when the state is another one than is known
+    body: bytes | None = None  # instead of `data`, with a Content-Type header
+    chunks: Iterator[bytes] | None = None  # instead of both: streamed
+    state: str = ""  # for long polling; for a GET, a digest of its data by default
+    is_news: bool | None = None  # for long polling; None: if the state differs from the known one
 
     def with_headers(self, **headers: str) -> ApiResponse:
-        """The answer with more headers, `_` for `-`."""
+        """The response with more headers; `_` in names stands for `-`."""
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         return replace(self, headers={**self.headers, **more})
 
@@ -112,12 +116,12 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def content_digest(data: Any) -> str:
-    """A digest of what an answer shows."""
+    """A digest of JSON data, for detecting changes."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def decode_url_text(text: str | bytes, field: str) -> str:
-    """A percent-encoded part of an address as text; `field` is what the refusal of anything else names."""
+    """A percent-encoded part of a URL as text; `field` names it in the error."""
     try:
         return unquote_to_bytes(text).decode()
     except UnicodeError:
@@ -125,7 +129,7 @@ def decode_url_text(text: str | bytes, field: str) -> str:
 
 
 def _may_hold_surrogates(body: bytes) -> bool:
-    """Whether it is worth looking at every text of a body: it has escapes of surrogates, or is no UTF-8."""
+    """Whether a body may contain lone surrogates: it has such escapes, or is not UTF-8."""
     try:
         body.decode()
     except UnicodeDecodeError:
@@ -134,7 +138,7 @@ def _may_hold_surrogates(body: bytes) -> bool:
 
 
 def parse_query(text: bytes) -> dict[str, str]:
-    """What the query of an address says, by names in small letters. A `+` stays one: signatures have them."""
+    """The query parameters, names in lower case. A `+` is kept, because signatures contain it."""
     pairs = (pair.partition(b"=") for pair in text.split(b"&") if pair)
     said = (
         (decode_url_text(name, "The name of a query parameter").lower(), value) for name, _, value in pairs
@@ -147,16 +151,16 @@ def _reject_constant(word: str) -> float:
 
 
 def invalid_content(reason: str) -> Exception:
-    """The error for a body that is no JSON object."""
+    """The error for a body that is not a JSON object."""
     message = f"The request content was invalid and could not be deserialized: '{reason}'."
     return ApiError(400, "InvalidRequestContent", message)
 
 
-MAX_READ_BYTES = 1 << 20  # of one file, in one answer
+MAX_READ_BYTES = 1 << 20  # of one file per response
 
 
 def string_field(body: Mapping[str, Any], name: str, default: str = "") -> str:
-    """A field that must be a string and not empty."""
+    """A field that must be a non-empty string."""
     value = body.get(name, default)
     if not isinstance(value, str) or not value:
         raise ApiError(400, "InvalidRequestContent", f"{name} must be a text.")
@@ -172,7 +176,7 @@ def integer_field(body: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def positions_field(body: Mapping[str, Any]) -> Mapping[str, int]:
-    """How far each log is known, by its path: the field `positions`."""
+    """The offset up to which the client has each log, by path: the field `positions`."""
     value = body.get("positions") or {}
     if not isinstance(value, Mapping):
         raise ApiError(400, "InvalidRequestContent", "positions must be an object.")

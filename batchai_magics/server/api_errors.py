@@ -1,4 +1,4 @@
-"""Errors as clients of Azure read them: a status, and `{"error": {"code", "message"}}`."""
+"""Errors in Azure's format: a status, and `{"error": {"code", "message"}}`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _STATUS = {
 }
 _BY_CODE = {"StoreUnavailable": 503, "ShareUnavailable": 503, "HomeNotPrivate": 503, "HomeNotOwned": 503}
 
-INTERNAL_ERROR = "InternalServerError"  # the code of what nobody has foreseen
+INTERNAL_ERROR = "InternalServerError"  # the code of unexpected exceptions
 
 
 class ApiError(ServiceError):
-    """An error that the server itself has found, with its status."""
+    """An error detected by the server itself, with its HTTP status."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message, code=code)
@@ -35,17 +35,17 @@ class ApiError(ServiceError):
 
 
 def disk_full_error() -> StorageError:
-    """There is no room for what the server itself keeps."""
+    """The error for a full disk under the server's own files."""
     hint = "Free some space there and try again."
     return StorageError("the disk that the server keeps its files on is full", code=DISK_FULL, hint=hint)
 
 
 def status_of(error: BatchAIError) -> int:
-    """The status that an error is told with; never 500, which is for what nobody has foreseen."""
+    """The HTTP status of an error; never 500, which is for unexpected exceptions."""
     if isinstance(error, ApiError):
         return error.status
     code = _code(error)
-    if isinstance(error, StorageError) and not code:  # a path that leads out of its folder
+    if isinstance(error, StorageError) and not code:  # a path that escapes its folder
         return 400
     by_kind = (status for kind, status in _STATUS.items() if isinstance(error, kind))
     return _BY_CODE.get(code) or next(by_kind, 400)

@@ -1,4 +1,4 @@
-"""A server is put together: what it keeps, in front of its backend."""
+"""Assembles a server: its state and its ASGI application in front of a backend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from batchai_magics.server.storage.unfinished_uploads import PartFiles, Unfinish
 
 
 def open_service(backend: Backend, settings: Settings, home: ServerHome) -> Service:
-    """The backend with what stands around it; goes on with the operations that another server has left."""
+    """The backend with the server's state; resumes operations that an earlier server left unfinished."""
     home.make()
     operations = Operations(home.operations, backend)
     operations.resume()
@@ -46,10 +46,9 @@ def make_app(
     names: Sequence[str],
     is_files_only: bool = False,
 ) -> RequestGuard:
-    """The application that answers for a service, with what stands before it.
+    """The ASGI application for a service, with limits, access log and metrics.
 
-    `token` is the administrator's, `names` are the host names that requests may be for. What a server before
-    this one had begun to take, and not all of, is swept.
+    `token` is the administrator's, `names` are the accepted hosts. Deletes part files of earlier servers.
     """
     gate = Authenticator(token, names, Users(home.users).tokens)
     metrics = ServerMetrics()

@@ -25,14 +25,14 @@ CLOUD = "batchai"
 def write(
     folder: Path, url: str, token: str, settings: Settings, *, authority: Path | None = None
 ) -> list[str]:
-    """Writes the folder; gives the lines that a shell needs before `az`. The token stands in them."""
+    """Writes the configuration folder; returns the lines a shell needs before `az`, including the token."""
     if folder.exists() and any(folder.iterdir()) and not (folder / "env").exists():
         hint = "Name a new folder: your own configuration of az stays as it is."
         raise UsageError(f"{folder} has something else in it", hint=hint)
     private_files.make_folder(folder)
     lines = [
         f"export AZURE_CONFIG_DIR={folder.absolute()}",
-        f"export MSI_ENDPOINT={url}/msi/{token}/token",  # of az until 2023
+        f"export MSI_ENDPOINT={url}/msi/{token}/token",  # for az until 2023
         f"export IDENTITY_ENDPOINT={url}/msi/token",
         f"export IDENTITY_HEADER={token}",
     ]
@@ -93,7 +93,7 @@ _TOKEN_LIFETIME_S = 24 * 3600
 
 
 def managed_identity_token(path: str, header: str = "") -> ApiResponse:
-    """The token in the path or the header, as a client of a managed identity reads it."""
+    """A managed identity's token response: the token of the path, or of the header."""
     match = _PATH.fullmatch(path)
     token = (match["token"] or header) if match else ""
     if not _TOKEN.fullmatch(token):

@@ -1,4 +1,4 @@
-"""Long-running operations: each a small file, so that a server that was killed goes on with them."""
+"""Long-running operations, one small file each, so that a restarted server resumes them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.times import wire_time
 from batchai_magics.server.api_errors import error_body
 
-RETENTION_S = 24 * 3600.0  # how long an operation can be asked for after its end
+RETENTION_S = 24 * 3600.0  # how long an ended operation can be queried
 WORKERS = 4
 CREATE, TERMINATE, DELETE, DELETE_GROUP = "create", "terminate", "delete", "delete group"
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What was begun for a client; `target` is the resource's id, or the name of a resource group."""
+    """An operation started for a client; `target` is a resource id, or the name of a resource group."""
 
     name: str
     kind: str
@@ -40,13 +40,13 @@ class Operation:
 
     @property
     def status(self) -> str:
-        """As the service calls it."""
+        """The status in the service's terms."""
         if self.ended is None:
             return "InProgress"
         return "Failed" if self.error else "Succeeded"
 
     def to_wire(self, url: str) -> dict[str, Any]:
-        """The service's JSON; `url` is where the operation is asked for, without its query."""
+        """The service's JSON; `url` is the operation's address without query."""
         data: dict[str, Any] = {"id": url, "name": self.name, "status": self.status}
         data["startTime"] = _wire_seconds(self.started)
         if self.ended is not None:
@@ -58,7 +58,7 @@ class Operation:
 
 
 class Operations:
-    """The operations of a server, kept below a folder; what takes long runs in threads of its own."""
+    """The operations of a server, stored below a folder; deletions run in a thread pool."""
 
     def __init__(self, folder: Path, backend: Backend, *, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._backend, self._clock = folder, backend, clock
@@ -67,19 +67,19 @@ class Operations:
         self._deleting: set[str] = set()
 
     def record_completed(self, target: ResourceId) -> Operation:
-        """An operation that has ended when it is told: the resource was made."""
+        """Stores an operation that is already complete: the resource was created."""
         now = self._clock()
         return self._save(Operation(str(uuid.uuid4()), CREATE, str(target), now, now))
 
     def start(self, kind: str, target: str, after: Callable[[], None] | None = None) -> Operation:
-        """Begins to delete something, or to wait for a job that was told to end."""
+        """Starts a deletion, or tracks a job that was asked to terminate."""
         operation = self._save(Operation(str(uuid.uuid4()), kind, target, self._clock()))
         if kind != TERMINATE:
             self._submit(operation, after)
         return operation
 
     def find(self, name: str) -> Operation | None:
-        """The operation of that name as it stands."""
+        """The operation of that name, None if unknown."""
         try:
             file = self._folder / f"{uuid.UUID(name)}.json"
             operation = Operation(**json.loads(file.read_text(encoding="utf-8")))
@@ -90,13 +90,13 @@ class Operations:
         return operation
 
     def is_deleting(self, id: ResourceId) -> bool:
-        """Whether a resource, or what holds it, is being deleted."""
+        """Whether a resource, or one that contains it, is being deleted."""
         key = id.key
         with self._lock:
             return any(key == gone or key.startswith(gone + "/") for gone in self._deleting)
 
     def resume(self) -> None:
-        """Goes on with what a server before this one has left, and forgets what is long over."""
+        """Resumes operations of an earlier server and removes expired ones."""
         for file in self._folder.glob("*.json") if self._folder.exists() else ():
             operation = self.find(file.stem)
             if operation is None or (operation.ended or self._clock()) < self._clock() - RETENTION_S:
@@ -105,7 +105,7 @@ class Operations:
                 self._submit(operation, None)
 
     def close(self) -> None:
-        """Waits for nothing: what has begun and is not over goes on with the next server."""
+        """Returns without waiting: the next server resumes what is unfinished."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, operation: Operation, after: Callable[[], None] | None) -> None:
@@ -119,7 +119,7 @@ class Operations:
             self._delete(operation)
         except BatchAIError as refused:
             error = error_body(refused)["error"]
-        except Exception as defect:  # noqa: BLE001  told to the client: nobody waits for this thread
+        except Exception as defect:  # noqa: BLE001  reported to the client: nothing awaits this thread
             error = {"code": "InternalServerError", "message": f"{type(defect).__name__} while deleting"}
         if after and not error:
             after()
@@ -128,7 +128,7 @@ class Operations:
         self._save(replace(operation, ended=self._clock(), error=error))
 
     def _delete(self, operation: Operation) -> None:
-        with contextlib.suppress(NotFoundError):  # another one was faster
+        with contextlib.suppress(NotFoundError):  # deleted concurrently
             if operation.kind == DELETE_GROUP:
                 groups: Groups = GROUPS.of(self._backend)
                 groups.delete(operation.target)
@@ -152,7 +152,7 @@ def _wire_seconds(seconds: float) -> str:
 
 
 def _dollar_path(target: str) -> str:
-    """The parts of an id as the service spelled them here: `{sub}${rg}${ws}[${exp}]${name}`."""
+    """The id as the service spelled it here: `{sub}${rg}${ws}[${exp}]${name}`."""
     words = target.strip("/").split("/")
     if len(words) == 1:
         return target

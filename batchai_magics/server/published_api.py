@@ -14,12 +14,12 @@ from batchai_magics.models.ids import ResourceId
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.service import Route
 
-OPENAPI_PATH = "openapi.json"  # the path that it is served at
+OPENAPI_PATH = "openapi.json"  # its path
 
 
 @cache
 def openapi_document() -> Mapping[str, Any]:
-    """The OpenAPI document (3.1) of the 29 published operations; our own words are not in it."""
+    """The OpenAPI 3.1 document of the 29 published operations, without our extensions."""
     import yaml
 
     text = (files(__package__) / "openapi.yaml").read_text(encoding="utf-8")
@@ -27,14 +27,14 @@ def openapi_document() -> Mapping[str, Any]:
     return document
 
 
-_EXTENSION_PREFIX = "batchai"  # keys and operations that begin so are ours
-_USER_DEFINED = ("tags",)  # their keys are the users'
+_EXTENSION_PREFIX = "batchai"  # prefix of our own keys and operations
+_USER_DEFINED = ("tags",)  # keys chosen by users
 _EXTENSION_DETAILS = frozenset({"failedRank", "failedNode", "exitCode"})  # of an error
-_FILE_SERVER, _CLUSTER = "/fileservers", "/clusters"  # ends of types
+_FILE_SERVER, _CLUSTER = "/fileservers", "/clusters"  # suffixes of types
 
 
 def published_response(answer: ApiResponse, call: ApiCall, route: Route) -> ApiResponse:
-    """The answer without our own keys, unless our own client asks, or for an operation of ours."""
+    """The response without our extension fields, unless it is for our own client or an extension."""
     is_own = OWN_CLIENT in call.headers or route.path.rpartition("/")[2].startswith(_EXTENSION_PREFIX)
     return answer if is_own or answer.data is None else replace(answer, data=_published(answer.data))
 
@@ -56,13 +56,13 @@ def _published(data: Any) -> Any:
 
 
 def _with_published_details(error: dict[str, Any]) -> dict[str, Any]:
-    """An error without the details that the service did not tell."""
+    """An error without details that the service did not report."""
     details = [each for each in error.pop("details") if each.get("name") not in _EXTENSION_DETAILS]
     return {**error, "details": details} if details else error
 
 
 def _with_subnet(resource: dict[str, Any]) -> dict[str, Any]:
-    """A file server with its subnet, or a cluster that mounts one, which was in the same."""
+    """A file server, or a cluster that mounts one, with the subnet that the service reported."""
     properties = resource.get("properties") or {}
     if properties.get("subnet"):
         return resource
@@ -74,7 +74,7 @@ def _with_subnet(resource: dict[str, Any]) -> dict[str, Any]:
 
 
 def _subnet(server: str) -> str:
-    """The subnet that the service would have made for a file server, always the same one."""
+    """A stable made-up subnet id for a file server."""
     id = ResourceId.parse(server)
     name = uuid.uuid5(uuid.NAMESPACE_URL, id.key)
     network = f"Microsoft.Network/virtualNetworks/{name}vnet"

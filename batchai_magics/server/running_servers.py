@@ -1,6 +1,6 @@
-"""The servers that run with a home: each has a note there, which others find its address by.
+"""The registry of running servers of a home: one file each, with its address.
 
-A server keeps its note locked: the system takes that lock away when the process ends, however it does.
+A server holds a lock on its file; the operating system releases it however the process ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from batchai_magics.errors import UsageError
 
 @dataclass(frozen=True)
 class RunningServer:
-    """Where a server is reached, and the certificate of its own that clients have to trust, if it has one."""
+    """The URL of a server, and the CA certificate that clients must trust, if it is our own."""
 
     url: str
     authority: Path | None = None
@@ -27,11 +27,11 @@ class RunningServer:
 
 @contextlib.contextmanager
 def registered(folder: Path, server: RunningServer) -> Iterator[None]:
-    """Within it, this process is known to serve there."""
+    """Registers this process as a server inside the block."""
     make_folder(folder)
     file = folder / f"{os.getpid()}.json"
     part = file.with_suffix(".part")
-    part.unlink(missing_ok=True)  # of another process that had this number
+    part.unlink(missing_ok=True)  # of an earlier process with this pid
     authority = str(server.authority) if server.authority else None
     with open(part, "x", encoding="utf-8", opener=opener) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -45,10 +45,10 @@ def registered(folder: Path, server: RunningServer) -> Iterator[None]:
 
 
 def running_servers(folder: Path) -> list[RunningServer]:
-    """The servers that run; the note of one that was killed is deleted."""
+    """The running servers; deletes files of killed ones."""
     found = []
     for file in sorted(folder.glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError):  # it has just ended, or is being written
+        with contextlib.suppress(OSError, ValueError, KeyError):  # it just ended, or is being written
             if _is_locked(file):
                 note = json.loads(file.read_text(encoding="utf-8"))
                 found.append(
@@ -69,7 +69,7 @@ def _is_locked(file: Path) -> bool:
 
 
 def choose_server(folder: Path, url: str | None) -> RunningServer:
-    """The server of an address, or the one that runs; UsageError where none does, or several do."""
+    """The server of a URL, or the only one running; UsageError for none or several."""
     there = running_servers(folder)
     if url:
         named = RunningServer(url.rstrip("/"))

@@ -20,7 +20,7 @@ from batchai_magics.server.server_home import ServerHome, read_token
 
 PROGRAM = "batchai serve"
 _NETWORK = "Network Arguments"
-_WILDCARD_ADDRESSES = ("0.0.0.0", "::")  # addresses that nobody can call a server by
+_WILDCARD_ADDRESSES = ("0.0.0.0", "::")  # not usable by clients as an address
 TOKEN_FILE = Option(("--token-file",), "File of the administrator's token; made when it is missing.", "FILE")
 OPTIONS = (
     Option(("--host",), "Address to listen at.", "ADDRESS", default="127.0.0.1", section=_NETWORK),
@@ -57,7 +57,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """The files that TLS needs; all None without it. `authority` is the one of `--tls self`."""
+    """The files for TLS; all None without it. `authority` is the CA of `--tls self`."""
 
     certificate: Path | None = None
     key: Path | None = None
@@ -65,7 +65,7 @@ class TlsFiles:
 
 
 def start(arguments: Namespace) -> int:
-    """Serves until it is told to end; the exit code."""
+    """Serves until stopped; returns the exit code."""
     from batchai_magics.server.server_process import ServerConfig, serve
 
     _check_network(arguments)
@@ -90,7 +90,7 @@ def start(arguments: Namespace) -> int:
 
 
 def token_of(file: str | None, home: ServerHome) -> str:
-    """The administrator's token: from the file that a line names, or from the home."""
+    """The administrator's token, from the given file or the home."""
     return read_token(_token_file(file) or home.token)
 
 
@@ -99,12 +99,12 @@ def _token_file(file: str | None) -> Path | None:
 
 
 def usage_error(program: str, message: str, guess: str = "") -> UsageError:
-    """The error for a line that was written wrongly."""
+    """The error for an invalid command line."""
     return UsageError(f"{program}: {message}", hint=f"{guess} See '{program} --help'.".lstrip())
 
 
 def _check_network(arguments: Namespace) -> None:
-    """Raises for what would let others read a token, or nobody in at all."""
+    """Raises for options that would expose the token, or make the server unreachable."""
     _check_certificate(arguments)
     is_encrypted = bool(arguments.cert or arguments.tls)
     if arguments.host not in LOOPBACK and not is_encrypted:
@@ -153,7 +153,7 @@ _USER = Option(("NAME",), "Name of the user.", is_required=True)
 
 @dataclass(frozen=True)
 class ServeCommand:
-    """A command: what it takes, who carries it out, and what it is for."""
+    """A command: its options, implementation and summary."""
 
     options: tuple[Option, ...]
     work: Callable[[Namespace], int]
@@ -161,7 +161,7 @@ class ServeCommand:
 
 
 def main(words: Sequence[str]) -> int:
-    """Carries out the words after `batchai serve`; gives the exit code."""
+    """Runs the arguments after `batchai serve`; returns the exit code."""
     for beside, row in _SUBCOMMANDS.items():
         count = len(beside.split())
         if " ".join(words[:count]) == beside:

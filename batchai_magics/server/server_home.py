@@ -1,4 +1,4 @@
-"""Where the server keeps what it keeps: below the backend's home, for nobody else to read."""
+"""The server's files, in a private folder below the backend's home."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WRITABLE_BY_OTHERS = 0o022
 
 @dataclass(frozen=True)
 class ServerHome:
-    """The one owner of the server's file names."""
+    """The names of all files of a server."""
 
     folder: Path
 
     @classmethod
     def of(cls, settings: Settings) -> ServerHome:
-        """The folder `server` in the home of a backend, or where programs keep their data."""
+        """The folder `server` in the home of a backend, or in the user's data directory."""
         homes = (getattr(section, "home", None) for section in settings.sections.values())
         home = next((home for home in homes if home), None)
         if home is None:
@@ -40,7 +40,7 @@ class ServerHome:
 
     @property
     def keys(self) -> Path:
-        """The keys of the storage account that is always there."""
+        """The keys of the server's own storage account."""
         return self.folder / "keys.json"
 
     @property
@@ -50,17 +50,17 @@ class ServerHome:
 
     @property
     def owners(self) -> Path:
-        """What belongs to whom."""
+        """The journal of resource owners."""
         return self.folder / "owners.jsonl"
 
     @property
     def users(self) -> Path:
-        """Who may come in beside the administrator."""
+        """The users besides the administrator."""
         return self.folder / "users.json"
 
     @property
     def uploads(self) -> Path:
-        """Notes of files that are not whole yet."""
+        """Notes on part files of unfinished uploads."""
         return self.folder / "uploads"
 
     @property
@@ -70,37 +70,38 @@ class ServerHome:
 
     @property
     def access_log(self) -> Path:
-        """Who did what, and when."""
+        """The access log."""
         return self.folder / "access.log"
 
     @property
     def certificates(self) -> Path:
-        """The authority of `--tls self`, and what it has signed."""
+        """The CA and certificate of `--tls self`."""
         return self.folder / "tls"
 
     @property
     def running(self) -> Path:
-        """A note of each server that runs."""
+        """The registry of running servers."""
         return self.folder / "running"
 
     @property
     def connection_string(self) -> Path:
-        """What Azure's libraries take to reach the shares of a server that serves files alone."""
+        """The Azure Storage connection string of a `--files-only` server."""
         return self.folder / "connection-string"
 
     @property
     def authority(self) -> Path:
-        """The certificate that clients have to trust."""
+        """The CA certificate that clients must trust."""
         return self.certificates / "ca.pem"
 
     def make(self) -> None:
-        """Makes the folder, for its owner alone."""
+        """Creates the folder, private to its owner."""
         make_folder(self.folder)
 
     def secure(self) -> None:
-        """Makes the folder and the home that it is in, or makes sure that nobody else can read or write them.
+        """Creates the folder and its home, or makes sure that nobody else can read or write them.
 
-        Raises an error for a home or a file of another user, and for a home that cannot be closed.
+        Raises:
+            StorageError: for files of another user, and for a home that cannot be made private.
         """
         make_home(self.folder.parent)
         self.make()
@@ -110,7 +111,7 @@ class ServerHome:
 
 
 def _check_owner(file: Path, found: os.stat_result) -> None:
-    """Raises for what another user may have put there, to be let in by or to read what is written."""
+    """Raises StorageError for a file that another user could have planted."""
     if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
         whose = "is a link" if stat.S_ISLNK(found.st_mode) else f"belongs to user number {found.st_uid}"
         hint = "Look who put it there, and delete it; a missing one is made."
@@ -122,9 +123,12 @@ def _check_owner(file: Path, found: os.stat_result) -> None:
 
 
 def read_token(file: Path) -> str:
-    """The token in a file; the first run makes one. UsageError for a file that others can read or have made.
+    """The token in a file, which is created if missing.
 
-    One of root is as good as one's own: a machine's secrets are often its.
+    Files of root are accepted: system secrets often belong to it.
+
+    Raises:
+        UsageError: for a file that others can read or own, or a short token.
     """
     if not file.exists():
         write(file, secrets.token_urlsafe(32) + "\n")

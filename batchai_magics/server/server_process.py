@@ -1,4 +1,4 @@
-"""A server that runs: its sockets, what it prints, and how it ends."""
+"""The server process: sockets, greeting, shutdown."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
     from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
 
 
-_SHUTDOWN_TIMEOUT_S = 5  # that requests have to end, when the server is told to
+_SHUTDOWN_TIMEOUT_S = 5  # for requests to finish at shutdown
 _BACKLOG = 256
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """How a server is to run."""
+    """The configuration of a server process."""
 
     host: str
     port: int
     token: str = field(repr=False)
-    token_file: Path | None = None  # that the token is in; None: the one in the home
+    token_file: Path | None = None  # file of the token; None: the one in the home
     names: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
     is_files_only: bool = False
-    authority: Path | None = None  # the certificate that clients have to trust, of one's own
+    authority: Path | None = None  # our own CA certificate, which clients must trust
 
     def url(self, port: int) -> str:
-        """Where clients find it."""
+        """The URL for clients."""
         host = self.names[0] if self.names else self.host
         name = f"[{host}]" if ":" in host else host
         return f"{'https' if self.certificate else 'http'}://{name}:{port}"
 
 
 def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
-    """Runs until it is told to end; jobs run on. The exit code."""
+    """Runs until stopped and returns the exit code; jobs keep running."""
     try:
         import uvicorn
 
@@ -94,7 +94,7 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
 
 
 def _uvicorn_config(app: RequestGuard, serving: ServerConfig, limits: ServerLimits) -> uvicorn.Config:
-    """How uvicorn runs the application: bounded, silent, and gone soon after it is told to end."""
+    """The uvicorn configuration: our limits, no logging of its own."""
     import uvicorn
 
     from batchai_magics.server.http.h11_protocol import TimeoutProtocol
@@ -105,7 +105,7 @@ def _uvicorn_config(app: RequestGuard, serving: ServerConfig, limits: ServerLimi
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # else anybody on this machine says where a request comes from
+        proxy_headers=False,  # otherwise any local process could spoof client addresses
         lifespan="off",
         h11_max_incomplete_event_size=limits.header_bytes,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
@@ -122,7 +122,7 @@ def _warn_of_root() -> None:
 
 @dataclass(frozen=True)
 class _DisplayedSecrets:
-    """What a greeting tells of the secrets: themselves on a terminal, else what a shell reads them by."""
+    """Secrets as the greeting shows them: values on a terminal, otherwise shell expressions to read them."""
 
     token: str
     connection_string: str
@@ -140,12 +140,12 @@ def _displayed_secrets(serving: ServerConfig, home: ServerHome, key: str, port: 
 
 
 def _cat_expression(file: Path) -> str:
-    """What a shell reads a file by: what is printed may end up in a log, which others read."""
+    """The shell expression that reads a file, as printed output may end up in logs that others read."""
     return f'"$(cat {shlex.quote(str(file))})"'
 
 
 def greeting(serving: ServerConfig, port: int, secrets: _DisplayedSecrets) -> Iterator[str]:
-    """What a server says when it runs: where it is, and the lines that a client needs."""
+    """The lines printed at startup: the URL, and what a client needs to connect."""
     url = serving.url(port)
     if serving.is_files_only:
         yield f"Serving files at {url}."
@@ -187,9 +187,9 @@ def _listen(serving: ServerConfig) -> socket.socket:
 
 
 def _stop_on_signals(server: uvicorn.Server) -> None:
-    """Ends a server also for a signal that comes before uvicorn listens to any.
+    """Stops the server also for signals that arrive before uvicorn handles them.
 
-    Once uvicorn has ended well for one, it sends it again: nothing is left to do then.
+    uvicorn raises the signal again after shutting down; by then it has no effect.
     """
 
     def end(*_: object) -> None:

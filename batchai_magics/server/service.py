@@ -1,4 +1,4 @@
-"""What the handlers work with: the backend, and what the server itself keeps."""
+"""What handlers work with: the `Service`, and the types of handlers, watchers and routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batchai_magics.server.storage.storage_metadata import MetadataStore
 
 @dataclass(frozen=True)
 class Service:
-    """A backend with what stands around it. `group` is what there is where a backend has no groups."""
+    """A backend with the server's state. `group` is the only resource group of a backend without groups."""
 
     backend: Backend
     subscription: str
@@ -29,19 +29,19 @@ class Service:
     metadata: MetadataStore
 
     def check_subscription(self, call: ApiCall) -> None:
-        """Raises the gateway's words for a subscription that is not this one."""
+        """Raises ApiError (404), worded as Azure's gateway does, for another subscription than ours."""
         wanted = call.parts.get("subscription", self.subscription)
         if wanted.lower() != self.subscription.lower():
             message = f"The subscription '{wanted}' could not be found."
             raise ApiError(404, "SubscriptionNotFound", message)
 
     def is_owner(self, call: ApiCall, key: str) -> bool:
-        """Whether the resource of that key is the caller's; what is nobody's is the administrator's."""
+        """Whether the caller owns the resource; unowned ones belong to the administrator."""
         owner = self.owners.of(key)
         return owner == call.user.name or (owner == UNKNOWN_OWNER and call.user.is_admin)
 
     def check_owner(self, call: ApiCall, key: str) -> None:
-        """Raises unless the caller may change or delete the resource of that key and all inside it."""
+        """Raises ApiError (403) unless the caller may change the resource and everything inside it."""
         if call.user.is_admin:
             return
         foreign = self.owners.first_foreign(call.user.name, key)
@@ -56,30 +56,30 @@ Handler = Callable[[Service, ApiCall], ApiResponse]
 
 
 class Watcher(Protocol):
-    """Who waits for news. One poll serves all who wait at a path; each finds its own news in the result."""
+    """Waits for changes. One poll serves all watchers of a path; each checks the result for its own news."""
 
     def poll(self, service: Service, last: ApiResponse | None) -> ApiResponse:
-        """How things stand, as the data of an answer; `last` is the result of the previous poll, if known."""
+        """The observed state as the data of a response; `last` is the previous poll's result, if known."""
 
     def state(self, polled: Any) -> str:
-        """The state to answer with."""
+        """The state to respond with."""
 
     def first_state(self, polled: Any) -> str:
-        """The state that it is taken to know when it names none."""
+        """The state assumed for a client that sends none."""
 
     def is_other_state(self, polled: Any, known: str) -> bool:
-        """Whether the state is not the one that it knows."""
+        """Whether the state differs from the one the client knows."""
 
     def has_bytes(self, polled: Any) -> bool:
-        """Whether there is something for it to read."""
+        """Whether there are bytes for it to read."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A method and a path, and what answers; `{name}` in the path is one of `Call.parts`."""
+    """A method, a path and its handler; `{name}` in the path becomes an entry of `ApiCall.parts`."""
 
     method: str
     path: str
     handler: Handler
-    takes_files: bool = False  # its body may be as large as a range of a file
-    watch: Callable[[ApiCall], Watcher] | None = None  # made of a request that waits
+    takes_files: bool = False  # allows bodies as large as a range of a file
+    watch: Callable[[ApiCall], Watcher] | None = None  # constructed from a long-polling request

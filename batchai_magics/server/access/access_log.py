@@ -1,4 +1,4 @@
-"""Who did what, and when: a JSON line for every request that changes something, without any secret."""
+"""The access log: a JSON line for every request that may have changed something, without secrets."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 from batchai_magics.backends.service.private_files import append
 from batchai_magics.models.times import wire_time
 
-MAX_LOG_BYTES = 10 << 20  # a file, before another one is begun
+MAX_LOG_BYTES = 10 << 20  # rotated when the file reaches this size
 MAX_LOG_FILES = 5  # files
 _READ_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class AccessLog:
-    """The log of a server. What stands in a query or a body is never in it."""
+    """The access log of a server. It never contains query strings or bodies."""
 
     def __init__(self, file: Path, *, largest: int = MAX_LOG_BYTES) -> None:
         self._file, self._largest = file, largest
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="access-log")
 
     def record(self, method: str, path: str, status: int, more: Mapping[str, object]) -> None:
-        """Writes a line for a request, if it could have changed something or was not let in."""
+        """Appends a line for a request, unless it was a successful read."""
         if method in _READ_METHODS and status not in (401, 403):
             return
         time = wire_time(datetime.now(timezone.utc))
@@ -32,7 +32,7 @@ class AccessLog:
         self._writer.submit(self._write, json.dumps(line, ensure_ascii=False) + "\n")
 
     def close(self) -> None:
-        """Writes what is still to be written."""
+        """Flushes pending lines and stops the writer."""
         self._writer.shutdown()
 
     def _write(self, line: str) -> None:

@@ -22,10 +22,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Authenticator:
-    """The names that the server has, and the tokens that it knows, hashed: its own, and its users'.
+    """Checks host names and bearer tokens: the administrator's, and those of users.
 
-    `users` gives the users' tokens, hashed, each with a name; it is asked each time, so that a user who is
-    removed is out at once.
+    `users` returns the users' token digests with their names. It is called for every request, so removing
+    a user takes effect at once.
     """
 
     def __init__(
@@ -36,12 +36,16 @@ class Authenticator:
         self._users = users
 
     def accepts_host(self, header: str) -> bool:
-        """Whether a header `Host` names this server; a page on another site cannot make a browser say it."""
+        """Whether a `Host` header names this server; guards against DNS rebinding from web pages."""
         name = _without_port(header).lower()
         return name in self._names or is_storage_host(name)
 
     def authenticate(self, authorization: str) -> User:
-        """Who has the token of a header `Authorization: Bearer …`; raises a refusal for anybody else."""
+        """The user whose token is in `Authorization: Bearer …`.
+
+        Raises:
+            ApiError: 401 for a missing or unknown token.
+        """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             message = "Authentication failed. The 'Authorization' header is missing."
@@ -56,7 +60,7 @@ class Authenticator:
 
 
 def token_digest(token: str) -> str:
-    """What is kept of a token. It is random and long: nothing slower than SHA-256 is needed."""
+    """The stored form of a token. Tokens are long and random, so SHA-256 suffices."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -71,7 +75,7 @@ _RESERVED_NAMES = ("admin",)
 
 
 class Users:
-    """Who may come in beside the administrator."""
+    """The users of a server besides the administrator, in a file that is reloaded when it changes."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -79,7 +83,11 @@ class Users:
         self._tokens: Mapping[str, str] = {}
 
     def add(self, name: str) -> str:
-        """A new user; gives the token, which is kept nowhere. UsageError for a name that is taken."""
+        """Adds a user and returns the token, which is not stored.
+
+        Raises:
+            UsageError: for an invalid name, or one that exists in any letter case.
+        """
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is no user's name", hint="Use letters, digits and . _ - @")
         users = self._load()
@@ -93,7 +101,7 @@ class Users:
         return token
 
     def remove(self, name: str) -> None:
-        """Lets a user in no more; what is theirs stays. NotFoundError for one that there is not."""
+        """Removes a user; their resources stay. Raises NotFoundError for an unknown one."""
         users = self._load()
         if name not in users:
             known = ", ".join(users) or "none"
@@ -101,11 +109,11 @@ class Users:
         self._save({known: kept for known, kept in users.items() if known != name})
 
     def added(self) -> Mapping[str, str]:
-        """The users, each with the time when they were added."""
+        """The users, each with the time they were added."""
         return {name: kept["added"] for name, kept in self._load().items()}
 
     def tokens(self) -> Mapping[str, str]:
-        """The hashed tokens, each with its user's name; the file is read only when it has changed."""
+        """The token digests, each with its user's name."""
         stamp = self._file_version()
         if stamp != self._read_at:
             self._tokens = {kept["sha256"]: name for name, kept in self._load().items()}
@@ -133,7 +141,7 @@ class Users:
 
 
 def _check_users(data: object) -> dict[str, dict[str, str]]:
-    """The users as they are written down; ValueError for anything else."""
+    """The users as stored in the file; ValueError for anything else."""
     if not isinstance(data, dict):
         raise ValueError("it holds no object of users")
     for name, kept in data.items():

@@ -1,6 +1,6 @@
-"""A certificate of one's own for TLS: a small authority below the server's home, and what it signs.
+"""TLS certificates for `--tls self`: a local certificate authority in the server's home, and what it signs.
 
-`cryptography` makes them: it is a dependency already, and what trustme offers is meant for tests.
+Made with `cryptography`, which is a dependency anyway; trustme is meant for tests.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from batchai_magics.backends.service.private_files import write
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
-LEAF_LIFETIME = timedelta(days=397)  # browsers take no longer ones
-RENEWAL_WINDOW = timedelta(days=30)  # before the end
-_CLOCK_SKEW = timedelta(hours=1)  # clocks differ
+LEAF_LIFETIME = timedelta(days=397)  # the longest that browsers accept
+RENEWAL_WINDOW = timedelta(days=30)  # before expiry
+_CLOCK_SKEW = timedelta(hours=1)  # for clock skew
 _KEY_USAGES = (
     "digital_signature",
     "content_commitment",
@@ -44,19 +44,19 @@ Key = ec.EllipticCurvePrivateKey
 
 @dataclass(frozen=True)
 class CertificatePair:
-    """Two files: a certificate, with the one that vouches for it, and its private key."""
+    """Two files: a certificate (with its chain), and its private key."""
 
     certificate: Path
     key: Path
 
 
 def authority_file(folder: Path) -> Path:
-    """The certificate that clients have to trust."""
+    """The CA certificate, which clients must trust."""
     return folder / "ca.pem"
 
 
 def server_certificate(folder: Path, names: Sequence[str], now: datetime | None = None) -> CertificatePair:
-    """A certificate for these names and addresses, made anew when it is missing, of others, or soon over."""
+    """A certificate for these names, issued again if it is missing, has other names or expires soon."""
     moment = now or datetime.now(timezone.utc)
     authority = CertificatePair(authority_file(folder), folder / "ca.key")
     leaf = CertificatePair(folder / "server.pem", folder / "server.key")

@@ -1,4 +1,4 @@
-"""What belongs to whom: as the backend recorded it, or a journal of who created what, one JSON line each."""
+"""Owners of resources: as the backend records them, or a journal of who created what, one JSON line each."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ UNKNOWN_OWNER = "the administrator"
 
 
 class Owners:
-    """Who made which resource, by the resource's key; the administrator, where nobody is known to have.
+    """The owner of each resource, by resource key; unknown owners count as the administrator.
 
-    A backend with `ownership` records the owners of its resources. The journal has those of what it does not
-    record: groups, accounts, and everything in front of other backends. It is a file that only grows while a
-    server runs, and is written anew when one starts.
+    A backend with `ownership` records the owners of its resources. The journal holds the others: groups,
+    accounts, and everything in front of other backends. It is append-only, and compacted at startup.
     """
 
     def __init__(self, file: Path, ownership: Ownership | None = None) -> None:
@@ -31,9 +30,9 @@ class Owners:
 
     @contextlib.contextmanager
     def record_creation(self, key: str, user: str) -> Iterator[None]:
-        """Writes the owner down before the resource is created within it, so that no kill comes between.
+        """Records the owner before the block creates the resource, so that a crash cannot come between.
 
-        An owner is forgotten again when the resource could not be created.
+        If creation fails, the previous owner is restored.
         """
         with self._lock:
             before = self._owners.get(key)
@@ -45,13 +44,13 @@ class Owners:
                 raise
 
     def record(self, key: str, user: str) -> None:
-        """Writes down who has made a resource."""
+        """Records the owner of a resource."""
         with self._lock:
             self._owners[key] = user
             self._append({"id": key, "user": user})
 
     def forget(self, key: str) -> None:
-        """Forgets a resource that is gone, and all that was inside it."""
+        """Removes a deleted resource and everything inside it."""
         with self._lock:
             gone = [known for known in self._owners if _is_inside(known, key)]
             for known in gone:
@@ -60,19 +59,19 @@ class Owners:
                 self._append({"gone": key})
 
     def of(self, key: str) -> str:
-        """Who made a resource."""
+        """The owner of a resource."""
         recorded = self._ownership.within(key).get(key) if self._ownership else None
         return recorded or self._owners.get(key, UNKNOWN_OWNER)
 
     def first_foreign(self, user: str, key: str) -> tuple[str, str] | None:
-        """A resource that is not the user's, with its owner: the one of this key, or one inside it."""
+        """A resource of another user and its owner: this one or one inside it; None if all are the user's."""
         owners = self._within(key)
         if owners.get(key, UNKNOWN_OWNER) != user:
             return key, owners.get(key, UNKNOWN_OWNER)
         return next(((known, owner) for known, owner in owners.items() if owner != user), None)
 
     def _within(self, key: str) -> dict[str, str]:
-        """The known owners of a resource and of what is inside it."""
+        """The recorded owners of a resource and of everything inside it."""
         with self._lock:
             noted = {known: user for known, user in self._owners.items() if _is_inside(known, key)}
         return {**noted, **(self._ownership.within(key) if self._ownership else {})}
@@ -91,7 +90,7 @@ def _read(file: Path) -> dict[str, str]:
     for text in lines:
         try:
             line = json.loads(text)
-        except ValueError:  # the last line of a server that was killed
+        except ValueError:  # a line cut off by a kill
             continue
         if "gone" in line:
             owners = {key: user for key, user in owners.items() if not _is_inside(key, line["gone"])}

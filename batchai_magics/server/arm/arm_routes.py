@@ -1,4 +1,4 @@
-"""What there is around Batch AI, by method and path."""
+"""The routes of Azure Resource Manager around Batch AI."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from batchai_magics.server.service import Service
 
 
 def create(service: Service, call: ApiCall) -> ApiResponse:
-    """Makes a group, or gives the one that is there other tags."""
+    """Creates a group, or updates the tags of an existing one."""
     service.check_subscription(call)
     groups, name, body = _groups(service), _group_name(call), call.json()
     existing = _find(service, name)
@@ -35,7 +35,7 @@ def create(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def update(service: Service, call: ApiCall) -> ApiResponse:
-    """Gives a group other tags."""
+    """Replaces the tags of a group."""
     service.check_subscription(call)
     groups, name = _groups(service), _group_name(call)
     group = groups.show(name)
@@ -44,25 +44,25 @@ def update(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def show(service: Service, call: ApiCall) -> ApiResponse:
-    """A group."""
+    """Shows a group."""
     service.check_subscription(call)
     return ApiResponse(data=_group_json(_groups(service).show(_group_name(call))))
 
 
 def exists(service: Service, call: ApiCall) -> ApiResponse:
-    """Whether a group is there, by the status alone."""
+    """Whether a group exists: 204 or 404."""
     service.check_subscription(call)
     return ApiResponse(204 if _find(service, _group_name(call)) else 404)
 
 
 def list_all(service: Service, call: ApiCall) -> ApiResponse:
-    """All groups."""
+    """Lists all groups."""
     service.check_subscription(call)
     return ApiResponse(data={"value": [_group_json(group) for group in _groups(service).list()]})
 
 
 def delete(service: Service, call: ApiCall) -> ApiResponse:
-    """Begins to delete a group with all in it."""
+    """Starts deleting a group and everything in it."""
     service.check_subscription(call)
     name, key = _group_name(call), _owner_key(service, _group_name(call))
     _groups(service).show(name)
@@ -74,7 +74,7 @@ def delete(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def operation_result(service: Service, call: ApiCall) -> ApiResponse:
-    """Whether a group is gone: 202 until then, 200 after it."""
+    """The result of deleting a group: 202 until it is gone, then 200."""
     service.check_subscription(call)
     found = service.operations.find(call.parts["operation"])
     if found is None:
@@ -86,7 +86,7 @@ def operation_result(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def parse_tags(body: Mapping[str, Any]) -> dict[str, str] | None:
-    """The tags that a description has, if it has any."""
+    """The tags of a description, None if it has none."""
     tags = body.get("tags")
     if tags is None:
         return None

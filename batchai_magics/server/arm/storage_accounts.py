@@ -1,4 +1,4 @@
-"""Storage accounts."""
+"""Storage accounts and their keys."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from batchai_magics.server.published_api import OPENAPI_PATH
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
-# The first parts of this server's other paths.
+# First path segments that this server uses otherwise.
 RESERVED_PATHS = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi", OPENAPI_PATH)
 _SKU = "Standard_LRS"
 _KEY_NUMBERS = {"key1": 1, "key2": 2}
 
 
 def create(service: Service, call: ApiCall) -> ApiResponse:
-    """Makes an account, or gives the one of that name in that group."""
+    """Creates an account, or returns the existing one of that name and group."""
     service.check_subscription(call)
     name, body = check_account_name(call.parts["account"]), call.json()
     if name in RESERVED_PATHS:
@@ -43,19 +43,19 @@ def create(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def show(service: Service, call: ApiCall) -> ApiResponse:
-    """An account."""
+    """Shows an account."""
     return ApiResponse(data=_account_json(call, _account(service, call)))
 
 
 def list_all(service: Service, call: ApiCall) -> ApiResponse:
-    """The accounts of a group, or of the subscription."""
+    """Lists the accounts of a group, or of the subscription."""
     service.check_subscription(call)
     accounts = _accounts(service).list(call.parts.get("group"))
     return ApiResponse(data={"value": [_account_json(call, account) for account in accounts]})
 
 
 def delete(service: Service, call: ApiCall) -> ApiResponse:
-    """Deletes an account with its shares and containers; 204 for one that is not there."""
+    """Deletes an account with its shares and containers; 204 if it does not exist."""
     try:
         account = _account(service, call)
     except NotFoundError:
@@ -67,13 +67,13 @@ def delete(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def list_keys(service: Service, call: ApiCall) -> ApiResponse:
-    """The two keys of an account."""
+    """Lists the two keys of an account."""
     name = _account_name(service, call)
     return _keys_response(service, name)
 
 
 def regenerate_key(service: Service, call: ApiCall) -> ApiResponse:
-    """Makes a new key 1 or 2; gives both."""
+    """Regenerates key 1 or 2 and returns both."""
     name, number = _account_name(service, call), _KEY_NUMBERS.get(str(call.json().get("keyName")))
     if number is None:
         raise ApiError(400, "InvalidValuesForRequestParameters", "keyName must be key1 or key2.")
@@ -86,7 +86,7 @@ def regenerate_key(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def check_name(service: Service, call: ApiCall) -> ApiResponse:
-    """Whether an account's name is free."""
+    """Whether an account name is valid and available."""
     service.check_subscription(call)
     name = str(call.json().get("name", ""))
     try:
@@ -116,7 +116,7 @@ def _location(service: Service, body: Mapping[str, Any]) -> str:
 
 
 def _account_name(service: Service, call: ApiCall) -> str:
-    """The name of an account whose keys are asked for; the server's own one is in every group."""
+    """The account whose keys are requested; the server's own account exists in every group."""
     service.check_subscription(call)
     if call.parts["account"].lower() == OWN_ACCOUNT:
         return OWN_ACCOUNT
@@ -158,7 +158,7 @@ def _owner_key(service: Service, account: StorageAccount) -> str:
 
 
 def _account_json(call: ApiCall, account: StorageAccount) -> dict[str, Any]:
-    """As Azure shows it: what is no part of its description is below `properties`."""
+    """The account as Azure shows it."""
     data = account.to_wire()
     address = f"{call.origin}/{account.name}"
     return {

@@ -18,24 +18,24 @@ TENANT = "00000000-0000-0000-0000-000000000000"
 
 
 def list_subscriptions(service: Service, call: ApiCall) -> ApiResponse:
-    """The subscriptions."""
+    """Lists the one subscription."""
     return ApiResponse(data={"value": [_subscription(service)]})
 
 
 def show_subscription(service: Service, call: ApiCall) -> ApiResponse:
-    """The subscription."""
+    """Shows the subscription."""
     service.check_subscription(call)
     return ApiResponse(data=_subscription(service))
 
 
 def list_tenants(service: Service, call: ApiCall) -> ApiResponse:
-    """The tenants."""
+    """Lists the one tenant."""
     tenant = {"id": f"/tenants/{TENANT}", "tenantId": TENANT, "displayName": "batchai"}
     return ApiResponse(data={"value": [tenant]})
 
 
 def list_locations(service: Service, call: ApiCall) -> ApiResponse:
-    """The locations."""
+    """Lists the one location."""
     service.check_subscription(call)
     location = {
         "id": f"/subscriptions/{service.subscription}/locations/{service.location}",
@@ -75,13 +75,13 @@ _RESOURCE_TYPES = {
 
 
 def list_providers(service: Service, call: ApiCall) -> ApiResponse:
-    """All providers."""
+    """Lists all resource providers; all are registered."""
     service.check_subscription(call)
     return ApiResponse(data={"value": [_provider(service, name) for name in _RESOURCE_TYPES]})
 
 
 def show_provider(service: Service, call: ApiCall) -> ApiResponse:
-    """A provider; also what `register` and `unregister` answer."""
+    """Shows a provider; also the response to `register` and `unregister`."""
     service.check_subscription(call)
     wanted = call.parts["namespace"]
     name = next((name for name in _RESOURCE_TYPES if name.lower() == wanted.lower()), None)
@@ -110,20 +110,20 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 def list_role_definitions(service: Service, call: ApiCall) -> ApiResponse:
-    """The roles: the one that the filter names, whichever it is."""
+    """Lists the roles named in the filter, whichever they are."""
     service.check_subscription(call)
     names = _QUOTED.findall(call.query.get("$filter", "").replace("+", " "))
     return ApiResponse(data={"value": [_role_definition(service, name) for name in names or ["Contributor"]]})
 
 
 def list_role_assignments(service: Service, call: ApiCall) -> ApiResponse:
-    """The assignments: none is kept."""
+    """An empty list: no assignment is stored."""
     service.check_subscription(call)
     return ApiResponse(data={"value": []})
 
 
 def assign_role(service: Service, call: ApiCall) -> ApiResponse:
-    """The assignment as it was asked for."""
+    """Echoes the assignment, which is not stored."""
     service.check_subscription(call)
     body = call.json()
     asked = body.get("properties", body)
@@ -141,7 +141,7 @@ def assign_role(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def delete_role_assignment(service: Service, call: ApiCall) -> ApiResponse:
-    """Nothing: no assignment is kept."""
+    """Always 204: no assignment is stored."""
     service.check_subscription(call)
     return ApiResponse(204)
 

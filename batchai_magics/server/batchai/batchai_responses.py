@@ -19,7 +19,7 @@ from batchai_magics.server.api_errors import ApiError
 from batchai_magics.server.operations import Operation
 from batchai_magics.server.service import Service
 
-_STATE_PROPERTIES = (  # what is no part of a resource's description
+_STATE_PROPERTIES = (  # properties that are not part of the description
     "allocationState",
     "allocationStateTransitionTime",
     "currentNodeCount",
@@ -47,7 +47,7 @@ def resource_json(service: Service, resource: Resource) -> dict[str, Any]:
 
 
 def resource_response(service: Service, resource: Resource, status: int = 200) -> ApiResponse:
-    """The answer that shows one resource, with its ETag and when it was made."""
+    """The response showing one resource, with its ETag and creation time."""
     data = resource_json(service, resource)
     made = resource.provisioning.created.strftime("%a, %d %b %Y %H:%M:%S GMT")
     headers = {"ETag": etag(data), "Last-Modified": made}
@@ -56,7 +56,7 @@ def resource_response(service: Service, resource: Resource, status: int = 200) -
 
 
 def etag(data: Mapping[str, Any]) -> str:
-    """A tag of what was asked for: it changes with the description, not with the state."""
+    """An ETag of the description; it ignores state."""
     properties = {key: value for key, value in data["properties"].items() if key not in _STATE_PROPERTIES}
     text = json.dumps({**data, "properties": properties}, sort_keys=True)
     return f'"0x{hashlib.sha256(text.encode()).hexdigest()[:15].upper()}"'
@@ -79,14 +79,14 @@ def requested_page(call: ApiCall) -> Page:
 
 
 def check_skip_token(token: str) -> str:
-    """The token itself, if it is one that a `nextLink` of ours may have."""
+    """The token, if it has the form of our `nextLink`s; ApiError (400) otherwise."""
     if token and not (token.isascii() and token.isdigit() and len(token) < 19):
         raise ApiError(400, "InvalidSkipToken", f"The $skiptoken {token!r} is none of this service.")
     return token
 
 
 def page_response(call: ApiCall, items: Sequence[Any], token: str | None) -> ApiResponse:
-    """A page of a list; `token` begins the next one, None after the last."""
+    """A page of a list; `token` is where the next one starts, None on the last."""
     data: dict[str, Any] = {"value": list(items)}
     if token:
         query = {**call.query, _TOKEN: token}
@@ -95,12 +95,12 @@ def page_response(call: ApiCall, items: Sequence[Any], token: str | None) -> Api
 
 
 API_VERSION = "2018-05-01"
-# The default of all clients is 30 s, also for 0.
+# All clients default to 30 s, also for 0.
 RETRY_S = "1"
 
 
 def accepted_response(service: Service, call: ApiCall, operation: Operation) -> ApiResponse:
-    """202, empty, with both headers. Their names are the opposite of what one expects, as recorded."""
+    """202 with both polling headers. Their names are swapped compared to Azure's usual ones, as recorded."""
     query, location = f"api-version={API_VERSION}", _workspace_location(service, call)
     headers = {
         "Location": call.link(_operation_path(service, location, "operationstatuses", operation), query),
@@ -113,13 +113,13 @@ def accepted_response(service: Service, call: ApiCall, operation: Operation) -> 
 
 
 def operation_result(service: Service, call: ApiCall) -> ApiResponse:
-    """The operation as it stands."""
+    """Shows an operation."""
     operation = _find_operation(service, call)
     return _operation_response(service, call, operation, 200)
 
 
 def operation_status(service: Service, call: ApiCall) -> ApiResponse:
-    """The same, with 202 while it is in progress: for clients that only look at the status."""
+    """Shows an operation, with 202 while it runs: for clients that check only the status."""
     operation = _find_operation(service, call)
     return _operation_response(service, call, operation, 202 if operation.ended is None else 200)
 
@@ -142,7 +142,7 @@ def _operation_response(service: Service, call: ApiCall, operation: Operation, s
 
 
 def _workspace_location(service: Service, call: ApiCall) -> str:
-    """The location of the workspace that a call is about, as addresses spell it: `northeurope`."""
+    """The location of the call's workspace as URLs spell it: `northeurope`."""
     found = service.backend.status([call.id(Kind.WORKSPACE)]).states.values()
     named = next((resource.location for resource in found if isinstance(resource, Workspace)), "")
     return quote(named.replace(" ", "").lower()) or service.location

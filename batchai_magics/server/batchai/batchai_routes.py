@@ -1,4 +1,4 @@
-"""The 29 operations of the published API, what asks for its long-running ones, and our own."""
+"""The routes of Batch AI: the 29 published operations, polling of long-running ones, and our extensions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _JOBS = f"{_EXPERIMENTS}/{{experiment}}/jobs"
 
 def _standard_routes(kind: Kind, collection: str, parent: Kind) -> tuple[Route, ...]:
     item = f"{collection}/{{name}}"
-    # The experiment of a list of jobs is what the path is about.
+    # The path of a job list addresses its experiment.
     listing = collection.replace("{experiment}", "{name}")
     return (
         Route("PUT", item, resource_handlers.create(kind)),

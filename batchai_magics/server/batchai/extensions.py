@@ -48,16 +48,16 @@ from batchai_magics.server.service import Handler, Service
 MAX_IDS = 5000  # in one look
 PACE = Pace(look_s=0.1, longest_wait_s=10.0)
 _MAX_TIMESTAMP_S = 1e12  # since 1970
-_HEARTBEAT_S = 0.5  # between two signs of life of a command that writes nothing
+_HEARTBEAT_S = 0.5  # between heartbeats of a silent command
 
 
 def show_capabilities(service: Service, call: ApiCall) -> ApiResponse:
-    """What the backend behind this server can do."""
+    """Shows what the backend behind this server supports."""
     return ApiResponse(data=server_offer.to_wire(service.backend, PACE))
 
 
 def query_states(service: Service, call: ApiCall) -> ApiResponse:
-    """The resources of many `ids`, those that are there; `x-batchai-since` waits for another state."""
+    """The resources of many `ids` that exist; `x-batchai-since` waits for a change."""
     service.check_subscription(call)
     ids = call.json().get("ids")
     if not isinstance(ids, list) or len(ids) > MAX_IDS:
@@ -67,7 +67,7 @@ def query_states(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def read_file(service: Service, call: ApiCall) -> ApiResponse:
-    """A piece of one file: `path`, `directoryId`, `offset` and `limit` say which."""
+    """Reads bytes of one file: `path`, `directoryId`, `offset` and `limit`."""
     service.check_subscription(call)
     body = call.json()
     file = FileRef(
@@ -80,9 +80,9 @@ def read_file(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def tail_logs(service: Service, call: ApiCall) -> ApiResponse:
-    """The new bytes of all logs; `positions` says how far each is known.
+    """The new bytes of all logs beyond `positions`.
 
-    Who waits is answered when there are some, or when the job or its cluster is in another state.
+    A long poll returns when there are some, or when the job or its cluster changes state.
     """
     service.check_subscription(call)
     body, job = call.json(), call.id(Kind.JOB)
@@ -93,7 +93,7 @@ def tail_logs(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def list_jobs_ahead(service: Service, call: ApiCall) -> ApiResponse:
-    """The ids of the jobs that get nodes before a queued one, in turn."""
+    """The ids of the jobs that get nodes before a queued one, in order."""
     service.check_subscription(call)
     job = service.backend.show(call.id(Kind.JOB))
     before = service.backend.jobs_ahead_of(job) if isinstance(job, JobResource) else ()
@@ -101,7 +101,7 @@ def list_jobs_ahead(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def execute_command(kind: Kind) -> Handler:
-    """What runs a command on a node of a cluster or a job, and gives what it writes as it comes."""
+    """The handler that runs a command on a node of a cluster or job and streams its output."""
 
     def handle(service: Service, call: ApiCall) -> ApiResponse:
         service.check_subscription(call)
@@ -117,7 +117,7 @@ def execute_command(kind: Kind) -> Handler:
 
 
 def preempt_node(service: Service, call: ApiCall) -> ApiResponse:
-    """Takes a node of a cluster away."""
+    """Preempts a node of a cluster."""
     service.check_subscription(call)
     cluster, node = call.id(Kind.CLUSTER), string_field(call.json(), "nodeId")
     nodes: Preemption = PREEMPTION.of(service.backend)
@@ -128,7 +128,7 @@ def preempt_node(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def read_telemetry(service: Service, call: ApiCall) -> ApiResponse:
-    """The samples of what a job's processes use that were taken later than `after`, in seconds since 1970."""
+    """The telemetry samples of a job taken after `after`, in seconds since the epoch."""
     service.check_subscription(call)
     after = call.json().get("after", 0.0)
     if (
@@ -141,7 +141,7 @@ def read_telemetry(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def list_setup_files(service: Service, call: ApiCall) -> ApiResponse:
-    """One level of what the setup tasks of a cluster wrote; `directory` says which."""
+    """Lists one level of the output of a cluster's setup tasks; `directory` selects it."""
     service.check_subscription(call)
     logs: SetupLogs = SETUP_LOGS.of(service.backend)
     files = logs.files(call.id(Kind.CLUSTER), directory_path(call.query.get("directory", ".")))
@@ -149,7 +149,7 @@ def list_setup_files(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def _closing_lines(output: Any) -> Iterator[bytes]:
-    """The lines of a command's output; when they are not wanted any more, the command ends."""
+    """The output lines of a command; closing the iterator ends the command."""
     try:
         yield from output_wire.to_lines(output)
     finally:
@@ -169,7 +169,7 @@ _MODELS: Mapping[Kind, type[WorkspaceSpec | ExperimentSpec | ClusterSpec]] = {
 
 
 def ensure_resources(service: Service, call: ApiCall) -> ApiResponse:
-    """Creates missing `resources` (each an `id` and a `body`) and a `share`; gives the runs of a `job`."""
+    """Creates missing `resources` (each an `id` and a `body`) and a `share`; returns the runs of a `job`."""
     service.check_subscription(call)
     body = call.json()
     job = _parse_id(service, string_field(body, "job"))
@@ -202,7 +202,7 @@ def _parse_resources(service: Service, body: Mapping[str, Any]) -> Iterator[tupl
 
 
 def _parse_id(service: Service, value: str) -> ResourceId:
-    """The id of a resource of this server's subscription."""
+    """The id of a resource in this server's subscription."""
     id = ResourceId.parse(value)
     if id.subscription.lower() != service.subscription.lower():
         message = f"The subscription '{id.subscription}' could not be found."

@@ -1,4 +1,4 @@
-"""Jobs: ended by hand, and what they wrote."""
+"""Handlers of jobs: terminate, and list output files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_LINK_MIN = 600  # as the API has it
 
 
 def terminate(service: Service, call: ApiCall) -> ApiResponse:
-    """Asks a job to end; 200 with nothing for one that has ended already."""
+    """Requests termination of a job; an empty 200 if it has already ended."""
     service.check_subscription(call)
     id = call.id(Kind.JOB)
     job = _job(service, call)
@@ -34,7 +34,7 @@ def terminate(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def list_output_files(service: Service, call: ApiCall) -> ApiResponse:
-    """One level of an output directory, each file with an address that is good for a while."""
+    """Lists one level of an output directory, each file with a download URL that expires."""
     service.check_subscription(call)
     directory_id = call.query.get("outputdirectoryid", "")
     if not directory_id:
@@ -59,7 +59,7 @@ def list_output_files(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def _is_published(file: OutputFile) -> bool:
-    """Whether it is of a kind that clients know: links and pipes are told to our own alone."""
+    """Whether the published API knows this kind of file; links and pipes only our own client does."""
     return file.is_file or file.is_directory
 
 
@@ -70,13 +70,13 @@ def _job(service: Service, call: ApiCall) -> JobResource:
 
 
 def _page_range(call: ApiCall) -> tuple[int, int]:
-    """Where a page begins and ends in a list sorted by name; its token is how many come before it."""
+    """Start and end of a page in a list sorted by name; the token is the number of entries before it."""
     start = int(check_skip_token(call.query.get("$skiptoken", "")) or 0)
     return start, start + call.integer_parameter("maxresults", MAX_PAGE_SIZE, least=1, most=MAX_PAGE_SIZE)
 
 
 def directory_path(directory: str) -> str:
-    """The folder that a query names, relative to the one that is listed."""
+    """The folder named in the query, relative to the listed directory."""
     parts = [part for part in directory.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise ApiError(

@@ -15,21 +15,21 @@ from batchai_magics.server.batchai.batchai_responses import resource_json
 from batchai_magics.server.batchai.output_addresses import output_file_at
 from batchai_magics.server.service import Service
 
-_GENERATION_PARTS = 2  # of a generation; what follows them is a digest of the first bytes
-Mask = Callable[[int, bytes], bytes]  # an offset and the bytes from there; gives as many bytes
+_GENERATION_PARTS = 2  # of a generation; after them comes a digest of the first bytes
+Mask = Callable[[int, bytes], bytes]  # from an offset and the bytes there, to as many bytes
 
 
 def chunk_redactor(service: Service, call: ApiCall, job: ResourceId) -> Callable[[Chunk], Chunk]:
-    """What makes of a piece of a job's file what the caller may read of it."""
+    """A function that redacts chunks of a job's files for the caller; the owner gets them unchanged."""
     if service.is_owner(call, job.key) or not _has_secrets(service, job):
         return lambda chunk: chunk
     return _redact_chunk
 
 
 def byte_mask(service: Service, path: str) -> Mask | None:
-    """What masks the bytes of a file on a share or at a job's address; None for all but logs with secrets.
+    """A function that redacts bytes read through a share or signed URL; None unless it is a log with secrets.
 
-    Neither the key of an account nor an address says who reads by it.
+    Neither account keys nor URLs identify the reader, so everyone gets redacted logs there.
     """
     file = output_file_at(service, path)
     if file is None or file.directory_id != STDOUTERR or not _has_secrets(service, file.job):
@@ -44,7 +44,7 @@ def _redact_bytes(service: Service, file: FileRef, offset: int, data: bytes) -> 
 
 
 def _redact_chunk(chunk: Chunk) -> Chunk:
-    """Neither the values nor a digest of them, by which they could be guessed."""
+    """The chunk without secrets, and without digests from which they could be guessed."""
     number = "-".join(chunk.generation.split("-")[:_GENERATION_PARTS])
     return replace(chunk.shown, seal=None, generation=number)
 
@@ -52,14 +52,14 @@ def _redact_chunk(chunk: Chunk) -> Chunk:
 def _has_secrets(service: Service, job: ResourceId) -> bool:
     try:
         found = service.backend.show(job)
-    except BatchAIError:  # who reads its file is told so
+    except BatchAIError:  # reported when its file is read
         return False
     return isinstance(found, JobResource) and bool(found.spec.secrets)
 
 
 @dataclass(frozen=True)
 class JobLogState:
-    """A job at one moment: a digest of its state and its cluster's, and the size of each log."""
+    """A job at one moment: a digest of its and its cluster's state, and the size of each log."""
 
     state: str
     sizes: Mapping[str, int]
@@ -67,10 +67,10 @@ class JobLogState:
 
 
 class LogWatcher:
-    """Somebody who waits for new bytes of a job's logs, or another state of the job or its cluster.
+    """Waits for new bytes of a job's logs, or a state change of the job or its cluster.
 
-    The state that it knows has two parts. The second one is of the logs whose position it leaves out, so that
-    they are news once and not in every answer.
+    The client's known state has two parts. The second covers logs missing from its positions, so that they
+    are reported once and not in every response.
     """
 
     def __init__(self, call: ApiCall) -> None:
@@ -78,7 +78,7 @@ class LogWatcher:
         self._positions = positions_field(call.json())
 
     def poll(self, service: Service, last: ApiResponse | None) -> ApiResponse:
-        """The job's state and the sizes of its logs; a poll after another one reads only what has changed."""
+        """Reads the job's state and log sizes; later polls read only what has changed."""
         service.check_subscription(self._call)
         job = self._call.id(Kind.JOB)
         before = last.data if last and isinstance(last.data, JobLogState) else JobLogState("", {})
@@ -89,29 +89,29 @@ class LogWatcher:
         return ApiResponse(data=JobLogState(state, sizes, cluster))
 
     def state(self, logs: JobLogState) -> str:
-        """The state to answer with."""
+        """The state to respond with."""
         left_out = {path: size for path, size in logs.sizes.items() if size and path not in self._positions}
         return f"{logs.state}.{content_digest(left_out)}" if left_out else logs.state
 
     def first_state(self, logs: JobLogState) -> str:
-        """The state that it is taken to know when it names none: the present one, if it knows any log."""
+        """The state assumed for a client that sends none: the current one, if it has read any log."""
         return self.state(logs) if self._positions else ""
 
     def is_other_state(self, logs: JobLogState, known: str) -> bool:
-        """Whether the state is not the one that it knows."""
+        """Whether the state differs from the one the client knows."""
         state, _, left_out = self.state(logs).partition(".")
         known_state, _, known_left_out = known.partition(".")
         return state != known_state or left_out not in ("", known_left_out)
 
     def has_bytes(self, logs: JobLogState) -> bool:
-        """Whether a log whose position it gives is not as long as that."""
+        """Whether a log's size differs from the client's position."""
         return any(logs.sizes.get(path, position) != position for path, position in self._positions.items())
 
 
 def _observe(
     service: Service, job: ResourceId, cluster: ResourceId | None
 ) -> tuple[StatusSnapshot, ResourceId | None]:
-    """The job and its cluster, and which one that is."""
+    """The status of a job and its cluster, and the cluster's id."""
     look = service.backend.status([job, cluster] if cluster else [job])
     resource = look.of(job)
     if cluster is None and isinstance(resource, JobResource):

@@ -34,9 +34,9 @@ _DEFAULTS = {
 
 
 def output_resource(service: Service, job: JobResource, directory_id: str) -> StorageResource | None:
-    """The folder of an output directory on its share or in its container; None if it is on neither.
+    """The folder of an output directory on its share or container; None if it is on neither.
 
-    So is a directory that is not the run's own: its path does not tell which job it belongs to.
+    Also None for a directory shared by several jobs: its path does not tell which job a file belongs to.
     """
     if directory_id.lower() == STDOUTERR:
         prefix, inside = job.spec.std_out_err_path_prefix, f"{job.output_path_segment}/{STDOUTERR}"
@@ -50,7 +50,7 @@ def output_resource(service: Service, job: JobResource, directory_id: str) -> St
 
 
 def directory_of_path(job: JobResource, path: str) -> tuple[str, str] | None:
-    """The output directory and the path in it, for a path below a run's folder on a share."""
+    """The output directory of a path below a run's folder, and the path inside it."""
     first, _, rest = path.partition("/")
     if first == STDOUTERR:
         return STDOUTERR, rest
@@ -70,7 +70,7 @@ def _find_output(spec: JobSpec, directory_id: str) -> OutputDirectory | None:
 
 
 def _resource_of_prefix(service: Service, job: JobResource, prefix: str) -> StorageResource | None:
-    """What a path below a mount root names."""
+    """The share or container that a path below a mount root is on."""
     match = _ON_MOUNT.fullmatch(prefix)
     if not match:
         return None
@@ -90,7 +90,7 @@ def _volumes_of_cluster(service: Service, job: JobResource) -> MountVolumes | No
 
 
 def _mounted_resources(volumes: MountVolumes | None) -> Mapping[str, StorageResource | None]:
-    """What is mounted at each path; None for what is neither a share nor a container."""
+    """The resource mounted at each path; None where it is neither a share nor a container."""
     given = {
         mount.relative_mount_path.strip("/"): _mount_resource(mount)
         for mount in (volumes.all if volumes else ())
@@ -112,7 +112,7 @@ def _child(place: StorageResource, path: str) -> StorageResource:
     return StorageResource(place.account, place.service, place.share, "/".join(parts))
 
 
-SAS_VERSION = "2016-05-31"  # as the service's own addresses had it
+SAS_VERSION = "2016-05-31"  # as in the service's own URLs
 _PATH = re.compile(
     r"(?:.*/)?(?P<sub>[^/]+)/(?P<group>[^/]+)/workspaces/(?P<ws>[^/]+)/experiments/(?P<exp>[^/]+)"
     r"/jobs/(?P<job>[^/]+)/(?P<guid>[^/]+)/(?P<inside>(?:stdouterr|outputs|directories)/.+)",
@@ -123,7 +123,7 @@ _BY_ID = re.compile(r"directories/(?P<id>[^/]+)/(?P<path>.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class OutputAddresses:
-    """Where the files of an output directory are read by whoever has their address, until it expires."""
+    """Signed URLs for the files of an output directory; they expire."""
 
     service: Service
     call: ApiCall
@@ -132,7 +132,7 @@ class OutputAddresses:
     expiry_min: int
 
     def of(self, path: str) -> str:
-        """The address of a file: on its share or in its container, as the service gave it."""
+        """The URL of a file on its share or container, in the service's format."""
         place = self._folder
         file = f"{place.share}/{place.path}/{path}"
         expiry = datetime.now(timezone.utc) + timedelta(minutes=self.expiry_min)
@@ -142,7 +142,7 @@ class OutputAddresses:
 
     @cached_property
     def _folder(self) -> StorageResource:
-        """The folder of the directory; of one that is on no share, a folder of our own."""
+        """The folder of the directory; a virtual folder of our own account if it is on no share."""
         is_log = self.directory_id.lower() == STDOUTERR
         directory = STDOUTERR if is_log else f"directories/{self.directory_id}"
         own = StorageResource(OWN_ACCOUNT, "file", OUTPUTS, f"{self.job.output_path_segment}/{directory}")
@@ -150,14 +150,14 @@ class OutputAddresses:
 
 
 def is_output_address(call: ApiCall, resource: StorageResource) -> bool:
-    """Whether a request reads a file at such an address, which is signed with our own key."""
+    """Whether a request reads a file through such a URL, which our own key has signed."""
     is_reading = call.method in ("GET", "HEAD") and not {"restype", "comp"} & set(call.query)
     is_ours = call.query.get("sv") == SAS_VERSION and call.query.get("sr") in ("f", "b")
     return is_reading and is_ours and _PATH.fullmatch(resource.path) is not None
 
 
 def output_file_at(service: Service, path: str) -> FileRef | None:
-    """The file of a job that lies at a path of such an address, or of a share, if its job is still there."""
+    """The job file at a path of such a URL or of a share; None if its job no longer exists."""
     match = _PATH.fullmatch(path)
     if not match:
         return None

@@ -33,12 +33,12 @@ _SPEC_PARSERS: Mapping[Kind, Callable[[ApiCall], Spec]] = {
     Kind.JOB: lambda call: JobSpec.from_wire(call.json()),
     Kind.FILE_SERVER: lambda call: FileServerSpec.from_wire(call.json()),
 }
-_NAMES_QUERY = "batchainames"  # of a query of our own client: the names alone, those that begin so
-_SYNCHRONOUS = (Kind.WORKSPACE, Kind.EXPERIMENT)  # the service had made them when it answered
+_NAMES_QUERY = "batchainames"  # query parameter of our own client: list only names, with this prefix
+_SYNCHRONOUS = (Kind.WORKSPACE, Kind.EXPERIMENT)  # the service created these before responding
 
 
 def create(kind: Kind) -> Handler:
-    """What makes a resource of a kind, or gives the very same one that is there."""
+    """The handler that creates a resource of a kind, or returns an identical existing one."""
 
     def handle(service: Service, call: ApiCall) -> ApiResponse:
         service.check_subscription(call)
@@ -55,7 +55,7 @@ def create(kind: Kind) -> Handler:
 
 
 def create_owned(service: Service, owner: str, id: ResourceId, spec: Spec, *, is_new: bool) -> Resource:
-    """The resource, which the backend creates together with its owner if it records owners."""
+    """Creates a resource and records its owner, in the backend if it supports that."""
     if service.backend.ownership or not is_new:
         return service.backend.create(id, spec, owner=owner)
     with service.owners.record_creation(id.key, owner):
@@ -63,7 +63,7 @@ def create_owned(service: Service, owner: str, id: ResourceId, spec: Spec, *, is
 
 
 def show(kind: Kind) -> Handler:
-    """What shows a resource of a kind."""
+    """The handler that shows a resource of a kind."""
 
     def handle(service: Service, call: ApiCall) -> ApiResponse:
         service.check_subscription(call)
@@ -73,7 +73,7 @@ def show(kind: Kind) -> Handler:
 
 
 def list_in(parent: Kind, kind: Kind) -> Handler:
-    """What lists the resources of a kind that are in a workspace or an experiment, oldest first."""
+    """The handler that lists the resources of a kind in a workspace or experiment, oldest first."""
 
     def handle(service: Service, call: ApiCall) -> ApiResponse:
         service.check_subscription(call)
@@ -88,7 +88,7 @@ def list_in(parent: Kind, kind: Kind) -> Handler:
 
 
 def delete(kind: Kind) -> Handler:
-    """What begins to delete a resource of a kind; 204 for one that is not there."""
+    """The handler that starts deleting a resource of a kind; 204 if it does not exist."""
 
     def handle(service: Service, call: ApiCall) -> ApiResponse:
         service.check_subscription(call)
@@ -111,7 +111,7 @@ def find_resource(service: Service, id: ResourceId) -> Resource | None:
 
 
 def update_cluster(service: Service, call: ApiCall) -> ApiResponse:
-    """Changes a cluster's scale."""
+    """Updates a cluster's scale settings."""
     service.check_subscription(call)
     id, patch = call.id(Kind.CLUSTER), ClusterPatch.from_wire(call.json())
     service.backend.show(id)
@@ -120,7 +120,7 @@ def update_cluster(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def list_nodes(kind: Kind) -> Handler:
-    """What lists the nodes of a cluster, or those that a job runs on."""
+    """The handler that lists the nodes of a cluster or a job with their login addresses."""
 
     def handle(service: Service, call: ApiCall) -> ApiResponse:
         service.check_subscription(call)
@@ -133,7 +133,7 @@ _create_or_get = create(Kind.WORKSPACE)
 
 
 def create_workspace(service: Service, call: ApiCall) -> ApiResponse:
-    """Makes a workspace; gives the one that is there other tags, if any are said."""
+    """Creates a workspace, or updates the tags of an existing one if any are given."""
     service.check_subscription(call)
     id = call.id(Kind.WORKSPACE)
     spec = WorkspaceSpec.from_wire({"location": _location(call), **call.json()})
@@ -144,7 +144,7 @@ def create_workspace(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def update_workspace(service: Service, call: ApiCall) -> ApiResponse:
-    """Gives a workspace other tags."""
+    """Replaces the tags of a workspace."""
     service.check_subscription(call)
     body = call.json()
     patch = WorkspacePatch.from_wire({"tags": body.get("tags") or {}, **body})
@@ -152,7 +152,7 @@ def update_workspace(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def list_workspaces_in_group(service: Service, call: ApiCall) -> ApiResponse:
-    """The workspaces of a resource group."""
+    """Lists the workspaces of a resource group."""
     service.check_subscription(call)
     listing = service.backend.list(
         _any_workspace(service, check_group_name(call.parts["group"])), Kind.WORKSPACE
@@ -161,13 +161,13 @@ def list_workspaces_in_group(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def list_workspaces(service: Service, call: ApiCall) -> ApiResponse:
-    """The workspaces of the subscription, group by group."""
+    """Lists the workspaces of the subscription."""
     service.check_subscription(call)
     return _workspace_page(service, call, list(_all_workspaces(service)))
 
 
 def _workspace_page(service: Service, call: ApiCall, workspaces: Sequence[Resource]) -> ApiResponse:
-    """A page of them; its token is the moment when its last one was made, in microseconds."""
+    """One page; its token is the creation time of its last workspace, in microseconds."""
     page = requested_page(call)
     ordered = sorted(workspaces, key=_creation_order)
     rest = [item for item in ordered if _creation_order(item)[0] > int(check_skip_token(page.after) or -1)]

@@ -1,4 +1,4 @@
-"""Quotas, and the list of what the provider can do."""
+"""Handlers for quotas, and for the list of the provider's operations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from batchai_magics.backends.base import USAGES, Usages
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.service import Service
 
-# What of a workspace's content can be done, by its noun.
+# Actions on the contents of a workspace.
 _ACTIONS = {
     "workspaces": ("Workspaces", "workspace", ("read", "write", "delete")),
     "workspaces/experiments": ("Experiments", "experiment", ("read", "write", "delete")),
@@ -41,14 +41,14 @@ _WORDS = {
 
 
 def list_usages(service: Service, call: ApiCall) -> ApiResponse:
-    """What is used of each quota in a location."""
+    """Lists the usage of each quota in a location."""
     service.check_subscription(call)
     usages: Usages = USAGES.of(service.backend)
     return ApiResponse(data={"value": [usage.to_wire() for usage in usages.list(call.parts["location"])]})
 
 
 def list_operations(service: Service, call: ApiCall) -> ApiResponse:
-    """What the provider can do."""
+    """Lists the operations of the provider."""
     value = [
         _operation(path, resource, noun, action)
         for path, (resource, noun, actions) in _ACTIONS.items()

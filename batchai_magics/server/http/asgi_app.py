@@ -1,4 +1,4 @@
-"""The ASGI application: hosts and tokens are looked at, then storage or Azure Resource Manager answers."""
+"""The ASGI application: checks the host and token, then routes to storage or Azure Resource Manager."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_DEFAULT_VERSION = "2021-06-08"  # of storage, for who says none
+_DEFAULT_VERSION = "2021-06-08"  # of storage, for requests without one
 
 
 class App:
-    """One server, as ASGI calls it."""
+    """The ASGI application of one server."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class App:
         self._arm = self._make_arm()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+        """Handles one request."""
         if scope["type"] != "http":
             await self._arm(scope, receive, send)
             return
@@ -101,7 +101,7 @@ class App:
         await respond(scope, receive, send)
 
     async def _addressed(self, request: Request, host: str, first: str) -> ASGIApp:
-        """What responds to a request for this server, by its address."""
+        """The ASGI app that responds to a request, by its address."""
         is_of_storage = is_storage_host(host) or bool(first and first not in RESERVED_PATHS)
         try:
             check_url_encoding(request.scope)
@@ -116,7 +116,7 @@ class App:
         return self._as_response(answer) if answer else self._arm
 
     def _own_answer(self, request: Request, first: str) -> ApiResponse | None:
-        """What the server says of itself; None for what is asked of Azure."""
+        """The server's own endpoints (health, OpenAPI, metrics, identity); None for all others."""
         if first == "healthz":
             return ApiResponse(data={"status": "ok"})
         if first == OPENAPI_PATH and not self.is_files_only:
@@ -165,7 +165,7 @@ class App:
         return self._as_response(error_response(ApiError(404, "InvalidResourceType", text)))
 
     async def _storage(self, request: Request, host: str) -> Response:
-        """Answers a request to storage; nothing of its body is read before it is authorized."""
+        """Handles a storage request; its body is not read before it is authorized."""
         call = parse_head(request)
         caller = RequestOrigin(
             datetime.now(timezone.utc), client_address(request), request.url.scheme == "https"
@@ -175,7 +175,7 @@ class App:
             answer = await self._admitted(request, call, await self._storage_threads.run(admit))
         except BatchAIError as error:
             answer = storage_errors.storage_error_response(error, "-")
-        except Exception as error:  # noqa: BLE001  a defect of ours: it is written down, and the client told its number
+        except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
             answer = storage_errors.storage_error_response(to_api_error(call, error), "-")
         if OWN_CLIENT not in call.headers:
             answer = storage_errors.without_extensions(answer)
@@ -184,7 +184,7 @@ class App:
         return to_starlette(answer, self._storage_threads, is_file=True)
 
     async def _admitted(self, request: Request, call: ApiCall, admitted: AuthorizedRequest) -> ApiResponse:
-        """The answer to a request that is authorized: its body is read now."""
+        """Reads the body of an authorized request and runs its handler."""
         sender = BodySender(f"{admitted.principal} at {client_address(request)}", client_address(request))
         with contextlib.ExitStack() as stack:
             upload = ExpectedBody(sender, self.limits.range_bytes)
@@ -202,7 +202,7 @@ class App:
 
 
 async def _response_or_error(ask: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
-    """The answer, or the one that tells its error: who waits for bytes of a file waits through a 416."""
+    """The response, or an error response: waiting for bytes of a file continues after a 416."""
     try:
         return await ask()
     except BatchAIError as error:
@@ -214,12 +214,12 @@ def _managed_identity(request: Request) -> ApiResponse:
 
 
 def is_large(request: Request) -> bool:
-    """Whether a request may have a body that memory should not hold: a blob, or a block of one."""
+    """Whether a request may have a body too large for memory: a blob, or a block of one."""
     is_block = "comp=block&" in f"{request.url.query}&"
     return request.method == "PUT" and ("x-ms-blob-type" in request.headers or is_block)
 
 
 def _case_insensitive(route: StarletteRoute) -> StarletteRoute:
-    """The route for its path in any letter case, as ids of Azure are."""
+    """The route with its path matched case-insensitively, as Azure ids are."""
     route.path_regex = re.compile(route.path_regex.pattern, re.IGNORECASE)
     return route

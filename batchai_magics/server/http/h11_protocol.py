@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with an end to waiting for headers, and for bodies that were refused."""
+"""uvicorn's HTTP protocol with timeouts for headers, and for the rest of rejected bodies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any where uvicorn is not installed
-    """A connection that is closed when headers, or the rest of a refused body, come too slowly."""
+    """Closes a connection whose headers, or the rest of a rejected body, arrive too slowly."""
 
     def __init__(self, *arguments: Any, header_s: float, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -19,12 +19,12 @@ class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any 
         self._rest_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """A client has come; its first request is waited for."""
+        """Starts the timer for the first request."""
         super().connection_made(transport)
         self._begin()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come; when they were the last of the headers, nothing is waited for any more."""
+        """Stops the timer once headers are complete."""
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
             self._begin()
@@ -34,16 +34,16 @@ class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any 
             self._end_rest()
 
     def on_response_complete(self) -> None:
-        """A request is answered; the rest of a body that nobody reads is discarded, for a while.
+        """Starts a timer for discarding the rest of an unread body.
 
-        Closed at once, the connection could be reset before the client has read why it was refused.
+        Closing at once could reset the connection before the client has read the error.
         """
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and self._rest_timer is None:
             self._rest_timer = self.loop.call_later(self._header_s, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
+        """Stops all timers."""
         self._end()
         self._end_rest()
         super().connection_lost(exc)

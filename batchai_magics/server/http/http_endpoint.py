@@ -33,13 +33,13 @@ JSON = "application/json; charset=utf-8"
 
 
 def check_url_encoding(scope: Mapping[str, Any]) -> None:
-    """Raises a refusal for a path or a query that is no text; `head_of` needs one that is."""
+    """Raises ApiError for a path or query that is not UTF-8; `parse_head` requires it."""
     decode_url_text(_raw_path(scope), "The path of the request")
     parse_query(bytes(scope.get("query_string", b"")))
 
 
 def parse_head(request: Request) -> ApiCall:
-    """The request without its body, of which nothing is read."""
+    """The request without its body, which is not read."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     return ApiCall(
         method=request.method,
@@ -53,12 +53,12 @@ def parse_head(request: Request) -> ApiCall:
 
 
 def client_address(request: Request) -> str:
-    """The address that a request's connection comes from."""
+    """The address of the connection's client."""
     return request.client.host if request.client else ""
 
 
 def raw_path(scope: Mapping[str, Any]) -> str:
-    """The path as it came, with what is percent-encoded."""
+    """The path as received, percent-encoded."""
     return _raw_path(scope).decode("ascii", "replace")
 
 
@@ -67,9 +67,9 @@ def _raw_path(scope: Mapping[str, Any]) -> bytes:
 
 
 def to_starlette(answer: ApiResponse, threads: ThreadPool, *, is_file: bool = False) -> Response:
-    """The response, which names its request; one that cannot be encoded is told as a defect of ours.
+    """The Starlette response with a request id; one that cannot be encoded becomes a 500.
 
-    How long a file may be cached is its own property.
+    Files have their own caching headers, resources are never cached.
     """
     always = _COMMON_HEADERS if is_file else {**_COMMON_HEADERS, **_NO_CACHE_HEADERS}
     try:
@@ -95,7 +95,7 @@ def _starlette_response(answer: ApiResponse, threads: ThreadPool, always: Mappin
 
 
 def _json(data: Any) -> bytes:
-    """JSON that every client can read: halves of characters, which older versions stored, are replaced."""
+    """JSON as UTF-8; lone surrogates, which older versions stored, are replaced."""
     text = json.dumps(data, ensure_ascii=False)
     try:
         return text.encode()
@@ -107,7 +107,7 @@ _API_VERSION = re.compile(r"\d{4}-\d\d-\d\d(-[a-z]+)?", re.IGNORECASE)
 
 
 def with_version_check(route: Route, handler: Handler) -> Handler:
-    """The handler, for requests with a version that the route has."""
+    """The handler for requests with a supported `api-version` (Batch AI: the last published one)."""
     is_batchai = "/Microsoft.BatchAI/" in route.path
 
     def handle(service: Service, call: ApiCall) -> ApiResponse:
@@ -142,13 +142,13 @@ class HandlerContext:
 
     service: Service
     threads: ThreadPool
-    streams: ThreadPool  # of answers that are made as they go out: a command on a node writes for hours
+    streams: ThreadPool  # for streamed responses: a command on a node may write for hours
     bodies: RequestBodies
     waiting: LongPolling
 
 
 def make_endpoint(route: Route, context: HandlerContext, most_bytes: int) -> Endpoint:
-    """The route as Starlette calls it, for a user who is let in and bodies that are not larger."""
+    """The route as a Starlette endpoint, for authenticated users and bodies up to `most_bytes`."""
 
     async def respond(request: Request) -> Response:
         call = parse_head(request)
@@ -165,7 +165,7 @@ def make_endpoint(route: Route, context: HandlerContext, most_bytes: int) -> End
 
 
 async def _respond(route: Route, context: HandlerContext, call: ApiCall) -> ApiResponse:
-    """The answer to a call, when it is due. Raises a refusal of what cannot be waited for."""
+    """Runs the handler, waiting for changes if requested. Raises ApiError for an invalid wait."""
 
     async def run(handler: Handler) -> ApiResponse:
         return await context.threads.run(
@@ -184,24 +184,24 @@ async def _respond(route: Route, context: HandlerContext, call: ApiCall) -> ApiR
 
 
 def run_handler(handler: Handler, service: Service, call: ApiCall) -> ApiResponse:
-    """What the handler gives, or the answer that tells its error."""
+    """The handler's response, or an error response."""
     try:
         return handler(service, call)
     except BatchAIError as error:
         return error_response(error)
-    except Exception as error:  # noqa: BLE001  a defect of ours: it is written down, and the client told its number
+    except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
         return error_response(to_api_error(call, error))
 
 
 def error_response(error: BatchAIError) -> ApiResponse:
-    """The answer that tells an error."""
+    """The response for an error."""
     status = status_of(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     return ApiResponse(status, error_body(error), {**headers, **_retry_after(status)})
 
 
 def to_api_error(call: ApiCall, error: Exception) -> BatchAIError:
-    """What to tell of an error that is none of ours; the log has what nobody has foreseen, under a number."""
+    """The error to send for a foreign exception; unexpected ones are logged under a number."""
     if isinstance(error, OSError) and is_disk_full(error):
         return disk_full_error()
     number = uuid.uuid4().hex[:12]

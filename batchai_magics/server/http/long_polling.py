@@ -67,18 +67,18 @@ class SharedPolls:
 
 _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
 _RANGE_NOT_SATISFIABLE = 416
-_MIN_INTERVAL_S = 0.1  # two looks of one who waits; with many who wait each looks more rarely
+_MIN_INTERVAL_S = 0.1  # between polls of one waiter; grows with the number of waiters
 _INTERVAL_PER_WAITER_S = 0.005
-_SHARED_INTERVAL_PER_WAITER_S = 0.001  # where one poll serves many, only their answers cost more
+_SHARED_INTERVAL_PER_WAITER_S = 0.001  # with a shared poll, waiters add only the cost of responses
 _EXTENSION_PREFIX = "x-batchai-"
 
-_MAX_REMEMBERED_POLLS = 500  # jobs whose last poll is kept for the next one
+_MAX_REMEMBERED_POLLS = 500  # jobs whose last poll is kept for the next
 
-PollAfter = Callable[[ApiResponse | None], Awaitable[ApiResponse]]  # it gets the result of the previous poll
+PollAfter = Callable[[ApiResponse | None], Awaitable[ApiResponse]]  # receives the result of the previous poll
 
 
 class LongPolling:
-    """Those who wait: the more they are, the more rarely each looks."""
+    """The waiting requests: the more there are, the longer the poll interval of each."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits, self._count = limits, 0
@@ -86,11 +86,11 @@ class LongPolling:
         self._polled: dict[Hashable, ApiResponse] = {}
 
     def is_requested(self, call: ApiCall) -> bool:
-        """Whether the client would rather wait than be answered without news."""
+        """Whether the client wants to wait for a change."""
         return wait_s(call, self._limits) > 0
 
     async def wait_for_state(self, call: ApiCall, ask: Poll) -> ApiResponse:
-        """The answer about resources, when their state is another one than the client knows."""
+        """The response about resources, once their state differs from the one the client knows."""
         if call.method not in ("GET", "POST") or not self.is_requested(call):
             return await ask()
         known = call.headers.get(SINCE, "")
@@ -109,7 +109,7 @@ class LongPolling:
         return await self._until(call, key, poll_state, is_news)
 
     async def wait_for_bytes(self, call: ApiCall, ask: Poll) -> ApiResponse:
-        """The answer with bytes of a file, when there are any behind its end."""
+        """The response with bytes of a file, once there are any beyond its known end."""
         if call.method != "GET" or PREFER.lower() not in call.headers:
             return await ask()
         return await self._until(call, object(), ask, lambda answer: answer.status != _RANGE_NOT_SATISFIABLE)
@@ -117,7 +117,7 @@ class LongPolling:
     async def wait_for_watcher(
         self, call: ApiCall, watcher: Watcher, *, poll: PollAfter, ask: Poll
     ) -> ApiResponse:
-        """The answer, when a poll that all who wait at its path share has news for this watcher."""
+        """The response, once a poll shared by all waiters at its path has news for this watcher."""
         place = (call.path.lower(), *sorted(call.query.items()))
         poll_once = partial(self._poll_after, place, poll)
         end, known = self._end(call), call.headers.get(SINCE)
@@ -135,10 +135,10 @@ class LongPolling:
                         return self._applied(call, answer.with_headers(**{STATE: watcher.state(polled.data)}))
 
     async def _poll_after(self, place: Hashable, poll: PollAfter) -> ApiResponse:
-        """A poll that gets the result of the previous one."""
+        """A poll that receives the result of the previous one."""
         answer = await poll(self._polled.pop(place, None))
         while len(self._polled) >= _MAX_REMEMBERED_POLLS:
-            del self._polled[next(iter(self._polled))]  # the one polled longest ago
+            del self._polled[next(iter(self._polled))]  # the least recently polled
         self._polled[place] = answer
         return answer
 
@@ -176,13 +176,13 @@ class LongPolling:
 
 
 def wait_s(call: ApiCall, limits: ServerLimits) -> float:
-    """How long a request may wait, as it says itself and the server allows."""
+    """How long a request may wait: as it asks, within the server's limit."""
     match = _WAIT.search(call.headers.get(PREFER.lower(), ""))
     return min(float(match[1]), limits.wait_s) if match else 0.0
 
 
 def _poll_key(call: ApiCall) -> Hashable:
-    """What two requests have in common that the same answer serves."""
+    """The key of requests that one response serves."""
     own = (
         (name, value)
         for name, value in call.headers.items()

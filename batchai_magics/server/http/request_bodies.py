@@ -1,4 +1,4 @@
-"""Request bodies: read for an authorized sender alone, within quotas and in time."""
+"""Request bodies: read only for authorized senders, within quotas and deadlines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from batchai_magics.server.api_errors import ApiError
 from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.http.server_metrics import ServerMetrics
 
-_SPOOL_AFTER_BYTES = 1 << 20  # of a body before it goes to the disk
+_SPOOL_AFTER_BYTES = 1 << 20  # larger bodies go to disk
 _BODIES, _MEMORY, _DISK = "bodies", "memory", "disk"
 
 
 @dataclass(frozen=True)
 class BodySender:
-    """Who sends a body: a user or a storage credential, and the address of the connection."""
+    """The sender of a body: a user or storage credential, and the client address."""
 
     user: str
     address: str
@@ -31,7 +31,7 @@ class BodySender:
 
 @dataclass(frozen=True)
 class ExpectedBody:
-    """A body that is about to be read: who sends it, its largest size, and its file if it is spooled."""
+    """A body about to be read: its sender, its maximum size, and its spool file if it has one."""
 
     sender: BodySender
     max_bytes: int
@@ -39,7 +39,7 @@ class ExpectedBody:
 
 
 class RequestBodies:
-    """The request bodies of a server. Only the event loop may use it."""
+    """The request bodies of a server. Not thread-safe: only for the event loop."""
 
     def __init__(self, limits: ServerLimits, metrics: ServerMetrics) -> None:
         self._limits, self._metrics = limits, metrics
@@ -49,7 +49,8 @@ class RequestBodies:
     def reserve(self, call: ApiCall, upload: ExpectedBody) -> Iterator[None]:
         """Reserves memory or disk for a body until its request is answered.
 
-        Raises a refusal: 413 for a body that is too large, 503 where it would exceed a quota.
+        Raises:
+            ApiError: 413 for a body that is too large, 503 if it would exceed a quota.
         """
         size = _declared_size(call, upload.max_bytes)
         limits, user = self._limits, upload.sender.user
@@ -61,9 +62,10 @@ class RequestBodies:
             yield
 
     async def read(self, request: Request, upload: ExpectedBody) -> bytes:
-        """The body; empty where it went to the spool, which is left at its beginning.
+        """The body; empty if it went to the spool file, which is rewound.
 
-        Raises a refusal: 503 with too many unfinished bodies, 408 for one that comes too slowly.
+        Raises:
+            ApiError: 503 with too many unfinished bodies, 408 for one that arrives too slowly.
         """
         if not _has_body(request.headers):
             return b""
@@ -80,7 +82,7 @@ class RequestBodies:
                 raise ApiError(
                     408, "RequestTimeout", "The body of the request did not come in time."
                 ) from None
-            except ClientDisconnect:  # nobody reads this; the access log has it
+            except ClientDisconnect:  # never received by the client; for the access log
                 raise ApiError(
                     400, "IncompleteBody", "The client has gone before its body was there."
                 ) from None
@@ -91,7 +93,7 @@ class RequestBodies:
         return b""
 
     async def _received(self, request: Request, upload: ExpectedBody) -> bytes:
-        """The body, or what of it has not gone to the spool yet."""
+        """The body, or the part not yet written to the spool file."""
         received, count = bytearray(), 0
         async for piece in _with_deadlines(request.stream(), self._limits):
             received += piece
@@ -106,7 +108,7 @@ class RequestBodies:
 
     @contextlib.contextmanager
     def _take(self, amount: int, quotas: Mapping[str, int]) -> Iterator[None]:
-        """Takes an amount of each quota, or raises and takes nothing."""
+        """Takes an amount from each quota, or raises and takes nothing."""
         if not amount:
             yield
             return
@@ -120,7 +122,7 @@ class RequestBodies:
             yield
         finally:
             self._taken.subtract(dict.fromkeys(quotas, amount))
-            self._taken = +self._taken  # without those that have nothing
+            self._taken = +self._taken  # drops zero entries
             self._show()
 
     def _show(self) -> None:
@@ -129,7 +131,7 @@ class RequestBodies:
 
 
 async def _with_deadlines(pieces: AsyncIterator[bytes], limits: ServerLimits) -> AsyncIterator[bytes]:
-    """The pieces of a body; raises TimeoutError once they come too slowly."""
+    """The chunks of a body; raises TimeoutError when they arrive too slowly."""
     begun, count = anyio.current_time(), 0
     while True:
         deadline = begun + limits.body_s + count / limits.body_bytes_s
@@ -146,7 +148,7 @@ def _has_body(headers: Mapping[str, str]) -> bool:
 
 
 def _declared_size(call: ApiCall, most_bytes: int) -> int:
-    """How much room a body needs: as much as it says, or as much as it may have where it does not say."""
+    """The size to reserve: the declared length, or the maximum if it is unknown."""
     if not _has_body(call.headers):
         return 0
     if "transfer-encoding" in call.headers:

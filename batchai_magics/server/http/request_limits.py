@@ -18,68 +18,68 @@ from batchai_magics.server.http.server_metrics import ServerMetrics
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """The bounds of a server; the defaults are for a team."""
+    """The limits of a server; defaults suit a team."""
 
     header_bytes: int = 32 << 10
-    header_s: float = 20.0  # from a connection's first byte to the end of a request's headers
-    body_bytes: int = 1 << 20  # of a description
+    header_s: float = 20.0  # from a connection's first byte to the end of the headers
+    body_bytes: int = 1 << 20  # of a JSON body
     range_bytes: int = 4 << 20  # of a file, in one request
     blob_bytes: int = 256 << 20  # of a blob, in one request
-    body_s: float = 60.0  # for a body to come, and for a long one as much more as `body_bytes_s` gives it
-    body_bytes_s: int = 64 << 10  # the lowest rate at which a long body may come
-    body_idle_s: float = 30.0  # between two pieces of a body
+    body_s: float = 60.0  # deadline of a body, plus its size divided by `body_bytes_s`
+    body_bytes_s: int = 64 << 10  # the lowest rate accepted for large bodies
+    body_idle_s: float = 30.0  # between two chunks of a body
     bodies: int = 96  # unfinished request bodies at once
     bodies_of_user: int = 32
     bodies_of_address: int = 64
-    memory_bytes: int = 128 << 20  # of all request bodies that are held in memory
+    memory_bytes: int = 128 << 20  # of all request bodies held in memory
     memory_bytes_of_user: int = 64 << 20
-    disk_bytes: int = 4 << 30  # of all request bodies that are spooled to disk
+    disk_bytes: int = 4 << 30  # of all request bodies spooled to disk
     disk_bytes_of_user: int = 1 << 30
-    send_s: float = 120.0  # for a piece of an answer to go
-    streams: int = 200  # requests at once; those over it are told to come again
-    threads: int = 32  # calls of the backend at once, and as many of storage
-    wait_s: float = 30.0  # the longest that a request may wait for news
+    send_s: float = 120.0  # to send a chunk of a response
+    streams: int = 200  # concurrent requests; more get a 503
+    threads: int = 32  # concurrent calls of the backend, and as many of storage
+    wait_s: float = 30.0  # the longest long poll
 
 
 T = TypeVar("T")
 
 
 class ThreadPool:
-    """So many calls at once; the others wait for their turn."""
+    """Runs blocking calls in threads, a limited number at once."""
 
     def __init__(self, count: int) -> None:
         self._limiter = anyio.CapacityLimiter(count)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What the work gives or raises; it is not stopped when nobody waits for it any more."""
+        """The result of `work`; it keeps running if the caller is cancelled."""
         return await anyio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
 
     async def iterate(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """The pieces of an iterator, each made in a thread; it is closed when nobody wants them any more."""
+        """The items of an iterator, each produced in a thread; closes it when the consumer stops."""
         one_by_one = _LockedIterator(pieces)
         try:
             while (piece := await self.run(one_by_one.next)) is not None:
                 yield piece
-        finally:  # the loop does not wait for it: the last piece may still be under way
+        finally:  # not awaited: the last chunk may still be in progress
             if not one_by_one.is_over:
                 threading.Thread(target=one_by_one.close, daemon=True).start()
 
 
 class _LockedIterator:
-    """An iterator that two threads may use: a piece that nobody waits for is made all the same."""
+    """An iterator shared by two threads: an abandoned `next` still completes."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._lock, self.is_over = pieces, threading.Lock(), False
 
     def next(self) -> bytes | None:
-        """The next piece, None after the last."""
+        """The next chunk, None after the last."""
         with self._lock:
             piece = None if self.is_over else next(self._pieces, None)
             self.is_over = piece is None
             return piece
 
     def close(self) -> None:
-        """Ends it, when no piece is under way."""
+        """Stops the iteration once no chunk is in progress."""
         with self._lock:
             self.is_over = True
             if isinstance(self._pieces, Generator):
@@ -98,7 +98,7 @@ _BUSY = (
 
 
 class RequestGuard:
-    """An application with its bounds, its access log and its numbers."""
+    """ASGI middleware: limits concurrent requests and send times, writes the access log, counts metrics."""
 
     def __init__(
         self, app: AsgiApp, limits: ServerLimits, log: AccessLog | None, metrics: ServerMetrics
@@ -107,7 +107,7 @@ class RequestGuard:
         self._count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets a request through, unless there are too many."""
+        """Passes a request on, or responds 503 above the limit."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -127,7 +127,7 @@ class RequestGuard:
             self._record(scope, seen.status, time.perf_counter() - started)
 
     def close(self) -> None:
-        """Writes what is still to be written."""
+        """Closes the access log."""
         if self._log:
             self._log.close()
 
@@ -140,17 +140,17 @@ class RequestGuard:
 
 
 class _ResponseSender:
-    """An answer on its way: its status, and that whoever reads it keeps reading.
+    """Sends a response, records its status and cancels the request if the client stops reading.
 
-    When nobody does, all that makes it ends: uvicorn closes a connection whose answer has no end.
+    uvicorn then closes the connection, as the response is incomplete.
     """
 
     def __init__(self, send: Send, most_s: float, patience: anyio.CancelScope) -> None:
         self._send, self._most_s, self._patience = send, most_s, patience
-        self.status = 499  # until an answer begins
+        self.status = 499  # until a response starts
 
     async def send(self, message: Message) -> None:
-        """Sends a part of the answer."""
+        """Sends one ASGI message."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         self._patience.deadline = anyio.current_time() + self._most_s
@@ -159,7 +159,7 @@ class _ResponseSender:
 
 
 def _is_probe(scope: Scope) -> bool:
-    """Whether it is asked if the server lives, which is always answered."""
+    """Whether it is a health check, which is never rejected."""
     return str(scope["path"]).strip("/").lower() == "healthz"
 
 

@@ -1,4 +1,4 @@
-"""The server's numbers, as Prometheus reads them."""
+"""The server's metrics in Prometheus format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
 
 
 class ServerMetrics:
-    """How many requests there were, are and were turned away, and how long they took."""
+    """Counts requests, rejections and request bodies, and measures response times."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -50,30 +50,30 @@ class ServerMetrics:
         )
 
     def in_progress(self) -> AbstractContextManager[Any]:
-        """Counts a request as long as it goes on."""
+        """Counts a request as open inside the block."""
         return cast("AbstractContextManager[Any]", self._open.track_inprogress())
 
     def count_response(self, method: str, status: int, seconds: float) -> None:
-        """Counts a request that was answered."""
+        """Counts a response and its duration."""
         word = method if method in ("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE") else "other"
         self._answers.labels(word, str(status)).inc()
         self._seconds.labels(word).observe(seconds)
 
     def count_rejected(self) -> None:
-        """Counts a request that was turned away."""
+        """Counts a request rejected by a limit."""
         self._refused.inc()
 
     def set_bodies(self, unfinished: int, *, memory_bytes: int, disk_bytes: int) -> None:
-        """Shows how many request bodies are being read, and how much room is reserved for all of them."""
+        """Sets the number of unfinished bodies and the room reserved for bodies."""
         self._unfinished.set(unfinished)
         self._held.labels("memory").set(memory_bytes)
         self._held.labels("disk").set(disk_bytes)
 
     def count_body_bytes(self, count: int) -> None:
-        """Counts bytes of a request body that were read."""
+        """Counts received bytes of request bodies."""
         self._received.inc(count)
 
     def exposition(self) -> ApiResponse:
-        """All numbers, in Prometheus' text."""
+        """All metrics in Prometheus' text format."""
         body = generate_latest(self._registry)
         return ApiResponse(200, body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -22,19 +22,19 @@ from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
 
 class AccountKeys:
-    """Two keys for each account: those of the backend, and for the account that needs none, our own."""
+    """The two keys of each account: from the backend, or the server's own for its default account."""
 
     def __init__(self, file: Path, backend: Backend) -> None:
         self._file, self._backend = file, backend
 
     def of(self, account: str) -> tuple[str, str]:
-        """The two keys of an account; NotFoundError where there is no such account."""
+        """The two keys of an account; NotFoundError if it does not exist."""
         if account == OWN_ACCOUNT or self._backend.accounts is None:
             return self._server_keys()
         return self._backend.accounts.keys(account)
 
     def regenerate(self, account: str, number: int) -> None:
-        """Makes a new key 1 or 2. Addresses that were signed with the old one are worth nothing then."""
+        """Replaces key 1 or 2, which invalidates URLs signed with it."""
         if account != OWN_ACCOUNT and self._backend.accounts:
             self._backend.accounts.renew_key(account, number)
             return
@@ -56,7 +56,7 @@ def _new_key() -> str:
     return base64.b64encode(secrets.token_bytes(64)).decode()
 
 
-MAX_REQUEST_AGE = timedelta(minutes=15)  # a request, as Azure has it
+MAX_REQUEST_AGE = timedelta(minutes=15)  # of a request, as in Azure
 _SIGNED_HEADERS = (
     "content-encoding",
     "content-language",
@@ -70,12 +70,12 @@ _SIGNED_HEADERS = (
     "if-unmodified-since",
     "range",
 )
-# Azure's own order has no hyphens; many clients sort by the plain names.
+# Azure sorts names without hyphens; many clients sort the plain names.
 _HEADER_ORDERS: tuple[Callable[[str], str], ...] = (lambda name: name.replace("-", ""), lambda name: name)
 
 
 def authorized_account(authorization: str) -> str:
-    """The account of a header `SharedKey ACCOUNT:SIGNATURE`."""
+    """The account in an `Authorization: SharedKey ACCOUNT:SIGNATURE` header."""
     scheme, _, rest = authorization.partition(" ")
     account, colon, _ = rest.partition(":")
     if scheme != "SharedKey" or not colon:
@@ -92,7 +92,7 @@ def check_shared_key(
     keys: Iterable[str],
     now: datetime,
 ) -> None:
-    """Raises unless one of the keys has signed the request; `path` is that of the URL, as it came."""
+    """Raises StorageApiError (403) unless one of the keys signed the request; `path` is percent-encoded."""
     account, _, given = headers["authorization"].partition(" ")[2].partition(":")
     texts = dict.fromkeys(
         _string_to_sign(method, f"/{account}{path}", query, headers, order) for order in _HEADER_ORDERS

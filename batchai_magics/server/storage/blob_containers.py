@@ -1,4 +1,4 @@
-"""Blob containers, and the lists of what is in them."""
+"""Blob containers, and lists of containers and blobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from batchai_magics.server.storage.unfinished_uploads import is_part
 
 
 def create(request: StorageRequest) -> ApiResponse:
-    """Makes a container."""
+    """Creates a container."""
     check_share_name(request.share)
     if request.share in request.storage.shares():
         raise StorageApiError(409, "ContainerAlreadyExists", "The specified container already exists.")
@@ -42,13 +42,13 @@ def create(request: StorageRequest) -> ApiResponse:
 
 
 def show(request: StorageRequest) -> ApiResponse:
-    """What there is to say of a container."""
+    """The properties of a container."""
     request.check_share()
     return ApiResponse(200, body=b"", headers={**share_headers(request), **request.metadata_headers})
 
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
-    """Gives a container other metadata."""
+    """Replaces the metadata of a container."""
     kept = storage_metadata.parse_metadata(request.call)
     request.check_share()
     _check_conditions(request, "if-modified-since")
@@ -57,7 +57,7 @@ def set_metadata(request: StorageRequest) -> ApiResponse:
 
 
 def delete(request: StorageRequest) -> ApiResponse:
-    """Deletes a container with all in it."""
+    """Deletes a container and its blobs."""
     request.check_share()
     _check_conditions(request, "if-modified-since", "if-unmodified-since")
     request.storage.remove(request.share)
@@ -72,15 +72,15 @@ def _check_conditions(request: StorageRequest, *supported: str) -> None:
 
 
 def list_all(request: StorageRequest) -> ApiResponse:
-    """The containers of the account."""
+    """Lists the containers of the account."""
     entries = _container_entries(request, name_page(request.call, share_names(request)))
     return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, entries)
 
 
 def list_account(request: StorageRequest) -> ApiResponse:
-    """The shares and the containers of the account, in one answer.
+    """Lists shares and containers of the account in one response.
 
-    Nothing in such a request says which of the two are meant; a client reads the list that it knows.
+    Such a request does not tell which of them is meant; clients read the list they know.
     """
     files, blobs = (request.with_service(service) for service in ("file", "blob"))
     backend = request.service.backend
@@ -103,7 +103,7 @@ def _container_entries(request: StorageRequest, page: NamePage) -> ListEntries:
 
 
 def list_blobs(request: StorageRequest) -> ApiResponse:
-    """The blobs of a container; with a delimiter, one level of them and the prefixes of the others."""
+    """Lists the blobs of a container; with a delimiter, one level of them and the prefixes of the rest."""
     request.check_share()
     prefix, delimiter = request.call.query.get("prefix", ""), request.call.query.get("delimiter", "")
     blobs = {
@@ -117,7 +117,7 @@ def list_blobs(request: StorageRequest) -> ApiResponse:
 
 
 def _walk(request: StorageRequest, folder: str) -> Iterator[ShareFile]:
-    """Every file at any depth of a folder; nothing where there is no such folder."""
+    """All files below a folder; none if it does not exist."""
     try:
         level = request.storage.list(request.share, folder)
     except NotFoundError:
@@ -130,7 +130,7 @@ def _walk(request: StorageRequest, folder: str) -> Iterator[ShareFile]:
 
 
 def _collapse(name: str, prefix: str, delimiter: str) -> str:
-    """The name itself, or its part up to the first delimiter after the prefix."""
+    """The name, or its part up to the first delimiter after the prefix."""
     head, sign, _ = name[len(prefix) :].partition(delimiter)
     return f"{prefix}{head}{sign}"
 

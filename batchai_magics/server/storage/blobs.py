@@ -1,4 +1,4 @@
-"""Blobs: put whole or in blocks, read, deleted. A blob is in its container when all of it is there."""
+"""Blobs: put whole or in blocks, read, delete. A blob appears in its container once complete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BLOCK_ID = re.compile(r"[A-Za-z0-9+/=]{1,128}")
 
 
 def put(request: StorageRequest) -> ApiResponse:
-    """Makes a blob of the body."""
+    """Creates a blob from the body."""
     _check_type(request)
     check_target(request)
     record = StorageRecord(
@@ -39,7 +39,7 @@ def put(request: StorageRequest) -> ApiResponse:
 
 
 def put_block(request: StorageRequest) -> ApiResponse:
-    """Keeps a block of a blob that is to come."""
+    """Stores an uncommitted block."""
     request.check_share()
     id = request.call.query.get("blockid", "")
     if not _BLOCK_ID.fullmatch(id):
@@ -57,7 +57,7 @@ def put_block(request: StorageRequest) -> ApiResponse:
 
 
 def put_block_list(request: StorageRequest) -> ApiResponse:
-    """Makes a blob of its blocks, in the order of the list."""
+    """Commits a list of blocks as a blob, in order."""
     check_target(request)
     blocks, ids = request.uploads.blocks(request.resource), _block_ids(request.call.body)
     record = StorageRecord(
@@ -71,7 +71,7 @@ def put_block_list(request: StorageRequest) -> ApiResponse:
 
 
 def read(request: StorageRequest) -> ApiResponse:
-    """A blob, or a range of it."""
+    """Reads a blob, or a range of it."""
     blob = _get_blob(request)
     conditional_headers.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
 
@@ -89,7 +89,7 @@ def read(request: StorageRequest) -> ApiResponse:
 
 
 def show(request: StorageRequest) -> ApiResponse:
-    """What there is to say of a blob."""
+    """The properties of a blob."""
     blob = _get_blob(request)
     conditional_headers.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
     size = {"Content-Length": str(blob.size_bytes)} if request.call.method == "HEAD" else {}
@@ -97,13 +97,13 @@ def show(request: StorageRequest) -> ApiResponse:
 
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
-    """Gives a blob other metadata."""
+    """Replaces the metadata of a blob."""
     said = storage_metadata.parse_metadata(request.call)
     return ApiResponse(200, headers=_change_record(request, lambda record: replace(record, metadata=said)))
 
 
 def set_properties(request: StorageRequest) -> ApiResponse:
-    """Gives a blob other properties of its content; those that are not said are cleared."""
+    """Replaces the content properties of a blob; omitted ones are cleared."""
     said = storage_metadata.blob_properties(request.call)
     return ApiResponse(200, headers=_change_record(request, lambda record: replace(record, properties=said)))
 
@@ -119,7 +119,7 @@ def delete(request: StorageRequest) -> ApiResponse:
 
 
 def check_target(request: StorageRequest) -> None:
-    """Raises where a blob may not be put: by the request's conditions or signature, or for a folder."""
+    """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder."""
     wanted_state = conditional_headers.write_conditions(request.call.headers)
     request.check_share()
     found = _find_blob(request)
@@ -131,7 +131,7 @@ def check_target(request: StorageRequest) -> None:
 
 
 def commit_blob(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
-    """Puts a file that is whole in the place of the blob, if the request's conditions hold; its stamps."""
+    """Renames a part file to the blob if the request's conditions hold; returns its version headers."""
     with request.service.metadata.exclusive(request.resource.key):
         check_target(request)
         request.storage.rename(request.share, part, request.path)
@@ -140,7 +140,7 @@ def commit_blob(request: StorageRequest, part: str, record: StorageRecord) -> Ma
 
 
 def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
-    """Makes a blob of these bytes: all of it is there, or nothing. What to say of it."""
+    """Creates a blob atomically from these chunks; returns the response headers."""
     with request.uploads.part_file(request.storage, request.resource, request.share) as part:
         _write(request, part, pieces)
         stamp = commit_blob(request, part, record)
@@ -151,7 +151,7 @@ def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: Stora
 def _change_record(
     request: StorageRequest, change: Callable[[StorageRecord], StorageRecord]
 ) -> dict[str, str]:
-    """Changes what is kept of a blob, if the request's conditions hold. What to say of it."""
+    """Changes the record of a blob if the request's conditions hold; returns the response headers."""
     wanted_state, kept = conditional_headers.write_conditions(request.call.headers), request.service.metadata
     with kept.exclusive(request.resource.key):
         blob = _get_blob(request)
@@ -161,7 +161,7 @@ def _change_record(
 
 
 def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
-    """Writes a file under a name that nobody sees; its folders are made."""
+    """Writes a hidden part file, creating its folders."""
     for folder in reversed(PurePosixPath(part).parents):
         if str(folder) != ".":
             request.storage.make_folder(request.share, str(folder))
@@ -183,7 +183,7 @@ def _read(request: StorageRequest, path: str, span: ByteSpan | None = None) -> I
 
 def _block_ids(body: bytes) -> list[str]:
     invalid = StorageApiError(400, "InvalidXmlDocument", "The block list is no XML.")
-    if b"<!" in body:  # a list of blocks has no entities
+    if b"<!" in body:  # block lists contain no entities
         raise invalid
     try:
         ids = [item.text or "" for item in ElementTree.fromstring(body)]
@@ -195,7 +195,7 @@ def _block_ids(body: bytes) -> list[str]:
 
 
 def _check_type(request: StorageRequest) -> None:
-    """Raises for a blob that is not made of blocks."""
+    """Raises StorageApiError for blobs other than block blobs."""
     kind = request.call.headers.get("x-ms-blob-type", "")
     if kind.lower() != "blockblob":
         code = "InvalidHeaderValue" if kind else "MissingRequiredHeader"
@@ -231,7 +231,7 @@ def _blob_headers(request: StorageRequest, blob: ShareFile) -> dict[str, str]:
 
 
 def _verify_md5(pieces: Iterator[bytes], wanted_md5: str | None) -> Iterator[bytes]:
-    """The pieces of a body; raises after the last one when they are not what its MD5 says."""
+    """The chunks of a body; raises after the last one if they do not match the MD5."""
     digest = hashlib.md5(usedforsecurity=False)
     for piece in pieces:
         if wanted_md5:

@@ -1,6 +1,6 @@
-"""Conditional headers of blobs: what a request requires of the blob that is there. Pure.
+"""Conditional headers of blob requests. Pure.
 
-What each operation supports, and what is answered: learn.microsoft.com/rest/api/storageservices,
+Supported headers and responses: learn.microsoft.com/rest/api/storageservices,
 "Specifying conditional headers for Blob service operations". Files have no conditional headers.
 """
 
@@ -17,13 +17,13 @@ _MATCH, _NONE_MATCH = "if-match", "if-none-match"
 _MODIFIED, _UNMODIFIED = "if-modified-since", "if-unmodified-since"
 _TAGS = "x-ms-if-tags"
 _SOURCE = "x-ms-source-"
-# A write may have one condition, or one of these pairs, of which the first one counts.
+# A write may have one condition, or one of these pairs, of which the first takes precedence.
 _PAIRS = ({_NONE_MATCH, _MODIFIED}, {_MATCH, _UNMODIFIED})
 
 
 @dataclass(frozen=True)
 class BlobVersion:
-    """Which state of a blob is there: its tag, and when it was changed."""
+    """The version of a blob: its ETag and modification time."""
 
     tag: str
     modified: datetime
@@ -31,7 +31,7 @@ class BlobVersion:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of one request; None for a header that it does not have."""
+    """The conditions of a request; None for an absent header."""
 
     match: tuple[str, ...] | None = None
     none_match: tuple[str, ...] | None = None
@@ -39,7 +39,7 @@ class Conditions:
     unmodified_since: datetime | None = None
 
     def check_read(self, version: BlobVersion) -> None:
-        """Raises unless a blob may be read: 412, 304 where the client has it already, or 400."""
+        """Raises StorageApiError unless a blob may be read: 412, 304 if the client has it already, or 400."""
         if self.none_match == ("*",):
             raise _error(400, "UnsatisfiableCondition", "A blob that is there never meets If-None-Match: *.")
         if self._is_other(version) or self._is_too_new(version):
@@ -52,7 +52,7 @@ class Conditions:
             raise _not_met_error(304)
 
     def check_write(self, version: BlobVersion | None) -> None:
-        """Raises (412) unless a blob may be changed; `version` is None where there is none."""
+        """Raises StorageApiError (412) unless a blob may be written; `version` is None if it is missing."""
         if version is None:
             if self.match is not None:
                 raise _not_met_error(412)
@@ -76,22 +76,22 @@ class Conditions:
 
 
 def read_conditions(headers: Mapping[str, str]) -> Conditions:
-    """The conditions of a request that reads a blob: any of them, with any number of tags."""
+    """The conditions of a read: any combination, with any number of ETags."""
     return _conditions(headers, "")
 
 
 def write_conditions(headers: Mapping[str, str]) -> Conditions:
-    """The conditions of a request that changes a blob; raises StorageRefusal (400) for too many."""
+    """The conditions of a write; StorageApiError (400) for unsupported combinations."""
     return _change_conditions(headers, "")
 
 
 def copy_source_conditions(headers: Mapping[str, str]) -> Conditions:
-    """The conditions that a copy requires of its source."""
+    """The conditions on the source of a copy."""
     return _change_conditions(headers, _SOURCE)
 
 
 def container_conditions(headers: Mapping[str, str], *supported: str) -> Conditions:
-    """The conditions of a request that changes a container, which supports times alone."""
+    """The conditions of a write to a container, which supports only dates."""
     return _change_conditions({name: headers[name] for name in supported if name in headers}, "")
 
 
@@ -117,7 +117,7 @@ def _conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
 
 
 def _tags(text: str | None) -> tuple[str, ...] | None:
-    """The tags of a header, each in quotes, as clients may leave them out."""
+    """The ETags of a header, each quoted; clients may omit the quotes."""
     if text is None:
         return None
     tags = (tag.strip() for tag in text.split(","))
@@ -136,7 +136,7 @@ def _date_header(headers: Mapping[str, str], name: str) -> datetime | None:
 
 
 def _is_after(version: BlobVersion, moment: datetime) -> bool:
-    """Whether a blob was changed after a moment, in whole seconds, as clients know it."""
+    """Whether a blob changed after a moment, in whole seconds like the HTTP date."""
     return version.modified.replace(microsecond=0) > moment
 
 

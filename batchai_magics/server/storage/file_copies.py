@@ -1,4 +1,4 @@
-"""Files that are copied on the server: from any share of the account, whole or not at all."""
+"""Server-side copies of files and blobs within an account, atomic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PIECE = 1 << 20
 
 
 def copy(request: StorageRequest) -> ApiResponse:
-    """Makes a file or blob a copy of another one; it is done when this is answered."""
+    """Copies a file or blob; complete when the response is sent."""
     source, is_blob = _source_resource(request), request.resource.service == "blob"
     request.check_share()
     (blobs.check_target if is_blob else share_files.check_create)(request)
@@ -59,7 +59,7 @@ def _read_pieces(request: StorageRequest, share: str, path: str) -> Iterator[byt
 
 
 def _source_resource(request: StorageRequest) -> StorageResource:
-    """The file that is copied, which is one of the same account."""
+    """The source of the copy, in the same account."""
     found = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
     is_theirs = found.account == request.resource.account and found.path
     if not is_theirs or backend_share(found) not in request.storage.shares():
@@ -68,7 +68,7 @@ def _source_resource(request: StorageRequest) -> StorageResource:
 
 
 def source_error(call: ApiCall) -> StorageApiError:
-    """The error for a source that is no file, or none that the request may read."""
+    """The error for a source that does not exist or may not be read."""
     path = decode_url_text(urlsplit(call.headers[COPY_SOURCE]).path, f"The header {COPY_SOURCE}")
     message = f"The source {path!r} is no file of this account that the request may read."
     return StorageApiError(404, "CannotVerifyCopySource", message)

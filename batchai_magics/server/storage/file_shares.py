@@ -1,4 +1,4 @@
-"""Shares and their folders."""
+"""File shares and their folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EPOCH = datetime(2018, 5, 1, tzinfo=timezone.utc)
 
 
 def create_share(request: StorageRequest) -> ApiResponse:
-    """Makes a share."""
+    """Creates a share."""
     check_share_name(request.share)
     if request.share in request.storage.shares():
         raise StorageApiError(409, "ShareAlreadyExists", "The specified share already exists.")
@@ -41,14 +41,14 @@ def create_share(request: StorageRequest) -> ApiResponse:
 
 
 def show_share(request: StorageRequest) -> ApiResponse:
-    """What there is to say of a share."""
+    """The properties of a share."""
     request.check_share()
     quota = {"x-ms-share-quota": str(_SHARE_QUOTA_GB)}
     return ApiResponse(200, body=b"", headers={**share_headers(request), **request.metadata_headers, **quota})
 
 
 def delete_share(request: StorageRequest) -> ApiResponse:
-    """Deletes a share with all on it."""
+    """Deletes a share and all files on it."""
     request.check_share()
     request.storage.remove(request.share)
     request.service.metadata.forget(request.resource.key)
@@ -56,7 +56,7 @@ def delete_share(request: StorageRequest) -> ApiResponse:
 
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
-    """Gives a share or a folder other metadata."""
+    """Replaces the metadata of a share or folder."""
     kept = storage_metadata.parse_metadata(request.call)
     shown = show_folder(request)
     request.service.metadata.set_metadata(request.resource.key, kept)
@@ -66,7 +66,7 @@ def set_metadata(request: StorageRequest) -> ApiResponse:
 
 
 def list_shares(request: StorageRequest) -> ApiResponse:
-    """The shares of the account."""
+    """Lists the shares of the account."""
     page = name_page(request.call, share_names(request))
     entries = share_entries(request, page)
     return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, entries)
@@ -85,7 +85,7 @@ def share_entries(request: StorageRequest, page: NamePage) -> ListEntries:
 
 
 def share_names(request: StorageRequest) -> list[str]:
-    """The names of the account's shares or containers that begin as the request wants."""
+    """The names of the account's shares or containers with the requested prefix."""
     prefix = request.call.query.get("prefix", "")
     ours = [resource_of_share(request.resource.service, share, "") for share in request.storage.shares()]
     theirs = [found.share for found in ours if found.account == request.resource.account]
@@ -93,7 +93,7 @@ def share_names(request: StorageRequest) -> list[str]:
 
 
 def create_folder(request: StorageRequest) -> ApiResponse:
-    """Makes a folder in one that is there."""
+    """Creates a folder in an existing one."""
     request.check_share()
     kept = storage_metadata.parse_metadata(request.call)
     try:
@@ -106,7 +106,7 @@ def create_folder(request: StorageRequest) -> ApiResponse:
 
 
 def show_folder(request: StorageRequest) -> ApiResponse:
-    """What there is to say of a folder; the share's root is one."""
+    """The properties of a folder, or of the share's root."""
     request.check_share()
     if not request.path:
         return ApiResponse(200, body=b"", headers={**share_headers(request), **request.metadata_headers})
@@ -129,7 +129,7 @@ def delete_folder(request: StorageRequest) -> ApiResponse:
 
 
 def list_folder(request: StorageRequest) -> ApiResponse:
-    """One level of a folder."""
+    """Lists one level of a folder."""
     request.check_share()
     files = _visible_entries(request)
     page = name_page(request.call, list(files))
@@ -143,7 +143,7 @@ def list_folder(request: StorageRequest) -> ApiResponse:
 
 
 def _visible_entries(request: StorageRequest) -> dict[str, ShareFile]:
-    """What is shown of a folder, by name: what is whole and begins so; links and pipes to our own client."""
+    """The complete entries with the requested prefix, by name; links and pipes only for our own client."""
     prefix = request.call.query.get("prefix", "")
     there = {file.path.rsplit("/", 1)[-1]: file for file in request.storage.list(request.share, request.path)}
     wanted = {name: file for name, file in there.items() if name.startswith(prefix) and not is_part(name)}
@@ -155,12 +155,12 @@ def _visible_entries(request: StorageRequest) -> dict[str, ShareFile]:
 
 
 def _is_published(file: ShareFile) -> bool:
-    """Whether it is of a kind that Azure Files has."""
+    """Whether Azure Files has this kind of file."""
     return file.is_file or file.is_directory
 
 
 def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
-    """Something in a folder as XML; what it is stands where the attributes of a file system do."""
+    """An entry of a folder as XML; `Attributes` holds its kind for our own client."""
     stamp = version_headers(file)
     size = "" if file.is_directory else f"<Content-Length>{file.size_bytes}</Content-Length>"
     properties = (
@@ -173,12 +173,12 @@ def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
 
 
 def share_headers(request: StorageRequest) -> Mapping[str, str]:
-    """Those of a share itself: it has no time of its own here."""
+    """The version headers of a share, which has no modification time of its own here."""
     return version_headers(ShareFile(request.resource.share, FileKind.DIRECTORY, 0, _EPOCH))
 
 
 def listed_metadata(request: StorageRequest, name: str) -> str:
-    """The metadata of a listed share or container, where the request wants them."""
+    """The metadata of a listed share or container, if the request includes them."""
     return storage_metadata.metadata_element(
         request.call, request.service.metadata.metadata_of(replace(request.resource, share=name).key)
     )

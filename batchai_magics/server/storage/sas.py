@@ -19,16 +19,16 @@ from urllib.parse import urlencode
 from batchai_magics.server.storage.storage_errors import StorageApiError, authentication_failed
 from batchai_magics.server.storage.storage_resource import StorageResource
 
-CLOCK_SKEW = timedelta(minutes=1)  # between two clocks that are right
-_BLOB_HAS_KIND = "2018-11-09"  # from this version on a blob's signature has the kind of resource
-_BLOB_HAS_SCOPE = "2020-12-06"  # and from this one an encryption scope
+CLOCK_SKEW = timedelta(minutes=1)  # tolerated between clocks
+_BLOB_HAS_KIND = "2018-11-09"  # since this version, blob signatures include the resource kind
+_BLOB_HAS_SCOPE = "2020-12-06"  # and since this one the encryption scope
 _OVERRIDES = ("rscc", "rscd", "rsce", "rscl", "rsct")
 _TIME_FORMATS = ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @dataclass(frozen=True)
 class SasGrant:
-    """A signature to be made, for one file."""
+    """A signature to create, for one file."""
 
     account: str
     file: str  # share and path
@@ -40,7 +40,7 @@ class SasGrant:
 
 @dataclass(frozen=True)
 class RequestOrigin:
-    """What else of a request a signature may be bound to."""
+    """The request properties that a signature may restrict: time, client address, HTTPS."""
 
     now: datetime
     ip: str = ""
@@ -48,7 +48,7 @@ class RequestOrigin:
 
 
 def sign_sas(grant: SasGrant, key: str) -> str:
-    """The query of an address that gives what `grant` says."""
+    """The query string of a signed URL for `grant`."""
     query = {
         "sv": grant.version,
         "sr": grant.service[0],
@@ -63,7 +63,7 @@ def sign_sas(grant: SasGrant, key: str) -> str:
 def check_sas(
     query: Mapping[str, str], resource: StorageResource, keys: Iterable[str], caller: RequestOrigin
 ) -> None:
-    """Raises StorageRefusal unless a signature is genuine, in time, and made for the resource and caller."""
+    """Raises StorageApiError unless a signature is genuine, current, valid for the resource and origin."""
     texts = (
         [_account_string_to_sign(query, resource.account)]
         if "ss" in query
@@ -76,7 +76,7 @@ def check_sas(
         raise authentication_failed("Signature did not match.")
     _check_times(query, caller.now)
     _check_origin(query, caller)
-    needed = {"file": "f", "blob": "b"}.get(resource.service, "fb")  # a list of the account is of both
+    needed = {"file": "f", "blob": "b"}.get(resource.service, "fb")  # listing the account covers both
     if "ss" in query and not set(needed) <= set(query["ss"]):
         raise StorageApiError(403, "AuthorizationServiceMismatch", "The signature is for another service.")
 
@@ -87,7 +87,7 @@ def signature(key: str, text: str) -> str:
 
 
 def parse_time(text: str) -> datetime | None:
-    """A moment of a signature, None where it is none."""
+    """A time in a signature, None if invalid."""
     for form in _TIME_FORMATS:
         try:
             return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
@@ -128,7 +128,7 @@ def _is_between(ip: str, addresses: str) -> bool:
 
 
 def _strings_to_sign(query: Mapping[str, str], resource: StorageResource) -> list[str]:
-    """What may have been signed: the file itself, or the share that it is on."""
+    """The strings that may have been signed: for the file itself, or for its share."""
     whole = StorageResource(resource.account, resource.service, resource.share)
     if query.get("si"):
         raise authentication_failed("Stored access policies are not kept here.")
@@ -145,7 +145,7 @@ def _service_string_to_sign(query: Mapping[str, str], resource: StorageResource)
 
 
 def _blob_fields(version: str) -> Sequence[str]:
-    """What is signed of blobs alone."""
+    """The additional fields signed for blobs."""
     if version < _BLOB_HAS_KIND:
         return ()
     return ("sr", "snapshot", "ses") if version >= _BLOB_HAS_SCOPE else ("sr", "snapshot")
@@ -158,7 +158,7 @@ def _account_string_to_sign(query: Mapping[str, str], account: str) -> str:
     return "\n".join([*lines, ""])
 
 
-# The values of `sr`: of a signature for one file or blob, and of one for a share or container.
+# The values of `sr`, for one file or blob and for a whole share or container.
 _SINGLE_OBJECT, _WHOLE_SHARE = "one", "all"
 _SCOPES: Mapping[tuple[str, str], str] = {
     ("file", "f"): _SINGLE_OBJECT,
@@ -170,13 +170,13 @@ _SCOPES: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True)
 class SasRule:
-    """What authorizes an operation.
+    """The authorization that an operation requires.
 
     Attributes:
-        any_of: Permissions, of which one is enough.
-        resource_type: What the `srt` of an account's signature must have: s, c or o.
-        scopes: Which signatures of a service are enough, besides an account's.
-        to_replace: The permissions that are all needed where a file is there already, that would be lost.
+        any_of: Permissions of which one suffices.
+        resource_type: The resource type an account SAS must have in `srt`: s, c or o.
+        scopes: The scopes of service SAS that suffice.
+        to_replace: Permissions that are all required to overwrite an existing file.
     """
 
     any_of: str
@@ -206,7 +206,7 @@ RENAME_FILE = SasRule("cw", "o", _ANY_SCOPE, to_replace="wd")
 
 
 def check_permission(query: Mapping[str, str], service: str, rule: SasRule) -> None:
-    """Raises StorageRefusal (403) unless a signature, which is genuine, authorizes an operation."""
+    """Raises StorageApiError (403) unless a genuine signature permits an operation."""
     if "ss" in query:
         if rule.resource_type not in query.get("srt", ""):
             raise _resource_type_error()
@@ -221,7 +221,7 @@ def check_permission(query: Mapping[str, str], service: str, rule: SasRule) -> N
 
 
 def may_replace(query: Mapping[str, str], rule: SasRule) -> bool:
-    """Whether a request may put a file where one is; one without a signature has the account's key."""
+    """Whether a request may overwrite a file; without a signature it has the account's key, and may."""
     return "sig" not in query or set(rule.to_replace) <= set(query.get("sp", ""))
 
 

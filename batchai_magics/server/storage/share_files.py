@@ -27,13 +27,13 @@ from batchai_magics.server.storage.storage_resource import (
 )
 from batchai_magics.server.storage.storage_responses import content_response, requested_span
 
-MAX_FILE_BYTES = 4 << 40  # 4 TiB, as Azure has it
+MAX_FILE_BYTES = 4 << 40  # 4 TiB, as in Azure
 RENAME_SOURCE = "x-ms-file-rename-source"
 _PIECE = 1 << 20
 
 
 def create(request: StorageRequest) -> ApiResponse:
-    """Begins a file of a size. It is on its share when all of its bytes have come."""
+    """Creates a file of a size; it appears on its share once all bytes have arrived."""
     size = parse_size_header(request.call, "x-ms-content-length", most=MAX_FILE_BYTES)
     request.check_share()
     record = StorageRecord(
@@ -48,7 +48,7 @@ def create(request: StorageRequest) -> ApiResponse:
 
 
 def put_range(request: StorageRequest) -> ApiResponse:
-    """Writes bytes into a file."""
+    """Writes or clears a range of a file."""
     span, size = parse_span(request.call), _get_file(request).size_bytes
     if span is None or span.end is None:
         raise StorageApiError(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
@@ -71,9 +71,9 @@ def put_range(request: StorageRequest) -> ApiResponse:
 
 
 def set_properties(request: StorageRequest) -> ApiResponse:
-    """Gives a file other properties of its content, or another size, or both.
+    """Replaces the content properties of a file, resizes it, or both.
 
-    Properties that are not said are cleared, unless the request is about the size alone.
+    Omitted properties are cleared, unless the request only resizes.
     """
     said, shown = storage_metadata.file_properties(request.call), _get_file(request)
     is_resized = bool(request.call.headers.get("x-ms-content-length"))
@@ -89,14 +89,14 @@ def set_properties(request: StorageRequest) -> ApiResponse:
 
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
-    """Gives a file other metadata."""
+    """Replaces the metadata of a file."""
     said, shown = storage_metadata.parse_metadata(request.call), _get_file(request)
     _keep_record(request, replace(_get_record(request), metadata=said))
     return ApiResponse(200, headers=version_headers(shown))
 
 
 def show(request: StorageRequest) -> ApiResponse:
-    """What there is to say of a file."""
+    """The properties of a file."""
     file = _get_file(request)
     size = {"Content-Length": str(file.size_bytes)} if request.call.method == "HEAD" else {}
     if not request.is_own_client:
@@ -116,7 +116,7 @@ def show(request: StorageRequest) -> ApiResponse:
 
 
 def read(request: StorageRequest) -> ApiResponse:
-    """A file, or a range of it."""
+    """Reads a file, or a range of it."""
     upload = request.uploads.find(request.resource)
     path = upload.part if upload else request.path
     source, mask = _get_file(request), job_logs.byte_mask(request.service, request.path)
@@ -125,13 +125,13 @@ def read(request: StorageRequest) -> ApiResponse:
     if is_digest_wanted and source.is_file and not upload and not mask:
         digest[DIGEST] = request.storage.digest(request.share, path)
     if not source.is_file:
-        request.storage.read(request.share, path, 0, 0)  # which says in the right words that it is none
+        request.storage.read(request.share, path, 0, 0)  # raises the appropriate error
 
     def pieces(span: ByteSpan) -> Iterator[bytes]:
         start, end = span.start, span.end or 0
         while start < end:
             data = request.storage.read(request.share, path, start, min(_PIECE, end - start))
-            if not data:  # it was cut meanwhile; the client sees that bytes are missing
+            if not data:  # truncated meanwhile; the client notices the missing bytes
                 return
             yield mask(start, data) if mask else data
             start += len(data)
@@ -144,7 +144,7 @@ def read(request: StorageRequest) -> ApiResponse:
 
 
 def ranges(request: StorageRequest) -> ApiResponse:
-    """The ranges of a file that have bytes: the whole of it."""
+    """Lists the ranges of a file with data: all of it."""
     size = _get_file(request).size_bytes
     inner = f"<Range><Start>0</Start><End>{size - 1}</End></Range>" if size else ""
     body = f'<?xml version="1.0" encoding="utf-8"?><Ranges>{inner}</Ranges>'.encode()
@@ -153,7 +153,7 @@ def ranges(request: StorageRequest) -> ApiResponse:
 
 
 def delete(request: StorageRequest) -> ApiResponse:
-    """Deletes a file, also one that is on its way; for our own client, whatever lies there."""
+    """Deletes a file or an unfinished upload; for our own client, any kind of entry."""
     request.check_share()
     if request.uploads.drop(request.storage, request.resource, request.share):
         return ApiResponse(202)
@@ -166,7 +166,7 @@ def delete(request: StorageRequest) -> ApiResponse:
 
 
 def rename(request: StorageRequest) -> ApiResponse:
-    """Gives another file this name; `x-ms-file-rename-source` says which."""
+    """Renames the file in `x-ms-file-rename-source` to this name."""
     path = source_path(request, request.call.headers.get(RENAME_SOURCE, ""))
     request.check_share()
     shown = request.storage.show(request.share, path)
@@ -191,7 +191,7 @@ def rename(request: StorageRequest) -> ApiResponse:
 
 
 def source_path(request: StorageRequest, url: str) -> str:
-    """The path on the same share that an address names."""
+    """The path in a URL of the same share."""
     path = same_share_path(url, request.resource)
     if not path:
         message = f"The source {url.partition('?')[0]!r} is not on this share."
@@ -211,7 +211,7 @@ def _check_target(request: StorageRequest, source: ShareFile) -> None:
 
 
 def check_create(request: StorageRequest) -> None:
-    """Raises where no file can be made: a folder is there, or a file that the request may not replace."""
+    """Raises StorageApiError if a file cannot be created: over a folder, or a file it may not replace."""
     try:
         found = _get_file(request)
     except NotFoundError:
@@ -222,7 +222,7 @@ def check_create(request: StorageRequest) -> None:
 
 
 def check_body(request: StorageRequest, length: int) -> None:
-    """Raises for a body that is not as long as it says, or not what its MD5 says."""
+    """Raises StorageApiError for a body that does not match its declared length or MD5."""
     body, digest = request.call.body, request.call.headers.get("content-md5")
     if len(body) != length:
         message = f"The range has {length} bytes, and the body {len(body)}."
@@ -242,7 +242,7 @@ def _clear(request: StorageRequest, offset: int, size_bytes: int) -> None:
 
 
 def _get_file(request: StorageRequest) -> ShareFile:
-    """The file as whoever sends it sees it."""
+    """The file as its uploader sees it."""
     upload = request.uploads.find(request.resource)
     if upload:
         return ShareFile(request.path, FileKind.FILE, upload.size_bytes, datetime.now(timezone.utc))
@@ -251,7 +251,7 @@ def _get_file(request: StorageRequest) -> ShareFile:
 
 
 def _get_record(request: StorageRequest) -> StorageRecord:
-    """What is kept of a file, as whoever sends it sees it."""
+    """The record of a file as its uploader sees it."""
     upload = request.uploads.find(request.resource)
     return upload.record if upload else request.record
 
@@ -265,7 +265,7 @@ def _keep_record(request: StorageRequest, record: StorageRecord) -> None:
 
 
 def _file_headers(request: StorageRequest, file: ShareFile) -> dict[str, str]:
-    """What an answer says of a file; our own client wants its bytes as they are, whatever their encoding."""
+    """The response headers of a file; our own client wants raw bytes, so no content properties."""
     if file.is_directory:
         raise _type_mismatch()
     record = _get_record(request)
@@ -298,7 +298,7 @@ _OUTPUT_HEADERS_OF = {
 
 
 def read_output(request: StorageRequest) -> ApiResponse:
-    """A file that a job wrote, or a range of it. What is short is read at one go."""
+    """Reads a file that a job wrote, or a range of it. Short ones take a single read."""
     backend, file = request.service.backend, output_file_at(request.service, request.path)
     if file is None:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
@@ -321,5 +321,5 @@ def read_output(request: StorageRequest) -> ApiResponse:
 
 
 def _first_read_bytes(span: ByteSpan | None) -> int:
-    """How much of a range is read at first."""
+    """How many bytes to read at first."""
     return min(_PIECE, span.end - span.start) if span and span.end else _PIECE

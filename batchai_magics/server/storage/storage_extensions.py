@@ -27,7 +27,7 @@ from batchai_magics.server.storage.storage_resource import (
 
 
 def begin_upload(request: StorageRequest) -> ApiResponse:
-    """Begins to take a file in pieces, or goes on with it: says how many bytes are there."""
+    """Starts or resumes a chunked upload; responds with the number of bytes received so far."""
     size = parse_size_header(request.call, "x-ms-content-length", most=MAX_FILE_BYTES)
     request.check_share()
     received = request.storage.begin(request.share, request.path, size)
@@ -35,7 +35,7 @@ def begin_upload(request: StorageRequest) -> ApiResponse:
 
 
 def write_upload(request: StorageRequest) -> ApiResponse:
-    """The next piece of such a file."""
+    """Writes the next chunk of an upload."""
     span = parse_span(request.call)
     if span is None or span.end is None:
         raise StorageApiError(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
@@ -46,7 +46,7 @@ def write_upload(request: StorageRequest) -> ApiResponse:
 
 
 def finish_upload(request: StorageRequest) -> ApiResponse:
-    """Puts such a file in its place, if its digest is what the client says."""
+    """Moves a complete upload into place if its digest matches."""
     request.check_share()
     with request.service.metadata.exclusive(request.resource.key):
         request.storage.finish(request.share, request.path, request.call.headers.get(DIGEST, ""))
@@ -55,7 +55,7 @@ def finish_upload(request: StorageRequest) -> ApiResponse:
 
 
 def upload_whole(request: StorageRequest) -> ApiResponse:
-    """Such a file in one piece."""
+    """Uploads a file in a single request."""
     span, body = parse_span(request.call), request.call.body
     if span is None or span.end is None or span.start:
         raise StorageApiError(400, "InvalidHeaderValue", "The header x-ms-range must be bytes=0-LAST.")
@@ -77,7 +77,7 @@ def _unfinished_headers(request: StorageRequest) -> Mapping[str, str]:
 
 
 def store_files(service: Service, call: ApiCall) -> ApiResponse:
-    """Puts the files of a pack on a share; when one of them is not what was sent, none."""
+    """Stores the files of a pack on a share; none if one is damaged."""
     service.check_subscription(call)
     share = call.query.get("share", "")
     sent = _unpack(call, share)
@@ -93,7 +93,7 @@ def store_files(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
-    """The files of the pack that a request brings, by path; raises when one is not what was sent."""
+    """The files in the request's pack, by path; raises if one is damaged."""
     try:
         files = list(file_packs.from_bytes(call.body))
     except (ValueError, RecursionError) as error:
@@ -105,7 +105,7 @@ def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
 
 
 def fetch_files(service: Service, call: ApiCall) -> ApiResponse:
-    """The files of a share that have these `paths`: those that are there, and small enough together."""
+    """Returns a pack of the files at `paths` that exist and fit together."""
     service.check_subscription(call)
     paths = call.json().get("paths")
     if not isinstance(paths, list) or len(paths) > file_packs.MOST_FILES:
@@ -119,7 +119,7 @@ def fetch_files(service: Service, call: ApiCall) -> ApiResponse:
             data = storage.read(share, path, 0, room + 1)
             mask = job_logs.byte_mask(service, path)
             data = mask(0, data) if mask else data
-        except NotFoundError:  # who wants it asks for it alone, and is told why it does not come
+        except NotFoundError:  # requested individually later, which reports the error
             continue
         if len(data) <= room:
             files[path] = data
@@ -128,7 +128,7 @@ def fetch_files(service: Service, call: ApiCall) -> ApiResponse:
 
 
 def _storage_of(service: Service, call: ApiCall, share: str) -> Storage:
-    """The backend's shares, or its containers; raises for a share that is not there."""
+    """The backend's shares or containers; raises if the share does not exist."""
     is_blob = _service_of(call) == "blob"
     storage: Storage = (CONTAINERS if is_blob else STORAGE).of(service.backend)
     if share not in storage.shares():

@@ -23,7 +23,7 @@ _DEFAULT_TYPE = "application/octet-stream"
 
 @dataclass(frozen=True)
 class _PropertyHeaders:
-    """How requests say one property: for blobs, for files, and in a shared access signature."""
+    """The names of one property: request headers of blobs and files, and the parameter of a SAS."""
 
     blob: str
     file: str
@@ -39,17 +39,17 @@ _PROPERTIES: Mapping[str, _PropertyHeaders] = {
     ),
     "Cache-Control": _PropertyHeaders("x-ms-blob-cache-control", "x-ms-cache-control", "rscc"),
 }
-# Of a blob that is put whole, HTTP's own headers say these as well.
+# Put Blob also takes these from the standard HTTP headers.
 _BODY_PROPERTIES = (_TYPE, "Content-Encoding", "Content-Language", "Cache-Control")
 
 
 def blob_properties(call: ApiCall) -> dict[str, str]:
-    """The properties that a request sets of a blob."""
+    """The content properties that a request sets on a blob."""
     return _parse_headers(call, {name: spelling.blob for name, spelling in _PROPERTIES.items()})
 
 
 def put_blob_properties(call: ApiCall) -> dict[str, str]:
-    """Those of a blob that is put whole: the headers of its body are the blob's, unless it says others."""
+    """The content properties of Put Blob: from headers of the body, overridden by `x-ms-blob-` headers."""
     return {
         **_parse_headers(call, {name: name.lower() for name in _BODY_PROPERTIES}),
         **blob_properties(call),
@@ -57,12 +57,12 @@ def put_blob_properties(call: ApiCall) -> dict[str, str]:
 
 
 def file_properties(call: ApiCall) -> dict[str, str]:
-    """The properties that a request sets of a file."""
+    """The content properties that a request sets on a file."""
     return _parse_headers(call, {name: spelling.file for name, spelling in _PROPERTIES.items()})
 
 
 def property_headers(call: ApiCall, properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties as the answer to a read has them; the signature of an address may override them."""
+    """The content properties as response headers; a SAS may override them."""
     told = {_TYPE: _DEFAULT_TYPE, **properties}
     for name, spelling in _PROPERTIES.items():
         override = call.query.get(spelling.signature, "") if "sig" in call.query else ""
@@ -72,19 +72,19 @@ def property_headers(call: ApiCall, properties: Mapping[str, str]) -> dict[str, 
 
 
 def property_elements(properties: Mapping[str, str]) -> str:
-    """The properties as a list of blobs has them."""
+    """The content properties as XML elements."""
     told = {_TYPE: _DEFAULT_TYPE, **properties}
     return "".join(f"<{name}>{escape(told[name])}</{name}>" for name in _PROPERTIES if name in told)
 
 
 def _parse_headers(call: ApiCall, names: Mapping[str, str]) -> dict[str, str]:
-    """What the headers of a request say, by the names of properties; nothing for one that is empty."""
+    """The non-empty headers, by property name."""
     said = {name: header for name, header in names.items() if call.headers.get(header)}
     return {name: _check_value(header, call.headers[header]) for name, header in said.items()}
 
 
 def _check_value(name: str, value: str) -> str:
-    """A value that can stand in a header and in a list."""
+    """A value that is valid in headers and XML."""
     if value.isprintable() and max(value) <= "\xff":
         return value
     raise StorageApiError(400, "InvalidHeaderValue", f"{name} must be printable text, not {value!r}.")
@@ -92,13 +92,14 @@ def _check_value(name: str, value: str) -> str:
 
 _HEADER = "x-ms-meta-"
 _NAME = re.compile(r"[a-z_]\w*", re.ASCII)
-_MAX_BYTES = 8 << 10  # names and values of one thing, as Azure has it
+_MAX_BYTES = 8 << 10  # names and values of one resource, as in Azure
 
 
 def parse_metadata(call: ApiCall) -> dict[str, str]:
-    """The metadata that a request brings; their names in small letters, as HTTP passes them on.
+    """The metadata in a request, with names in lower case.
 
-    Raises StorageRefusal for a name that is none of C#'s, and for more than 8 KiB.
+    Raises:
+        StorageApiError: 400 for a name that is not a C# identifier, and above 8 KiB.
     """
     headers = [header for header in call.headers if header.startswith(_HEADER)]
     found = {header.removeprefix(_HEADER): call.headers[header].strip() for header in headers}
@@ -110,7 +111,7 @@ def parse_metadata(call: ApiCall) -> dict[str, str]:
 
 
 def metadata_headers(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The metadata as an answer tells them."""
+    """The metadata as response headers."""
     return {f"{_HEADER}{name}": value for name, value in metadata.items()}
 
 
@@ -121,7 +122,7 @@ def _check_name(name: str) -> None:
 
 
 def metadata_element(call: ApiCall, metadata: Mapping[str, str]) -> str:
-    """The metadata of something in a list as XML, where the request wants them."""
+    """The metadata as XML, if the request includes them."""
     if "metadata" not in call.query.get("include", "").split(","):
         return ""
     inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in metadata.items())
@@ -130,13 +131,13 @@ def metadata_element(call: ApiCall, metadata: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class StorageRecord:
-    """What is kept of one thing.
+    """What the server stores about a share, container, file or blob.
 
     Attributes:
-        metadata: A client's own names and values.
-        properties: Headers of its content, by their names in an answer.
-        revision: Of a blob, random: another one after each change, so that no two states have the same tag.
-        changed: Of a blob, when these were changed last, as seconds since 1970; its content may be newer.
+        metadata: The client's names and values.
+        properties: Content headers, by response header name.
+        revision: Of a blob, a random value that changes with each write and makes its ETag unique.
+        changed: Of a blob, when the record changed, in seconds since the epoch; its content may be newer.
     """
 
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -145,12 +146,12 @@ class StorageRecord:
     changed: float = 0.0
 
     def revised(self, *, changed: float = 0.0) -> StorageRecord:
-        """The record of another state of a blob."""
+        """The record of a new version of a blob."""
         return replace(self, revision=secrets.token_hex(4), changed=changed)
 
 
 class MetadataStore:
-    """What is kept of each thing, by its resource's key: a journal, which the next server writes anew."""
+    """The records of all resources, by resource key: an append-only journal, compacted at startup."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -163,9 +164,9 @@ class MetadataStore:
 
     @contextlib.contextmanager
     def exclusive(self, *keys: str) -> Iterator[None]:
-        """Lets one request at a time change things: a condition holds until what depends on it is done."""
+        """Locks keys, so that conditions still hold when the change that depends on them is made."""
         with contextlib.ExitStack() as stack:
-            for key in sorted(set(keys)):  # in the same order for everybody: nobody waits for each other
+            for key in sorted(set(keys)):  # in a fixed order, to avoid deadlocks
                 stack.enter_context(self._exclusive(key))
             yield
 
@@ -184,29 +185,29 @@ class MetadataStore:
                     self._in_use[key] = lock, users - 1
 
     def record(self, key: str) -> StorageRecord:
-        """What is kept of one thing."""
+        """The record of a resource."""
         return self._kept.get(key, EMPTY_RECORD)
 
     def metadata_of(self, key: str) -> Mapping[str, str]:
-        """The metadata of one thing; empty where there are none."""
+        """The metadata of a resource; empty if it has none."""
         return self.record(key).metadata
 
     def set(self, key: str, record: StorageRecord) -> None:
-        """Puts a record in place of the one that there was."""
+        """Replaces a record."""
         with self._lock:
             if record != self.record(key):
                 self._put(key, record)
 
     def set_new(self, resource: StorageResource, record: StorageRecord) -> None:
-        """Puts the record of new content in place of the old one's; of a blob, as another state."""
+        """Sets the record of new content; a blob gets a new version."""
         self.set(resource.key, record.revised() if resource.service == "blob" else record)
 
     def set_metadata(self, key: str, metadata: Mapping[str, str]) -> None:
-        """Puts metadata in place of those that there were; what else is kept stays."""
+        """Replaces the metadata of a record."""
         self.set(key, replace(self.record(key), metadata=metadata))
 
     def move(self, key: str, new_key: str) -> None:
-        """Gives the record of a thing, and of all inside it, to another name; what was there is gone."""
+        """Moves the record of a resource and everything inside it to another key, replacing its records."""
         with self._lock:
             for old in [new_key, *self._keys_below(new_key)]:
                 self._put(old, EMPTY_RECORD)
@@ -216,7 +217,7 @@ class MetadataStore:
                 self._put(new_key + old.removeprefix(key), record)
 
     def forget(self, key: str) -> None:
-        """Forgets a thing that is gone, and all inside it."""
+        """Removes the records of a deleted resource and everything inside it."""
         with self._lock:
             for old in self._keys_below(key):
                 self._put(old, EMPTY_RECORD)
@@ -225,7 +226,7 @@ class MetadataStore:
         return [known for known in self._kept if known == key or known.startswith(f"{key}/")]
 
     def _put(self, key: str, record: StorageRecord) -> None:
-        """Writes down what is new; nothing where nothing changes."""
+        """Appends a changed record to the journal."""
         if record == EMPTY_RECORD and key not in self._kept:
             return
         append(self._file, _journal_line(key, record))
@@ -236,7 +237,7 @@ class MetadataStore:
 
 
 def _journal_line(key: str, record: StorageRecord) -> str:
-    """A line of the journal; what is not the default stands behind the metadata."""
+    """A line of the journal; fields that differ from the defaults follow the metadata."""
     more = {
         name: value
         for name, value in asdict(record).items()
@@ -251,7 +252,7 @@ def _read_journal(file: Path) -> dict[str, StorageRecord]:
         try:
             key, metadata, *more = json.loads(line)
             kept[key] = StorageRecord(metadata, **(more[0] if more else {}))
-        except (ValueError, TypeError):  # the last line of a server that was killed, or one of a newer server
+        except (ValueError, TypeError):  # a line cut off by a kill, or one of a newer server
             continue
     return {key: record for key, record in kept.items() if record != EMPTY_RECORD}
 

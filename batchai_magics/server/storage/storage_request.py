@@ -1,4 +1,4 @@
-"""What the handlers of storage get: the request, and the shares or containers that it is about."""
+"""What storage handlers receive: the request, and the backend's shares or containers it addresses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAST_WRITE_HEADER = "x-ms-file-last-write-time"
 
 @dataclass(frozen=True)
 class StorageRequest:
-    """One request to storage."""
+    """A request to storage."""
 
     service: Service
     call: ApiCall
@@ -34,46 +34,46 @@ class StorageRequest:
 
     @property
     def storage(self) -> Storage:
-        """The backend's shares, or its containers; CapabilityError where it has none."""
+        """The backend's shares or containers; CapabilityError if it has none."""
         facet = CONTAINERS if self.resource.service == "blob" else STORAGE
         return facet.of(self.service.backend)
 
     @property
     def share(self) -> str:
-        """The share or container as the backend calls it."""
+        """The backend's name of the share or container."""
         return backend_share(self.resource)
 
     @property
     def path(self) -> str:
-        """The file or folder on it."""
+        """The path of the file or folder on the share."""
         return self.resource.path
 
     @property
     def record(self) -> StorageRecord:
-        """What is kept of it beside its content."""
+        """The record of the resource: metadata and content properties."""
         return self.service.metadata.record(self.resource.key)
 
     @property
     def metadata_headers(self) -> dict[str, str]:
-        """The metadata that are kept of it, as an answer tells them."""
+        """The metadata of the resource as response headers."""
         return storage_metadata.metadata_headers(self.record.metadata)
 
     def with_service(self, service: str) -> StorageRequest:
-        """The same request, as if it had said that it means `file` or `blob`."""
+        """The same request for the service `file` or `blob`."""
         return replace(self, resource=replace(self.resource, service=service))
 
     @property
     def is_own_client(self) -> bool:
-        """Whether our own client asks: it knows more kinds of things than files and folders."""
+        """Whether our own client sent it: it knows more kinds of entries than files and folders."""
         return has_account_key(self.call) and OWN_CLIENT in self.call.headers
 
     def check_may_replace(self, rule: SasRule) -> None:
-        """Raises unless the request may put a file where one is already."""
+        """Raises StorageApiError (403) unless the request may overwrite a file."""
         if not sas.may_replace(self.call.query, rule):
             raise sas.permission_error()
 
     def check_share(self) -> None:
-        """Raises ShareNotFound (or ContainerNotFound) for one that is not there."""
+        """Raises StorageApiError (404) unless the share or container exists."""
         if self.share not in self.storage.shares():
             word = "Container" if self.resource.service == "blob" else "Share"
             message = f"The specified {word.lower()} does not exist."
@@ -81,9 +81,9 @@ class StorageRequest:
 
 
 def has_account_key(call: ApiCall) -> bool:
-    """Whether a request may be our own client's, which has the account's key.
+    """Whether the request is signed with the account's key, as our own client's are.
 
-    A signature covers no headers: whoever has one could send those of our own client, which do more.
+    A SAS does not cover headers: its holder could send the headers of our own client, which do more.
     """
     return "sig" not in call.query
 
@@ -92,7 +92,7 @@ StorageHandler = Callable[[StorageRequest], ApiResponse]
 
 
 def version_headers(file: ShareFile, record: StorageRecord = EMPTY_RECORD) -> Mapping[str, str]:
-    """When a file or blob was changed, and a tag that changes with it; `record` is that of a blob."""
+    """The ETag and modification time of a file or blob; `record` is for blobs."""
     modified = file.modified or datetime.now(timezone.utc)
     text = f"{modified.timestamp()}-{file.size_bytes}-{file.is_directory}"
     tag = hashlib.sha256(f"{text}{record.revision}".encode()).hexdigest()[:15].upper()
@@ -105,16 +105,16 @@ def version_headers(file: ShareFile, record: StorageRecord = EMPTY_RECORD) -> Ma
 
 
 def blob_version(file: ShareFile, record: StorageRecord) -> BlobVersion:
-    """The state of a blob, as conditions compare it."""
+    """The version of a blob, for conditional headers."""
     stamp = version_headers(file, record)
     return BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
 
 
 def iso_time(moment: datetime) -> str:
-    """A moment with all that is known of it."""
+    """A time in ISO 8601 with microseconds."""
     return moment.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def http_date(moment: datetime) -> str:
-    """A moment as headers have it."""
+    """A time as in HTTP headers."""
     return format_datetime(moment.astimezone(timezone.utc), usegmt=True)

@@ -18,16 +18,16 @@ _HOST = re.compile(r"(?P<account>[a-z0-9]{3,24})\.(?P<service>file|blob)\.[\w.-]
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 
 
-OWN_ACCOUNT = DEFAULT_ACCOUNT  # it is always there, and its keys are the server's
-OUTPUTS = "batchai-outputs"  # a share of that account that has what jobs wrote, to be read only
+OWN_ACCOUNT = DEFAULT_ACCOUNT  # always exists; its keys are the server's
+OUTPUTS = "batchai-outputs"  # its virtual share with job output, read-only
 
-_MAX_DIGITS = 18  # of a size that a header says
-_MAX_PATH_LENGTH, _MAX_DEPTH = 2048, 250  # as Azure Files has them
+_MAX_DIGITS = 18  # of a size in a header
+_MAX_PATH_LENGTH, _MAX_DEPTH = 2048, 250  # as in Azure Files
 
 
 @dataclass(frozen=True)
 class StorageResource:
-    """What a request to storage is about: `service` is `file` or `blob`, `path` is empty for a share."""
+    """What a storage request addresses: `service` is `file` or `blob`, `path` is empty for a share."""
 
     account: str
     service: str
@@ -36,18 +36,18 @@ class StorageResource:
 
     @property
     def key(self) -> str:
-        """The whole of it in one line: what is inside begins with it and a `/`."""
+        """The key of the resource; keys of what is inside start with it and a `/`."""
         return "/".join(filter(None, (self.service, self.account, self.share, self.path)))
 
     @property
     def kind(self) -> str:
-        """As account signatures tell them apart: service, container, object."""
+        """The resource type in account SAS: service, container, object."""
         return "o" if self.path else "c" if self.share else "s"
 
 
 @dataclass(frozen=True)
 class _ServiceMarkers:
-    """What only requests of one service say: how headers begin, and values of the query."""
+    """Header prefixes and query values that only one service uses."""
 
     headers: tuple[str, ...]
     query: Mapping[str, tuple[str, ...]]
@@ -77,16 +77,16 @@ _SERVICES = {
 
 @dataclass(frozen=True)
 class ByteSpan:
-    """The bytes that a request asks for; `end` is one after the last, None for all that there are."""
+    """A byte range; `end` is exclusive, None for the rest of the file."""
 
     start: int
     end: int | None
 
 
 def parse_resource(call: ApiCall, host: str) -> StorageResource:
-    """What a request names: `account.file.…/share/path` by its host, `/account/share/path` by its path.
+    """The resource of a request: `account.file.…/share/path` by host, or `/account/share/path` by path.
 
-    With a path alone nothing but the rest of the request says which service is meant.
+    With a path alone, only the rest of the request tells which service is meant.
     """
     match = _HOST.fullmatch(host.partition(":")[0])
     path = decode_url_text(call.path, "The path of the request").lstrip("/")
@@ -99,13 +99,13 @@ def parse_resource(call: ApiCall, host: str) -> StorageResource:
 
 
 def same_share_path(url: str, target: StorageResource) -> str:
-    """The path that the address of a file on the same share names; empty where it names another place."""
+    """The path in the URL of a file on the same share; empty for other shares."""
     place = resource_of_url(url, target.service)
     return place.path if (place.account, place.share) == (target.account, target.share) else ""
 
 
 def resource_of_url(url: str, service: str) -> StorageResource:
-    """What the address of a file names, in whichever of the two forms."""
+    """The resource of a file's URL, in either form."""
     parts = urlsplit(url)
     match = _HOST.fullmatch(parts.netloc.partition(":")[0])
     path = decode_url_text(parts.path, "The address of the source").lstrip("/")
@@ -115,12 +115,12 @@ def resource_of_url(url: str, service: str) -> StorageResource:
 
 
 def is_storage_host(host: str) -> bool:
-    """Whether a host's name is that of an account's storage."""
+    """Whether a host name belongs to a storage account."""
     return _HOST.fullmatch(host.partition(":")[0]) is not None
 
 
 def parse_span(call: ApiCall) -> ByteSpan | None:
-    """The range that a request asks for, if it asks for one."""
+    """The requested range, if any."""
     text = call.headers.get("x-ms-range") or call.headers.get("range", "")
     match = _RANGE.fullmatch(text)
     if not match:
@@ -132,7 +132,11 @@ def parse_span(call: ApiCall) -> ByteSpan | None:
 
 
 def check_path(path: str) -> str:
-    """A path on a share; StorageError for one that leads out of it, or that no file can have."""
+    """A normalized path on a share.
+
+    Raises:
+        StorageError: for a path that escapes the share, or that no file can have.
+    """
     if not _is_encodable(path) or "\0" in path:
         raise StorageError(f"{path!r} is no path: it holds half a character, or a null character")
     if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_DEPTH:
@@ -145,7 +149,7 @@ def check_path(path: str) -> str:
 
 
 def parse_size_header(call: ApiCall, name: str, *, most: int) -> int:
-    """A size that a header says."""
+    """A size in a header."""
     text = call.headers.get(name, "")
     if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) <= most:
         return int(text)
@@ -154,9 +158,9 @@ def parse_size_header(call: ApiCall, name: str, *, most: int) -> int:
 
 
 def _service_of(call: ApiCall) -> str:
-    """The service that a request means by its query, or else by its headers; empty where they say nothing.
+    """The service that the query, or else the headers, imply; empty if neither does.
 
-    Its user agent says nothing of the service: that of @azure/storage-file-share for JavaScript says `blob`.
+    The user agent does not help: the one of @azure/storage-file-share for JavaScript contains `blob`.
     """
     by_query = (name for name, signs in _SERVICES.items() if _is_in_query(call, signs))
     by_headers = (name for name, signs in _SERVICES.items() if _is_in_headers(call, signs))
@@ -172,7 +176,7 @@ def _is_in_headers(call: ApiCall, signs: _ServiceMarkers) -> bool:
 
 
 def _is_encodable(path: str) -> bool:
-    """Whether it can be written down: JSON may hold halves of signs."""
+    """Whether it can be encoded as UTF-8: JSON may contain lone surrogates."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -181,12 +185,12 @@ def _is_encodable(path: str) -> bool:
 
 
 def backend_share(resource: StorageResource) -> str:
-    """The share or container that a request is about, as backends call it."""
+    """The backend's name of the share or container of a resource."""
     own = resource.account == OWN_ACCOUNT
     return resource.share if own else f"{resource.account}/{resource.share}"
 
 
 def resource_of_share(service: str, share: str, path: str) -> StorageResource:
-    """What lies at a path on a share or container, by what backends call it."""
+    """The resource at a path on a share or container, by the backend's name of it."""
     account, _, name = share.rpartition("/")
     return StorageResource(account or OWN_ACCOUNT, service, name, path)

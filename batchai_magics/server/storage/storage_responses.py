@@ -17,9 +17,10 @@ _INLINE_BYTES = 256 << 10
 
 
 def requested_span(call: ApiCall, size: int) -> ByteSpan | None:
-    """The range that a request asks for within `size` bytes; None for the whole.
+    """The requested range within `size` bytes; None for the whole file.
 
-    Raises StorageRefusal (416) for one that begins at the end or behind it, also in an empty file.
+    Raises:
+        StorageApiError: 416 for a range that starts at or beyond the end, also in an empty file.
     """
     span = parse_span(call)
     if span is None:
@@ -35,7 +36,7 @@ def content_response(
     span: ByteSpan | None,
     pieces: Callable[[ByteSpan], Iterator[bytes]],
 ) -> ApiResponse:
-    """The answer with the bytes of a span, or with all; few are read in the handler's own thread."""
+    """The response with the bytes of a span, or of the whole file; short ones are read at once."""
     whole = span or ByteSpan(0, size)
     end = whole.end or 0
     more = {"Accept-Ranges": "bytes", "Content-Length": str(end - whole.start)}
@@ -44,7 +45,7 @@ def content_response(
     answer = ApiResponse(206 if span else 200, headers={**headers, **more})
     if end - whole.start <= _INLINE_BYTES:
         return replace(answer, body=b"".join(pieces(whole)))
-    return replace(answer, pieces=pieces(whole))
+    return replace(answer, chunks=pieces(whole))
 
 
 MAX_LIST_SIZE = 5000
@@ -52,19 +53,19 @@ MAX_LIST_SIZE = 5000
 
 @dataclass(frozen=True)
 class NamePage:
-    """Some names, and the marker of those after them."""
+    """Names on a page, and the marker of the next page."""
 
     items: Sequence[str]
     next: str
 
     def of(self, names: Sequence[str]) -> NamePage:
-        """The page with those of its names alone."""
+        """The page reduced to these names."""
         return replace(self, items=[name for name in self.items if name in names])
 
 
 @dataclass(frozen=True)
 class ListEntries:
-    """The items of a list as XML, below one element."""
+    """Entries of a list as XML, below one element."""
 
     element: str
     inner: Sequence[str]
@@ -72,7 +73,7 @@ class ListEntries:
 
 
 def name_page(call: ApiCall, names: Sequence[str]) -> NamePage:
-    """The page of names that a request asks for, in order."""
+    """The requested page of sorted names."""
     size = call.integer_parameter("maxresults", MAX_LIST_SIZE, least=1, most=MAX_LIST_SIZE)
     first = _parse_marker(call.query.get("marker", ""))
     rest = [name for name in sorted(names) if name >= first]
@@ -83,7 +84,7 @@ def name_page(call: ApiCall, names: Sequence[str]) -> NamePage:
 def list_response(
     call: ApiCall, attributes: Mapping[str, str], entries: ListEntries, *more: ListEntries
 ) -> ApiResponse:
-    """The answer that is a list, or several, which are of the same page."""
+    """The response with one list, or several with the same page."""
     said = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
     request = "".join(
         f"<{element}>{escape(call.query[name])}</{element}>"
@@ -100,7 +101,7 @@ def list_response(
 
 
 def name_element(name: str) -> str:
-    """A name as XML; one with signs that XML does not have is percent-encoded, as Azure does."""
+    """A name as XML; characters that XML cannot hold are percent-encoded, as Azure does."""
     if all(sign.isprintable() or sign == "\t" for sign in name):
         return f"<Name>{escape(name)}</Name>"
     return f'<Name Encoded="true">{quote(name)}</Name>'

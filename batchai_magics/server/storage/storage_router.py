@@ -1,4 +1,4 @@
-"""Which handler answers a request to storage, and whether whoever sent it may have that."""
+"""Routes storage requests to handlers, and authorizes them."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
 
 @dataclass(frozen=True)
 class StorageAction:
-    """What answers, and what a shared access signature must have for it.
+    """A handler, and the authorization it requires.
 
-    `source` is the header that names a second file, with what a signature must have for that one.
+    `source` is the header that names a second file, with the authorization required for that one.
     """
 
     handler: StorageHandler
@@ -54,7 +54,7 @@ class StorageAction:
     source: tuple[str, SasRule] | None = None
 
 
-# What it is about (account, share, path), the method, `restype` and `comp` → the action.
+# (resource type: s, c or o; method; `restype`; `comp`) → action.
 _FILE_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
     ("s", "GET", "", "list"): StorageAction(file_shares.list_shares, sas.LIST_SHARES),
     ("c", "PUT", "share", ""): StorageAction(file_shares.create_share, sas.CREATE_SHARE),
@@ -109,7 +109,7 @@ _BLOB_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
 _LIST_ACCOUNT = StorageAction(blob_containers.list_account, sas.LIST_SHARES)
 _READ_OUTPUT = StorageAction(share_files.read_output, sas.READ_FILE)
 _COPY = StorageAction(file_copies.copy, sas.CREATE_FILE, (file_copies.COPY_SOURCE, sas.READ_FILE))
-# Of our own client, a file in pieces: the method, `comp`, the step.
+# Chunked uploads of our own client: (method, `comp`, step) → action.
 _UPLOAD_ACTIONS: Mapping[tuple[str, str, str], StorageAction] = {
     ("PUT", "", UploadStep.BEGIN.value): StorageAction(storage_extensions.begin_upload, sas.CHANGE_FILE),
     ("PUT", "range", UploadStep.WRITE.value): StorageAction(storage_extensions.write_upload, sas.CHANGE_FILE),
@@ -122,14 +122,14 @@ _UPLOAD_ACTIONS: Mapping[tuple[str, str, str], StorageAction] = {
 
 @dataclass(frozen=True)
 class AuthorizedRequest:
-    """A request that is authorized: what it may do, and by whose credential."""
+    """An authorized request: its action, and the credential that allows it."""
 
     action: StorageAction
     request: StorageRequest
     principal: str
 
     def respond(self, call: ApiCall) -> ApiResponse:
-        """The answer to the request, whose body is there now; raises what is refused."""
+        """Runs the handler with the complete request."""
         request = replace(self.request, call=call)
         if self.action.rule is sas.LIST_FILES:
             request.uploads.drop_stale(request.storage, request.resource.service)
@@ -138,13 +138,13 @@ class AuthorizedRequest:
 
 @dataclass(frozen=True)
 class StorageRouter:
-    """Where requests to storage are answered."""
+    """Finds resource, handler and authorization of storage requests."""
 
     service: Service
     uploads: UnfinishedUploads
 
     def authorize(self, call: ApiCall, host: str, caller: RequestOrigin) -> AuthorizedRequest:
-        """Authorizes a request by its headers and its query, without its body; raises what is refused."""
+        """Authorizes a request by its headers and query, before its body is read."""
         resource = self._with_service(call, parse_resource(call, host))
         action = self._action(call, resource)
         principal = self._check(call, resource, action, caller)
@@ -154,9 +154,9 @@ class StorageRouter:
         )
 
     def _with_service(self, call: ApiCall, resource: StorageResource) -> StorageResource:
-        """The resource with its service, where the request did not say it: that which has such a name.
+        """The resource with its service; if the request does not tell, the one that has such a share.
 
-        A list of the account is one of both services.
+        A list of the account is for both services.
         """
         if has_account_key(call) and call.headers.get(SERVICE) == "blob":
             return replace(resource, service="blob")
@@ -173,7 +173,7 @@ class StorageRouter:
         return replace(resource, service="blob" if is_container else "file")
 
     def _find_service(self, call: ApiCall, resource: StorageResource) -> str:
-        """Where the file lies that a request reads; what changes files has to say which service it means."""
+        """The service that has the requested file; requests that change files must name the service."""
         backend, name = self.service.backend, backend_share(resource)
         places = {"file": backend.storage, "blob": backend.containers}
         if call.method in ("GET", "HEAD") and resource.path:
@@ -205,9 +205,10 @@ class StorageRouter:
     def _check(
         self, call: ApiCall, resource: StorageResource, action: StorageAction, caller: RequestOrigin
     ) -> str:
-        """The credential that authorizes a request: the account's key, or an address that gives enough.
+        """The credential that authorizes a request: the account's key, or a SAS with the required permission.
 
-        Raises StorageRefusal where there is none.
+        Raises:
+            StorageApiError: without a valid one.
         """
         keys = self._keys(OWN_ACCOUNT if action is _READ_OUTPUT else resource.account)
         authorization = call.headers.get("authorization", "")
@@ -227,10 +228,10 @@ class StorageRouter:
     def _check_source(
         self, call: ApiCall, resource: StorageResource, action: StorageAction, caller: RequestOrigin
     ) -> None:
-        """Raises unless a request may also use the file that it copies or renames.
+        """Raises StorageApiError unless the request may also use the file it copies or renames.
 
-        The account's key is enough. The address of that file may have a signature of its own; without one,
-        the signature of the request has to be made for that file too.
+        The account's key suffices. The source URL may have its own SAS; otherwise the SAS of the request must
+        cover that file too.
         """
         if action.source is None:
             return
@@ -265,7 +266,7 @@ def _has_file(place: Storage | None, share: str, path: str) -> bool:
 
 
 def _output_action(call: ApiCall, resource: StorageResource) -> StorageAction:
-    """What jobs wrote can be read, and nothing else."""
+    """Job output is read-only."""
     if call.method in ("GET", "HEAD") and resource.path:
         return _READ_OUTPUT
     raise StorageApiError(403, "AuthorizationPermissionMismatch", "What jobs wrote is read file by file.")
@@ -274,13 +275,13 @@ def _output_action(call: ApiCall, resource: StorageResource) -> StorageAction:
 def _find_action(
     call: ApiCall, resource: StorageResource, words: tuple[str, str, str]
 ) -> StorageAction | None:
-    """The action for a method, `restype` and `comp`; headers say of a file what else is meant."""
+    """The action for a method, `restype` and `comp`; some headers select other actions."""
     method, _, comp = words
     if resource.path and UPLOAD in call.headers and has_account_key(call):
         return _UPLOAD_ACTIONS.get((method, comp, call.headers[UPLOAD]))
     if resource.path and words == ("PUT", "", "") and file_copies.COPY_SOURCE in call.headers:
         return _COPY
-    # Our own client speaks to containers as it does to shares.
+    # Our own client uses the share API for containers, too.
     is_as_share = SERVICE in call.headers and has_account_key(call)
     table = _BLOB_ACTIONS if resource.service == "blob" and not is_as_share else _FILE_ACTIONS
     if not resource.service and words == ("GET", "", "list"):

@@ -29,18 +29,18 @@ _NAME = re.compile(rf"{re.escape(_PREFIX)}[0-9a-f]{{32}}")
 
 
 def is_part(path: str) -> bool:
-    """Whether a file is one that is not whole yet: no listing shows it."""
+    """Whether it is a part file, which no listing shows."""
     return _NAME.fullmatch(PurePosixPath(path).name) is not None
 
 
 class PartFiles:
-    """Notes below a folder, one for each file that was begun; those that a server has left are swept."""
+    """Notes on part files, one JSON file each; those left by dead servers are deleted at startup."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def begin(self, service: str, share: str, path: str) -> str:
-        """The place of a new file until it is whole; nobody else has its name."""
+        """Registers a new part file beside `path` and returns its unique path."""
         name = uuid.uuid4().hex
         part = str(PurePosixPath(path).with_name(f"{_PREFIX}{name}"))
         note = {"service": service, "share": share, "path": part, "pid": os.getpid()}
@@ -48,12 +48,12 @@ class PartFiles:
         return part
 
     def end(self, part: str) -> None:
-        """Forgets one that is in its place now, or deleted."""
+        """Removes the note of a part file that was moved into place or deleted."""
         name = PurePosixPath(part).name.removeprefix(_PREFIX)
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     def sweep(self, backend: Backend) -> None:
-        """Deletes what a server that is gone has begun, and what has not grown for a day."""
+        """Deletes part files of dead servers, and those not written to for a day."""
         for note in self._folder.glob("*.json") if self._folder.exists() else ():
             with contextlib.suppress(BatchAIError, ValueError, KeyError):  # its share may be gone
                 told = json.loads(note.read_text(encoding="utf-8"))
@@ -66,7 +66,7 @@ class PartFiles:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether the server that wrote a note may still go on with it, as another one on the same home."""
+    """Whether the server that wrote a note is alive, such as another one with the same home."""
     try:
         os.kill(pid, 0)
     except OSError:
@@ -75,26 +75,26 @@ def _is_running(pid: int) -> bool:
 
 
 def _is_stale(storage: Storage, share: str, part: str) -> bool:
-    """Whether nobody sends the rest any more: another process may have the number of the one that began."""
+    """Whether the upload was abandoned: its pid may have been reused by another process."""
     try:
         modified = storage.show(share, part).modified
-    except NotFoundError:  # it is about to be made
+    except NotFoundError:  # about to be created
         return False
     return modified is not None and modified.timestamp() < time.time() - STALE_S
 
 
 @dataclass
 class UnfinishedFile:
-    """A file that was begun: where its bytes are kept, and which of them have come."""
+    """An unfinished upload: its part file, and the ranges received so far."""
 
     part: str
     size_bytes: int
-    last_write: float  # when bytes came last
+    last_write: float  # time of the last write
     record: StorageRecord = EMPTY_RECORD
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, start: int, end: int) -> bool:
-        """Notes that these bytes are there; True when all are."""
+        """Records a range; True if the file is complete."""
         merged: list[tuple[int, int]] = []
         for low, high in sorted([*self.ranges, (start, end)]):
             if merged and low <= merged[-1][1]:
@@ -107,14 +107,14 @@ class UnfinishedFile:
 
 @dataclass
 class UncommittedBlocks:
-    """The blocks of a blob that is to come: where each is kept, by its id."""
+    """The uncommitted blocks of a blob: part files by block id."""
 
     parts: dict[str, str]
-    last_write: float  # when one came last
+    last_write: float  # time of the last write
 
 
 class UnfinishedUploads:
-    """The files on their way to a storage. They are not there any more when the server has ended."""
+    """All unfinished uploads of a server. They do not survive a restart."""
 
     def __init__(self, parts: PartFiles, *, clock: Callable[[], float] = time.time) -> None:
         self.parts, self._clock = parts, clock
@@ -130,7 +130,7 @@ class UnfinishedUploads:
         size_bytes: int,
         record: StorageRecord = EMPTY_RECORD,
     ) -> bool:
-        """Begins a file of that size; one that is there stays until this one is whole. True: it is."""
+        """Starts an upload; an existing file stays until it completes. True if it already has (empty)."""
         self.drop(storage, resource, share)
         self.drop_stale(storage, resource.service)
         with self.part_file(storage, resource, share) as part:
@@ -145,7 +145,7 @@ class UnfinishedUploads:
 
     @contextlib.contextmanager
     def part_file(self, storage: Storage, resource: StorageResource, share: str) -> Iterator[str]:
-        """The place of a file that is not whole yet; it is deleted if what is done with it fails."""
+        """The path of a new part file; it is deleted if the block raises."""
         part = self.parts.begin(resource.service, share, resource.path)
         try:
             yield part
@@ -154,20 +154,20 @@ class UnfinishedUploads:
             raise
 
     def discard(self, storage: Storage, share: str, part: str) -> None:
-        """Deletes a file that will never be whole."""
+        """Deletes a part file."""
         with contextlib.suppress(NotFoundError):
             storage.delete(share, part)
         self.parts.end(part)
 
     def find(self, resource: StorageResource) -> UnfinishedFile | None:
-        """The file that is on its way to that path, if there is one."""
+        """The unfinished upload to that path, or None."""
         with self._lock:
             return self._open.get(resource)
 
     def record_range(
         self, storage: Storage, resource: StorageResource, share: str, span: tuple[int, int]
     ) -> UnfinishedFile | None:
-        """Notes that bytes have come; puts the file in its place when they were the last, and gives it."""
+        """Records a received range; if it was the last, moves the file into place and returns it."""
         with self._lock:
             upload = self._open.get(resource)
             if upload is None:
@@ -181,7 +181,7 @@ class UnfinishedUploads:
         return upload
 
     def add_block(self, resource: StorageResource, id: str, part: str) -> str | None:
-        """Notes where a block of a blob is; gives the place of the one that had its id."""
+        """Records a block of a blob; returns the part file it replaces."""
         with self._lock:
             kept = self._blocks.setdefault(resource, UncommittedBlocks({}, 0.0))
             old = kept.parts.get(id)
@@ -189,20 +189,20 @@ class UnfinishedUploads:
         return old
 
     def blocks(self, resource: StorageResource) -> dict[str, str]:
-        """Where the blocks of a blob are, by their ids."""
+        """The part files of a blob's blocks, by id."""
         with self._lock:
             kept = self._blocks.get(resource)
             return dict(kept.parts) if kept else {}
 
     def drop_blocks(self, storage: Storage, resource: StorageResource, share: str) -> None:
-        """Deletes the blocks of a blob that is made, or will never be."""
+        """Deletes the uncommitted blocks of a blob."""
         with self._lock:
             kept = self._blocks.pop(resource, None)
         for part in kept.parts.values() if kept else ():
             self.discard(storage, share, part)
 
     def drop(self, storage: Storage, resource: StorageResource, share: str) -> bool:
-        """Gives a file up that was on its way; False when there was none."""
+        """Cancels an upload; False if there was none."""
         with self._lock:
             upload = self._open.pop(resource, None)
         if upload:
@@ -210,12 +210,12 @@ class UnfinishedUploads:
         return upload is not None
 
     def drop_stale(self, storage: Storage, service: str) -> None:
-        """Gives up what nobody has gone on with for a day."""
+        """Cancels uploads not written to for a day."""
         with self._lock:
             files, blobs = self._stale(self._open, service), self._stale(self._blocks, service)
         for stale, drop in ((files, self.drop), (blobs, self.drop_blocks)):
             for resource in stale:
-                with contextlib.suppress(BatchAIError):  # another one gave it up, or its share is gone
+                with contextlib.suppress(BatchAIError):  # cancelled concurrently, or its share is gone
                     drop(storage, resource, backend_share(resource))
 
     def _stale(
