@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.base import registry
+from batchai_magics.backends.base import backend_registry
 from batchai_magics.backends.base.backend_registry import BACKENDS, choose, load_settings, open_backend
 from batchai_magics.commands.parsing.command_completion import expected_in_line
 from batchai_magics.commands.parsing.command_parser import parse
@@ -103,11 +103,11 @@ def test_one_that_cannot_be_imported_says_so(moon):
 
 
 def test_packages_are_not_looked_through_for_what_is_ours(file):
-    registry._installed.cache_clear()
+    backend_registry._installed.cache_clear()
     settings = load_settings({}, path=file)
     assert BACKENDS.opening(settings.backend)
     assert BACKENDS
-    assert registry._installed.cache_info().misses == 0
+    assert backend_registry._installed.cache_info().misses == 0
 
 
 @pytest.mark.slow

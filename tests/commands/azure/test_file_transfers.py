@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.base import Copy, DefaultTransfers, transfers
+from batchai_magics.backends.base import Copy, DefaultTransfers, default_transfers
 from batchai_magics.commands.azure import file_transfers
 from batchai_magics.commands.azure.storage_bucket import Bucket
 from batchai_magics.errors import StorageError
@@ -17,7 +17,7 @@ BIG = b"0123456789"
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    monkeypatch.setattr(transfers, "PIECE_BYTES", 4)
+    monkeypatch.setattr(default_transfers, "PIECE_BYTES", 4)
 
 
 class Elsewhere(DefaultTransfers):
@@ -201,15 +201,15 @@ def test_a_file_that_changes_while_it_is_read_is_told(stored, here):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from batchai_magics.backends.base import Copy, transfers
+from batchai_magics.backends.base import Copy, default_transfers
 from batchai_magics.backends.folders import checked_copy
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.commands.azure import file_transfers
 from batchai_magics.commands.azure.storage_bucket import Bucket
-transfers.PIECE_BYTES = checked_copy.PIECE_BYTES = 4096
+default_transfers.PIECE_BYTES = checked_copy.PIECE_BYTES = 4096
 checked_copy.SMALL_BYTES = 0
 kind, way, root, here = sys.argv[1:]
-class Elsewhere(transfers.DefaultTransfers):
+class Elsewhere(default_transfers.DefaultTransfers):
     def __getattr__(self, name):
         return getattr(storage, name)
 storage = FolderStorage(Path(root) / "shares", Path(root) / "unfinished/shares")
