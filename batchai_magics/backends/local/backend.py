@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 CAPABILITIES = Capabilities(
     name="local", key_vault=False, logins=False, known_sizes=True, stop_conditions=True, custom_processes=True
 )
-FRESH_S = 0.1  # who looks again and again has what was found out so lately
+FRESH_S = 0.1  # cache TTL for polling
 
 
 class LocalBackend(LazyFacets):
-    """Jobs on this machine. State, shares and logs are below its home, which processes may share."""
+    """Jobs on this machine. State, shares and logs are below its home; several processes may share one."""
 
     capabilities = CAPABILITIES
 
@@ -44,8 +44,8 @@ class LocalBackend(LazyFacets):
         self.reconciler = Reconciler(self.store, self.layout)
 
     def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
-        """Makes a resource, or returns it if the very same is there already."""
-        from batchai_magics.backends.local import (  # who only looks never needs them
+        """Creates a resource, or returns an existing one with the same spec."""
+        from batchai_magics.backends.local import (  # readers never need them
             machine_devices,
             resource_creation,
         )
@@ -57,7 +57,7 @@ class LocalBackend(LazyFacets):
         )
         draft = replace(draft, owner=owner)
         is_new = resource_creation.insert(self.store, self.layout, draft, settings=self.settings)
-        written = self._written(id) if is_new else None
+        written = self._stored(id) if is_new else None
         if is_new:
             with (
                 scheduler.release_on_interrupt(self.store, draft.guid),
@@ -66,19 +66,19 @@ class LocalBackend(LazyFacets):
                 self.reconciler.reconcile(is_due=True, secrets=draft.secrets)
         else:
             self.reconciler.reconcile()
-        if isinstance(written, Cluster):  # as the service answered: its nodes are yet to come
+        if isinstance(written, Cluster):  # like the service's response, before it has nodes
             return replace(
                 written, notes=machine_devices.hardware_notes(written.spec, machine_devices.machine())
             )
         return self.show(id)
 
     def show(self, id: ResourceId) -> Resource:
-        """The resource as it stands."""
+        """The current state of a resource."""
         self.reconciler.reconcile()
-        return self._written(id)
+        return self._stored(id)
 
-    def _written(self, id: ResourceId) -> Resource:
-        """The resource as it is written down."""
+    def _stored(self, id: ResourceId) -> Resource:
+        """The resource in the store, without reconciling."""
         with self.store.read() as db:
             return stored_resources.resource_view(db, resource_table.get(db, id))
 
@@ -91,13 +91,13 @@ class LocalBackend(LazyFacets):
             return stored_resources.list_inside(db, parent, kind, page or Page())
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
-        """The names inside `parent` that begin so; nothing but names is read."""
+        """The names inside `parent` with that prefix; reads nothing else."""
         with self.store.read() as db:
             resource_table.get(db, parent)
             return resource_table.names(db, parent, kind, prefix)
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
-        """The jobs of whatever experiment that get nodes of its cluster before this queued one, in turn."""
+        """The jobs of whatever experiment that get nodes of its cluster before this queued one, in order."""
         with self.store.read() as db:
             return stored_resources.jobs_ahead_of(db, job.id)
 
@@ -181,7 +181,7 @@ class LocalBackend(LazyFacets):
         *,
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
-        """The new bytes of all of a job's logs; the store is asked once."""
+        """The new bytes of all of a job's logs, with one read of the store."""
         self.reconciler.reconcile(max_age_s=FRESH_S)
         folder, run = self._directory(job, STDOUTERR)
         return self._logs_of(folder, run).tail(positions, limit)
@@ -192,11 +192,11 @@ class LocalBackend(LazyFacets):
         return Logs(folder, self.layout.job(run.guid), run.is_open)
 
     def reap(self) -> int:
-        """Collects the supervisors that have ended; gives how many that were started here still run."""
+        """Reaps supervisors that have exited; returns how many children of this process still run."""
         return self.reconciler.reap()
 
     def close(self) -> None:
-        """Lets go of the store's file; jobs run on."""
+        """Closes the store's file; jobs keep running."""
         self.store.close()
 
     def _directory(self, job: ResourceId, directory_id: str) -> tuple[Path, JobRow]:
@@ -224,5 +224,5 @@ class LocalBackend(LazyFacets):
 
 @lru_cache(maxsize=1024)
 def _logs_folder(id: str, guid: str, output_root: str) -> Path:
-    """Where a run's logs are; the same one each time, since who follows a job asks again and again."""
+    """The folder of a run's logs; cached for polling."""
     return Path(output_root) / output_segment(ResourceId.parse(id), guid) / STDOUTERR

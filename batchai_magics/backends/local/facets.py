@@ -1,4 +1,4 @@
-"""What the local backend has beside its core: commands on nodes, preemption, quotas, groups, telemetry."""
+"""Facets of the local backend: node commands, preemption, setup logs, telemetry, owners, quotas, groups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NodeCommands:
         self._reconciler = reconciler
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
-        """Runs a shell command on a node, in its folder and environment; gives its output as it comes."""
+        """Runs a shell command on a node, in its folder and environment; streams its output."""
         self._reconciler.reconcile()
         with self._reconciler.store.read() as db:
             resource_table.get(db, id)
@@ -44,13 +44,13 @@ class NodeCommands:
 
 
 class Preemption:
-    """Nodes of lowpriority clusters that are taken away when somebody says so."""
+    """Preempts nodes of lowpriority clusters on request."""
 
     def __init__(self, reconciler: Reconciler) -> None:
         self._reconciler = reconciler
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
-        """Takes a node of a lowpriority cluster away; its job is queued again, another node comes."""
+        """Removes a node of a lowpriority cluster; its job is requeued, and a new node replaces it."""
         store = self._reconciler.store
         if _cluster_spec(self._reconciler, cluster).vm_priority is not VmPriority.LOW_PRIORITY:
             raise api_errors.not_low_priority(cluster)
@@ -64,13 +64,13 @@ class Preemption:
 
 
 class SetupLogs:
-    """What setup tasks wrote to mounted shares."""
+    """Output of setup tasks on mounted shares."""
 
     def __init__(self, reconciler: Reconciler) -> None:
         self._reconciler = reconciler
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
-        """One level of what a cluster's setup task wrote, sorted by name."""
+        """One level of the setup task's output folder, sorted by name."""
         spec = _cluster_spec(self._reconciler, cluster)
         if not (spec.node_setup and spec.node_setup.setup_task):
             raise api_errors.no_setup_logs()
@@ -84,13 +84,13 @@ def _cluster_spec(reconciler: Reconciler, cluster: ResourceId) -> ClusterSpec:
 
 
 class Telemetry:
-    """Samples in the folders of jobs."""
+    """Telemetry samples in job folders."""
 
     def __init__(self, reconciler: Reconciler) -> None:
         self._reconciler = reconciler
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
-        """The samples that were taken later than `after`."""
+        """The samples taken after `after` (Unix time)."""
         with self._reconciler.store.read() as db:
             resource_table.get(db, job)
             run = job_table.get(db, job.key)
@@ -98,13 +98,13 @@ class Telemetry:
 
 
 class Ownership:
-    """The owners in the store."""
+    """Resource owners in the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def within(self, key: str) -> Mapping[str, str]:
-        """The known owners of what is of that key or inside it, by key."""
+        """The known owners of the resource with that key and of all inside it, by key."""
         with self._store.read() as db:
             return resource_table.owners(db, key)
 
@@ -117,7 +117,7 @@ class Usages:
         self._core_quota = core_quota
 
     def list(self, location: str) -> Sequence[Usage]:
-        """What is used of each quota; this machine is every location."""
+        """The usage of each quota; every location is this machine."""
         with self._store.read() as db:
             return quotas.usages(stored_specs.quota_nodes(db), self._core_quota)
 

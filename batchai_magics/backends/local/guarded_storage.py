@@ -1,4 +1,4 @@
-"""Shares, containers and accounts that jobs use: they are not deleted under them."""
+"""Shares, containers and accounts, which cannot be deleted while open jobs use them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from batchai_magics.models.ids import ResourceId
 
 
 class GuardedStorage(FolderStorage):
-    """The shares, or the containers, of this machine, and who of its jobs uses them."""
+    """Shares or containers, guarded against deletion while in use."""
 
     def __init__(self, root: Path, unfinished: Path, noun: str, *, store: Store, layout: Layout) -> None:
         super().__init__(root, unfinished, noun)
         self._store, self._layout = store, layout
 
     def remove(self, share: str) -> None:
-        """Deletes a share with all in it; ConflictError while a job that has not ended uses it."""
+        """Deletes a share and its contents; raises ConflictError while an open job uses it."""
         names = _users(self._store, self._layout, [self._existing(share)])
         if names:
             raise api_errors.share_in_use(share, names)
@@ -31,10 +31,10 @@ class GuardedStorage(FolderStorage):
 
 
 class GuardedAccounts(LocalAccounts):
-    """The storage accounts of this machine, and who of its jobs uses what is in them."""
+    """Storage accounts, guarded against deletion while in use."""
 
     def delete(self, name: str) -> None:
-        """Deletes an account with its shares and containers; ConflictError while a job uses one of them."""
+        """Deletes an account with its shares and containers; raises ConflictError while one is in use."""
         self.show(name)
         names = _users(self._store, self._layout, self._layout.of_account(name))
         if names:
@@ -43,7 +43,7 @@ class GuardedAccounts(LocalAccounts):
 
 
 def _users(store: Store, layout: Layout, places: Sequence[Path]) -> list[str]:
-    """The names of the jobs that have not ended and use something in these folders."""
+    """The names of open jobs that use something in these folders."""
     with store.read() as db:
         return [
             resource_table.by_key(db, job.key).id.name

@@ -1,4 +1,4 @@
-"""Everything that this backend keeps on the machine, and its removal."""
+"""`batchai clean`: everything the local backend stores, and its removal."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MAX_NAMES = 5  # of jobs in a message
 
 
 class Cleaning:
-    """What lies in the home of this backend: looked at, and removed."""
+    """Lists and removes what is in the backend's home."""
 
     def __init__(self, reconciler: Reconciler) -> None:
         self._reconciler = reconciler
 
     def stored_items(self) -> Sequence[StoredItem]:
-        """What is kept, part by part; parts that hold nothing are left out."""
+        """The stored parts that hold files."""
         kept = (_measure(name, paths) for name, paths in self._parts().items())
         return tuple(part for part in kept if part.file_count)
 
     def check(self) -> None:
-        """ConflictError while jobs have not ended."""
+        """Raises ConflictError while jobs have not ended."""
         self._reconciler.reconcile()
         with self._reconciler.store.read() as db:
             keys = [job.key for job in job_table.all_open(db)]
@@ -38,13 +38,13 @@ class Cleaning:
             raise _still_running(open_jobs)
 
     def clean(self) -> None:
-        """Removes all of it; ConflictError while jobs have not ended."""
+        """Removes all of it; raises ConflictError while jobs have not ended."""
         from batchai_magics.backends.local import resource_deletion
 
         self.check()
         with self._reconciler.store.read() as db:
             workspaces = [row.id for row in resource_table.workspaces(db)]
-        for workspace in workspaces:  # clusters first let go of what they have mounted
+        for workspace in workspaces:  # unmounts what clusters have mounted
             resource_deletion.delete(self._reconciler, workspace)
         self._reconciler.store.reserve.delete()
         self._reconciler.store.close()
@@ -52,14 +52,14 @@ class Cleaning:
             _remove(path)
 
     def _parts(self) -> Mapping[str, Sequence[Path]]:
-        """The paths of each part; the state, which knows of all others, is the last."""
+        """The paths of each part; the state, which refers to all others, comes last."""
         layout = self._reconciler.layout
         state = sorted(layout.home.glob(f"{layout.database.name}*"))
         return {**{name: [path] for name, path in layout.kept.items()}, "state": state}
 
 
 def _still_running(open_jobs: Sequence[ResourceId]) -> ConflictError:
-    """The error that names the jobs which keep everything in its place."""
+    """The error that names the open jobs."""
     names = ", ".join(job.name for job in open_jobs[:MAX_NAMES])
     more = f" and {len(open_jobs) - MAX_NAMES} more" if len(open_jobs) > MAX_NAMES else ""
     has = "jobs have" if len(open_jobs) > 1 else "job has"
@@ -76,7 +76,7 @@ def _measure(name: str, paths: Sequence[Path]) -> StoredItem:
 
 
 def _sizes(path: Path) -> Iterator[int]:
-    """The size of each file below a path; links are not followed, and what goes meanwhile is nothing."""
+    """The size of each file below a path; skips files that vanish, and does not follow links."""
     if not path.is_dir():
         yield from (path.lstat().st_size for _ in range(path.exists()))
         return

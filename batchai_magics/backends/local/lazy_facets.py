@@ -1,4 +1,4 @@
-"""The facets of the local backend, each loaded when it is first asked for: a list of jobs needs none."""
+"""The local backend's facets, each imported on first access: listing jobs needs none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class LazyFacets(BackendBase):
-    """What the local backend has beside its core."""
+    """Backend facets that are created on first access."""
 
     settings: LocalSettings
     layout: Layout
@@ -132,7 +132,7 @@ _FACTORIES: Mapping[str, Callable[[LazyFacets], object]] = {
     "cleaning": _cleaning,
 }
 
-for _name, _make in _FACTORIES.items():  # a type checker takes no property for what a backend may also set
+for _name, _make in _FACTORIES.items():  # type checkers reject a property where a backend may assign
     _facet = cached_property(_make)
     _facet.__set_name__(LazyFacets, _name)
     setattr(LazyFacets, _name, _facet)

@@ -1,4 +1,4 @@
-"""What this machine has for its nodes: cores and GPUs, and how they are shared out."""
+"""Cores and GPUs of this machine, and how its nodes share them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Machine:
     gpus: tuple[str, ...] = ()
 
     def core_share(self, node_count: int) -> int:
-        """How many cores each of so many nodes has; at least one, which they share when there are too few."""
+        """Cores per node; at least one, shared if there are too few."""
         return max(1, self.core_count // max(1, node_count))
 
     def gpu_share(self, position: int, node_count: int) -> tuple[str, ...]:
-        """The GPUs of the node at a position (from 0); with too few, nodes share them."""
+        """The GPUs of the node at a position (from 0); nodes share them if there are too few."""
         own = self.gpus[position % max(1, node_count) :: max(1, node_count)]
         return own or self.gpus[position % len(self.gpus) :][:1] if self.gpus else ()
 
@@ -35,16 +35,16 @@ def machine() -> Machine:
     """This machine."""
     try:
         core_count = len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS tells of no such limit
+    except AttributeError:  # macOS has no CPU affinity
         core_count = os.cpu_count() or 1
     count = sum(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))
     return Machine(core_count, visible(count, os.environ.get(VISIBLE)))
 
 
 def visible(count: int, said: str | None) -> tuple[str, ...]:
-    """The GPUs of a machine with so many that this process may use; `said` is its `CUDA_VISIBLE_DEVICES`.
+    """The GPUs this process may use, of a machine with `count`; `said` is its `CUDA_VISIBLE_DEVICES`.
 
-    The names of their files are no numbers of CUDA's: in a container there may be `nvidia3` alone.
+    Device files do not tell CUDA's numbers: a container may have `nvidia3` alone.
     """
     everything = tuple(map(str, range(count)))
     if said is None or not count:
@@ -53,12 +53,12 @@ def visible(count: int, said: str | None) -> tuple[str, ...]:
 
 
 def gpu_count(size: str) -> int:
-    """The number of GPUs that a node of that size has; it decides how many processes a job gets."""
+    """The number of GPUs of a VM size, which is the default number of processes per node."""
     return lookup(size).gpus
 
 
 def hardware_notes(spec: ClusterSpec, here: Machine) -> tuple[str, ...]:
-    """What a node of a new cluster really has, in a sentence, where that is not what its size promises."""
+    """A sentence about a node's actual hardware if it differs from its VM size."""
     auto = spec.scale_settings.auto_scale if spec.scale_settings else None
     count = auto.maximum_node_count if auto else spec.target_node_count
     size = lookup(spec.vm_size)

@@ -1,4 +1,4 @@
-"""How the local backend is opened."""
+"""Opens the local backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a resource: checked, then written down in one transaction. Who made it starts what it needs."""
+"""Creates resources: validated, then inserted in one transaction; the caller reconciles."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _PRIORITY = {JobPriority.LOW: 0, JobPriority.NORMAL: 1, JobPriority.HIGH: 2}
 
 @dataclass(frozen=True)
 class Draft:
-    """A resource whose description was found good: what is written down of it, and what never is."""
+    """A validated resource: what is stored, and the secrets that never are."""
 
     id: ResourceId
     spec: Spec
     guid: str  # the name of its folder
     engine: tuple[str, ...] = ()  # the command that runs its containers, none for the host
     secrets: Secrets = field(default_factory=Secrets)
-    owner: str = ""  # the user who creates it; empty where nobody said
+    owner: str = ""  # the user who creates it; empty if unknown
 
 
 def check(layout: Layout, id: ResourceId, spec: Spec, *, container_command: str) -> Draft:
-    """Raises what is wrong with a description; writes nothing and reads nothing of the store."""
+    """Validates a description without the store; raises SpecError or CapabilityError."""
     check_name(id.name, id.kind)
     _check_supported(spec)
     guid = str(uuid.uuid4())
@@ -69,7 +69,7 @@ def check(layout: Layout, id: ResourceId, spec: Spec, *, container_command: str)
 
 
 def insert(store: Store, layout: Layout, draft: Draft, *, settings: LocalSettings) -> bool:
-    """Writes a resource down, wholly or not at all; False when the very same is there."""
+    """Inserts a resource atomically; False if one with the same spec exists."""
     store.make_reserve()
     try:
         with store.write() as db:
@@ -101,7 +101,7 @@ def _write_backup(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> 
 
 
 def _check_supported(spec: Spec) -> None:
-    """Raises an error that names what this machine cannot do with a description."""
+    """Raises for what this machine does not support."""
     if isinstance(spec, ClusterSpec):
         lookup(spec.vm_size)
     elif isinstance(spec, JobSpec):
@@ -118,7 +118,7 @@ def _check_credentials(spec: JobSpec) -> None:
 
 
 def _check_engine(spec: JobSpec, engine: Sequence[str]) -> None:
-    """Raises a CapabilityError for a private image where what runs containers cannot be signed in."""
+    """Raises CapabilityError for a private image if the container engine has no registry login."""
     source = spec.container_settings.image_source_registry if spec.container_settings else None
     if source and engine and containers.has_own_processes(engine):
         _refuse(_CREDENTIALS, source.credentials, "Docker and podman can pull private images.")
@@ -134,7 +134,7 @@ def _refuse(path: str, value: object, hint: str = "Leave it out; nothing was wri
 
 
 def change_tags(store: Store, workspace: ResourceId, tags: Mapping[str, str]) -> None:
-    """Gives a workspace these tags, and no others."""
+    """Replaces the tags of a workspace."""
     with store.write() as db:
         old = WorkspaceSpec.from_stored(resource_table.get(db, workspace).spec)
         spec = old.model_copy(update={"tags": dict(tags)})
@@ -142,7 +142,7 @@ def change_tags(store: Store, workspace: ResourceId, tags: Mapping[str, str]) ->
 
 
 def _insert_resource(db: Database, draft: Draft) -> bool:
-    """False when the very same resource is there, ConflictError when another is."""
+    """False if a resource with the same spec exists; raises ConflictError for a different one."""
     id, digest = draft.id, descriptions.fingerprint(draft.spec)
     existing = resource_table.find(db, id)
     if existing and existing.fingerprint == digest:
@@ -159,7 +159,7 @@ def _insert_resource(db: Database, draft: Draft) -> bool:
 
 
 def _check_servers(db: Database, spec: Spec) -> None:
-    """Raises NotFoundError for a mounted file server that is not there."""
+    """Raises NotFoundError for a mounted file server that does not exist."""
     volumes = spec.mount_volumes if isinstance(spec, JobSpec) else None
     if isinstance(spec, ClusterSpec) and spec.node_setup:
         volumes = spec.node_setup.mount_volumes

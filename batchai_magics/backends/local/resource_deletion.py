@@ -1,4 +1,4 @@
-"""Deleting resources, with all that is inside them."""
+"""Deletes resources with everything inside them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def delete(reconciler: Reconciler, id: ResourceId) -> None:
 
 
 def forget(db: Database, ids: Sequence[ResourceId]) -> tuple[list[str], list[str]]:
-    """Deletes resources from the store; gives the guids of jobs and of clusters whose folders can go.
+    """Deletes resources from the store; returns the guids of jobs and clusters whose folders can go.
 
-    Jobs outlive their cluster.
+    Jobs of a deleted cluster stay, as failed.
     """
     job_guids, cluster_guids = [], []
     for id in ids:

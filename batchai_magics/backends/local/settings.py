@@ -1,4 +1,4 @@
-"""The settings that only the local backend has: all of it needs them, and they need neither models nor it."""
+"""Settings of the local backend; imports neither the models nor the backend."""
 
 from __future__ import annotations
 

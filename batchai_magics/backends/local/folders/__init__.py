@@ -1,1 +1,1 @@
-"""What a backend of one machine has to do with folders beside: mount commands, the memory of MPI."""
+"""Folders that only this machine has: mounts, and MPI's shared memory."""

@@ -1,4 +1,4 @@
-"""What MPICH's ranks leave in the machine's shared memory when they are killed: it fills up, job by job."""
+"""Shared memory segments that killed MPICH ranks leave in /dev/shm, which would fill up."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _IN_USE = re.compile(rf"/dev/shm/({_NAME})(?: |$)", re.MULTILINE)
 
 
 def sweep() -> None:
-    """Deletes the segments of this user that no process has any more, if that can be told."""
+    """Deletes this user's segments that no process uses, if that can be determined."""
     for name in _unused():
-        with contextlib.suppress(OSError):  # somebody else was faster
+        with contextlib.suppress(OSError):  # another process was faster
             (FOLDER / name).unlink()
 
 
@@ -39,13 +39,13 @@ def _is_own(path: Path) -> bool:
 
 
 def _is_of_a_living_process(name: str) -> bool:
-    """Whether a segment of libfabric names a process that is there: others open it when they first talk."""
+    """Whether a libfabric segment names a live process; peers open it on first contact."""
     process = name.partition(":")[0]
     return process.isdecimal() and (PROCESSES / process).exists()
 
 
 def _used() -> set[str] | None:
-    """What processes have open or mapped; None where this user's cannot be asked: from a namespace below."""
+    """Segments that processes have open or mapped; None if a user namespace hides this user's processes."""
     names: set[str] = set()
     is_below = _is_below()
     for folder in PROCESSES.glob("[0-9]*"):
@@ -60,7 +60,7 @@ def _used() -> set[str] | None:
 
 
 def _used_by(process: Path) -> set[str]:
-    """The descriptors come first: a segment is opened, mapped, then closed, maybe between the two looks."""
+    """Reads descriptors first, since a segment is opened, mapped, then closed, maybe between the reads."""
     targets: list[str] = []
     for descriptor in (process / "fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
@@ -70,7 +70,7 @@ def _used_by(process: Path) -> set[str]:
 
 
 def _is_below() -> bool:
-    """Whether this process is in a user namespace of its own, where it may be root and has no say outside."""
+    """Whether this process is in its own user namespace, where it may be root without rights outside."""
     with contextlib.suppress(OSError):
         return (PROCESSES / "self/uid_map").read_text().split() != _ALL_USERS
     return False

@@ -1,8 +1,8 @@
-"""What lies below the folders of nodes, clusters and jobs: mounted by their own commands, surely removed.
+"""Unmanaged file systems: mounting by the user's commands, and removal with nodes, clusters and jobs.
 
-A cluster's are mounted once, below its mount root, while it has nodes: all its nodes are this machine. A
-job's are mounted while it runs. What is mounted is read from the system's own table, so that a crash leaves
-nothing that the next step does not find.
+A cluster's are mounted once, below its mount root, while it has nodes, since all its nodes are this machine.
+A job's are mounted while it runs. State comes from the system's mount table, so that the next pass finds
+what a crash left mounted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TICK_S = 0.05
 
 
 def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence[Mount]) -> str:
-    """Mounts what a cluster's node wants and is not mounted yet; gives what went wrong."""
+    """Mounts what a cluster's node needs and is not mounted yet; returns the problem, if any."""
     guid, root = node.guid, layout.mounts(node.guid)
     if not layout.cluster(guid).exists():
         return ""
@@ -38,7 +38,7 @@ def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence
         for mount in wanted:
             path = root / mount.path
             if not _has_node(store, guid, node.id):
-                return ""  # sent away meanwhile: nobody would unmount it
+                return ""  # removed meanwhile: nothing would unmount it
             problem = "" if mount_commands.is_mounted(path) else _mount(mount.command, path, root, guid)
             if problem:
                 return problem
@@ -60,27 +60,27 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
 
 
 def sweep(store: Store, layout: Layout) -> None:
-    """Removes what nodes that have left, and jobs that have ended, left behind."""
+    """Removes what removed nodes and ended jobs left behind."""
     sweep_nodes(store, layout)
     sweep_mounts(store, layout)
 
 
 def sweep_mounts(store: Store, layout: Layout) -> None:
-    """Unmounts what clusters without nodes and jobs that have ended left mounted."""
+    """Unmounts what clusters without nodes and ended jobs left mounted."""
     for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):
         inside = root.resolve()
         paths = [path for path in mounted_trees.mount_points(root) if path != inside]
         for guid in {path.relative_to(inside).parts[0] for path in paths}:
-            # Who holds the lock mounts right now, and sweeps when it has; or the folder is going.
+            # The lock holder is mounting, and sweeps afterwards; or the folder is being deleted.
             with contextlib.suppress(OSError), _exclusive(root / guid, wait=False):
                 if not is_used(store, guid):
                     mounted_trees.unmount(root / guid)
 
 
 def sweep_nodes(store: Store, layout: Layout) -> None:
-    """Ends what nodes that have left still prepare, and deletes their folders."""
+    """Ends preparations of removed nodes, and deletes their folders."""
     folders = list(layout.clusters.glob("*/nodes/*"))
-    with store.read() as db:  # after the look at the folders: a node is written down before it gets one
+    with store.read() as db:  # after the listing: a node gets its row before its folder
         present = node_table.ids(db)
     for folder in folders:
         if folder.name not in present:
@@ -88,14 +88,14 @@ def sweep_nodes(store: Store, layout: Layout) -> None:
 
 
 def remove_node(folder: Path) -> None:
-    """Deletes the folder of a node that has left, once nothing runs there."""
+    """Deletes the folder of a removed node, once nothing runs there."""
     if (folder / "setup.json").exists():
         process.kill(lambda: process.marked(folder.name))
     mounted_trees.remove(folder)
 
 
 def remove_cluster(layout: Layout, guid: str) -> None:
-    """Deletes the folder of a cluster that is gone, once nothing is mounted in it any more."""
+    """Deletes the folder of a deleted cluster, after unmounting."""
     folder = layout.cluster(guid)
     if folder.exists():
         with _exclusive(
@@ -108,7 +108,7 @@ def remove_cluster(layout: Layout, guid: str) -> None:
 
 
 def remove_jobs(layout: Layout, guids: Sequence[str]) -> None:
-    """Deletes the folders of jobs that are gone, once nothing is mounted in them any more."""
+    """Deletes the folders of deleted jobs, after unmounting."""
     roots = [layout.job(guid).root for guid in guids]
     for root in roots if mounted_trees.mount_points(layout.jobs) else ():
         mounted_trees.unmount(root)
@@ -116,7 +116,7 @@ def remove_jobs(layout: Layout, guids: Sequence[str]) -> None:
 
 
 def _has_node(store: Store, guid: str, id: str = "") -> bool:
-    """Whether the cluster of that guid has nodes, or has that one."""
+    """Whether a cluster has nodes, or has that node."""
     with store.read() as db:
         return node_table.has_node(db, guid, id)
 
@@ -130,7 +130,7 @@ def _runs(store: Store, guid: str) -> bool:
 def _exclusive(
     folder: Path, *, wait: bool = True, meanwhile: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Nobody else mounts or unmounts below the folder; BlockingIOError when it is not to be waited for."""
+    """Locks the folder for mounting; BlockingIOError if it is locked and `wait` is False."""
     with open(folder / "mounting", "ab", opener=private_files.opener) as file:
         while True:
             try:

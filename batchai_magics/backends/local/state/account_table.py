@@ -1,4 +1,4 @@
-"""Storage accounts and resource groups of this machine: rows that folders and workspaces belong to."""
+"""Storage accounts and resource groups of this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LocalAccounts:
         self._store, self._layout = store, layout
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
-        """Makes an account, or returns the one of that name in that group."""
+        """Creates an account, or returns the existing one of that group."""
         check_account_name(name)
         with self._store.write() as db:
             row = db.execute("SELECT * FROM account WHERE name = ?", (name,)).fetchone()
@@ -38,7 +38,7 @@ class LocalAccounts:
         return self.show(name)
 
     def show(self, name: str) -> StorageAccount:
-        """The account of that name."""
+        """The account with that name; raises NotFoundError."""
         return _account(self._row(name))
 
     def list(self, group: str | None = None) -> Sequence[StorageAccount]:
@@ -53,7 +53,7 @@ class LocalAccounts:
         return row["key1"], row["key2"]
 
     def renew_key(self, name: str, number: int) -> None:
-        """Makes a new key 1 or 2."""
+        """Regenerates key 1 or 2."""
         self._row(name)
         with self._store.write() as db:
             db.execute(f"UPDATE account SET key{int(number)} = ? WHERE name = ?", (new_key(), name))
@@ -77,13 +77,13 @@ class LocalAccounts:
 
 
 class LocalGroups:
-    """The resource groups of this machine. Their contents are deleted by the backend."""
+    """Resource groups of this machine; the backend deletes their contents."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Makes a group, or changes its tags."""
+        """Creates a group, or changes its tags."""
         check_group_name(name)
         with self._store.write() as db:
             ensure_group(db, name, location)
@@ -94,7 +94,7 @@ class LocalGroups:
         return self.show(name)
 
     def show(self, name: str) -> ResourceGroup:
-        """The group of that name."""
+        """The group with that name; raises NotFoundError."""
         with self._store.read() as db:
             row = db.execute("SELECT * FROM resource_group WHERE key = ?", (name.lower(),)).fetchone()
         if row is None:
@@ -107,19 +107,19 @@ class LocalGroups:
             return [_group(row) for row in db.execute("SELECT * FROM resource_group ORDER BY key").fetchall()]
 
     def forget(self, name: str) -> None:
-        """Forgets a group whose contents are gone."""
+        """Deletes the row of an empty group."""
         self.show(name)
         with self._store.write() as db:
             db.execute("DELETE FROM resource_group WHERE key = ?", (name.lower(),))
 
 
 def ensure_group(db: sqlite3.Connection, name: str, location: str) -> None:
-    """Makes a group unless it is there, in an open transaction."""
+    """Creates a group unless it exists, in an open transaction."""
     db.execute("INSERT OR IGNORE INTO resource_group VALUES (?, ?, ?, '{}')", (name.lower(), name, location))
 
 
 def new_key() -> str:
-    """A storage account key, in the form that Azure gives them."""
+    """A new storage account key in Azure's format."""
     return base64.b64encode(secrets.token_bytes(64)).decode()
 
 

@@ -1,4 +1,4 @@
-"""What SQLite complains of, in our words: which file, what is wrong with it, and how to go on."""
+"""SQLite errors as StorageErrors: which file, what is wrong with it, and what to do."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from pathlib import Path
 from batchai_magics.backends.local.state.lock_holder import LockHolder, writer_of
 from batchai_magics.errors import StorageError
 
-DISK_FULL = "DiskFull"  # the code of the error that says so
+DISK_FULL = "DiskFull"  # error code
 DAMAGED = "StoreDamaged"
 MISSING = "StoreMissing"
 READ_ONLY = "StoreReadOnly"
-WARN_AFTER_S = 2.0  # after which who waits is told for whom, if that process is stopped
+WARN_AFTER_S = 2.0  # how long to wait before warning of a stopped lock holder
 _LOCKED = "database is locked"
-FULL_BYTES = 1 << 20  # with less room than this, an error of writing is one of room
+FULL_BYTES = 1 << 20  # with less free space, an I/O error counts as a full disk
 _FREE_SPACE = "Free some space and try again; what was saved before is intact."
 
 
 @contextlib.contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Within it, what SQLite says of the file at `path` becomes a StorageError."""
+    """Raises SQLite errors of the block as StorageError about the file at `path`."""
     try:
         yield
     except sqlite3.OperationalError as error:
         raise _operational_error(path, str(error)) from error
     except sqlite3.DatabaseError as error:
-        if type(error) is not sqlite3.DatabaseError:  # a mistake of ours, such as a key that is there already
+        if type(error) is not sqlite3.DatabaseError:  # a bug, such as a duplicate key
             raise
         raise damaged(path, str(error)) from error
 
 
 def is_locked_error(error: sqlite3.OperationalError) -> bool:
-    """Whether another process was in a transaction all the time."""
+    """Whether SQLite timed out waiting for another process's transaction."""
     return str(error) == _LOCKED
 
 
 def damaged(path: Path, words: str) -> StorageError:
-    """The file is no database any more, or its files do not belong together."""
+    """The file is not a valid database, or its WAL belongs to another one."""
     text = f"{path} is damaged: {words}"
     hint = (
         f"Move it away, with {path.name}-wal and {path.name}-shm, and try again: what"
@@ -52,12 +52,12 @@ def damaged(path: Path, words: str) -> StorageError:
 
 
 def unusable(path: Path, words: str) -> StorageError:
-    """It cannot be opened, read or written as things are."""
+    """The file cannot be opened, read or written."""
     return StorageError(f"{path} cannot be used: {words}", code="StoreUnavailable")
 
 
 def locked(path: Path, holder: LockHolder | None) -> StorageError:
-    """Another process has been changing it for longer than anything takes."""
+    """Another process holds the write lock for longer than any transaction takes."""
     if holder is None:
         text, hint = "another process has it locked", f"`fuser -v {path}` names who has it open."
     else:
@@ -67,7 +67,7 @@ def locked(path: Path, holder: LockHolder | None) -> StorageError:
 
 
 class LockWait:
-    """For a lock of the file at `path`: who is stopped while it has it is named soon, in one warning."""
+    """Waiting for a lock of the file at `path`; warns once if its holder is stopped."""
 
     def __init__(self, path: Path, seconds: float, holder: Callable[[Path], LockHolder | None]) -> None:
         self._path, self._holder = path, holder
@@ -76,11 +76,11 @@ class LockWait:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was long enough."""
+        """Whether the time is up."""
         return time.monotonic() >= self._deadline_s
 
     def warn_if_stopped(self) -> None:
-        """Says once who is stopped, after a few seconds; who only takes long is not named before the end."""
+        """Warns once of a stopped holder, after `WARN_AFTER_S`; a slow holder is named in the error."""
         now = time.monotonic()
         if now < self._warn_at_s:
             return
@@ -103,7 +103,7 @@ def _holder_hint(holder: LockHolder) -> str:
 
 
 def missing(path: Path) -> StorageError:
-    """The file that was in use is gone."""
+    """The file was deleted while in use."""
     hint = (
         "What runs goes on. What you create next begins a new one, with all that is found of jobs in"
         f" {path.with_name('jobs')}."
@@ -112,19 +112,19 @@ def missing(path: Path) -> StorageError:
 
 
 def no_room(folder: Path, error: OSError) -> StorageError:
-    """Nothing can be written there now."""
+    """The disk is full, or the folder is not writable."""
     hint = "Free some space and try again; nothing was written."
     return StorageError(f"{folder} cannot be used: {error.strerror}", code=DISK_FULL, hint=hint)
 
 
 def replaced(path: Path) -> StorageError:
-    """Another file is in its place."""
+    """Another file has replaced it."""
     hint = "Try again to go on with the file that is there now."
     return StorageError(f"{path} was replaced while it was in use", code="StoreReplaced", hint=hint)
 
 
 def read_only(folder: Path) -> StorageError:
-    """Nothing can be changed there."""
+    """The disk is read-only."""
     hint = "What is there can be listed and read. Set BATCHAI_HOME to a folder that you can write."
     return StorageError(f"{folder} is read-only", code=READ_ONLY, hint=hint)
 

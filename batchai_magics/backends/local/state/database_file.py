@@ -1,4 +1,4 @@
-"""The file of the store: opened for its owner alone, known again, and copied where it cannot be written."""
+"""The store's file: opened with private permissions, checked for replacement, copied on a read-only disk."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import database_errors, migrations
 from batchai_magics.backends.local.state.lock_holder import opener_in
 
-FileVersion = tuple[float, ...]  # what a file is known by: another one, made later, has another
+FileVersion = tuple[float, ...]  # identifies a file: device and inode, and for copies its changes
 BUSY_S = 30.0
-PAUSE_S = 0.02  # between two tries to be alone
+PAUSE_S = 0.02  # between attempts to lock the folder
 _WAL = "-wal"
-WAL_BYTES = 9 << 19  # SQLite starts its log anew after 4 MB: with these it seldom needs another block
-_TRIES = 5  # at a copy of what is being written
+WAL_BYTES = 9 << 19  # SQLite restarts its WAL at 4 MB, so it rarely grows beyond this
+_TRIES = 5  # attempts to copy a database in use
 
 
 class DatabaseFile:
-    """An open database. On a read-only disk it is a copy that goes when it is closed."""
+    """An open database; on a read-only disk a temporary copy."""
 
     def __init__(self, path: Path, *, may_make: bool) -> None:
         self.path = path
@@ -50,24 +50,24 @@ class DatabaseFile:
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether this process opened it: a forked child must not use its parent's, nor close it."""
+        """Whether this process opened it: a forked child must neither use nor close its parent's."""
         return self.pid == os.getpid()
 
     @property
     def is_there(self) -> bool:
-        """Whether the file at its path is still the one that was opened, as it was if this is a copy."""
+        """Whether the path still has the file that was opened; for a copy, unchanged."""
         return _file_version(self.path, self.is_copy) == self._version
 
     def preallocate_wal(self) -> None:
-        """In a transaction, keeps room on the disk for the log of this one and later ones, if there is."""
+        """Allocates disk space for the WAL, if there is any; call it in a transaction."""
         log = self.path.with_name(self.path.name + _WAL)
-        with contextlib.suppress(OSError, AttributeError):  # a disk without room, or macOS
+        with contextlib.suppress(OSError, AttributeError):  # full disk, or macOS
             if log.stat().st_size < WAL_BYTES:
                 _allocate(log)
 
 
 def _allocate(log: Path) -> None:
-    """Only in a transaction: then nobody else writes to the log, and what is beyond its end is nothing."""
+    """Safe only in a transaction: no one else writes the WAL, and zeros beyond its end are ignored."""
     descriptor = os.open(log, os.O_WRONLY)
     try:
         os.posix_fallocate(descriptor, 0, WAL_BYTES)
@@ -76,14 +76,14 @@ def _allocate(log: Path) -> None:
 
 
 def _connect(path: Path, *, may_make: bool) -> sqlite3.Connection:
-    """A connection to a database of the newest version; StorageError when there is none to be had."""
+    """A connection to a migrated database; raises StorageError if it is missing or unusable."""
     if not may_make:
         if not path.exists():
             raise database_errors.missing(path)
         return _set_up(path, may_make=False)
     private.make_home(path.parent)
     with _exclusive(path.parent):
-        if path.exists() and not path.stat().st_size:  # who has it open finds it gone, not broken
+        if path.exists() and not path.stat().st_size:  # seen as deleted, not damaged, by others
             path.unlink()
         private.make_file(path)
         return _set_up(path, may_make=True)
@@ -91,7 +91,7 @@ def _connect(path: Path, *, may_make: bool) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _exclusive(folder: Path) -> Iterator[None]:
-    """Nobody else makes a database in the folder; StorageError when somebody else never ends doing so."""
+    """Locks the folder for creating a database; StorageError on timeout."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         _lock(descriptor, folder)
@@ -129,13 +129,13 @@ def _set_up(path: Path, *, may_make: bool) -> sqlite3.Connection:
 
 
 def _temporary_folder() -> str:
-    import tempfile  # only for a read-only home: supervisors start without
+    import tempfile  # only for a read-only home; keeps supervisors small
 
     return tempfile.mkdtemp(prefix="batchai-")
 
 
 def _copy(path: Path, folder: Path) -> Path:
-    """A copy of the database, of one moment."""
+    """A consistent copy of the database."""
     import shutil  # as above
 
     copy = folder / path.name
@@ -151,7 +151,7 @@ def _copy(path: Path, folder: Path) -> Path:
 
 
 def _file_version(path: Path, with_changes: bool) -> FileVersion:
-    """What the file is known by; with its changes, if they are to be noticed. Empty when it is gone."""
+    """Device and inode, and with `with_changes` times and sizes; empty if the file is gone."""
     try:
         found = path.stat()
     except OSError:

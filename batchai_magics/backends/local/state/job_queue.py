@@ -1,4 +1,4 @@
-"""The queue of each cluster: its jobs that wait for nodes, and the one that is the next to get some."""
+"""Queues of clusters: jobs that wait for nodes, and which is next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from batchai_magics.models.states import ExecutionState, NodeState
 
 
 def waiting_clusters(db: sqlite3.Connection) -> list[str]:
-    """The clusters that have idle nodes and jobs that wait for some; the length of a queue is nothing."""
+    """The clusters with idle nodes and queued jobs; cost is independent of queue length."""
     query = (
         "SELECT DISTINCT cluster FROM node WHERE state = ? AND EXISTS"
         " (SELECT 1 FROM job WHERE job.cluster = node.cluster AND job.state = ? AND is_assigned = 0)"
@@ -19,9 +19,9 @@ def waiting_clusters(db: sqlite3.Connection) -> list[str]:
 
 
 def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
-    """The job that is the next to get nodes of a cluster: by priority, then in the order of their making.
+    """The next job of a cluster's queue, by priority, then by creation.
 
-    One whose secrets nobody holds is passed over: it is being made just now, or they are lost.
+    Skips jobs whose secrets no process holds: they are being created, or the secrets are lost.
     """
     query = (
         "SELECT * FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0"
@@ -32,14 +32,14 @@ def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
 
 
 def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
-    """How many nodes all jobs together want that wait for a cluster."""
+    """The number of nodes that all queued jobs of a cluster need."""
     query = "SELECT coalesce(sum(node_count), 0) FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0"
     (count,) = db.execute(query, (cluster, ExecutionState.QUEUED.value)).fetchone()
     return int(count)
 
 
 def has_room_for(db: sqlite3.Connection, job: JobRow) -> bool:
-    """Whether a cluster has idle nodes for a job that waits, and no other one waits for them."""
+    """Whether a queued job's cluster has enough idle nodes and no other queued job."""
     query = "SELECT count(*) FROM node WHERE cluster = ? AND state = ?"
     (idle,) = db.execute(query, (job.cluster, NodeState.IDLE.value)).fetchone()
     others = "SELECT 1 FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0 AND guid != ? LIMIT 1"
@@ -48,7 +48,7 @@ def has_room_for(db: sqlite3.Connection, job: JobRow) -> bool:
 
 
 def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
-    """Notes that a job has its nodes, and who starts its supervisor; gives the row as it is now."""
+    """Marks a job as assigned, with the process that starts its supervisor; returns the new row."""
     assigned = job._replace(is_assigned=True, changed=time.time(), spawner=spawner)
     values = (assigned.changed, spawner, job.key)
     db.execute("UPDATE job SET is_assigned = 1, changed = ?, spawner = ? WHERE key = ?", values)

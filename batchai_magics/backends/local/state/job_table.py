@@ -16,23 +16,23 @@ from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.models.states import ExecutionState
 
 Attempts = tuple[Mapping[str, Any], ...]
-QUEUED_AGAIN = "it was queued again"  # where nobody has said why
+QUEUED_AGAIN = "it was queued again"  # default reason
 
 
 def start_attempt(attempts: Attempts, nodes: Sequence[str], now: float) -> Attempts:
-    """The same with one more, which begins now on these nodes."""
+    """Appends an attempt that starts now on these nodes."""
     return (*attempts, {"nodes": [*nodes], "started": now})
 
 
 def end_attempt(attempts: Attempts, reason: str, now: float) -> Attempts:
-    """The same; the latest is over, for that reason, unless it was before."""
+    """Ends the latest attempt, with a reason, if it is open."""
     if not attempts or "ended" in attempts[-1]:
         return attempts
     return (*attempts[:-1], {**attempts[-1], "ended": now, "reason": reason or QUEUED_AGAIN})
 
 
 def has_history(attempts: Attempts) -> bool:
-    """Whether there is anything to tell: one alone that runs, or has run to its end, is the job itself."""
+    """Whether there was a requeue: a single attempt says no more than the job itself."""
     return len(attempts) > 1 or any("ended" in each for each in attempts)
 
 
@@ -52,7 +52,7 @@ class JobRow(NamedTuple):
     python: str  # the interpreter that submitted it
     needs_secrets: bool
     engine: tuple[str, ...]  # the command that runs its containers, none for the host
-    changed: float  # when it came to its state
+    changed: float  # when it entered its state
     spawner: str = ""  # the process that is about to start its supervisor
     supervisor: str = ""
     state: ExecutionState = ExecutionState.QUEUED
@@ -91,7 +91,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = dict(
 
 
 def insert(db: sqlite3.Connection, job: JobRow) -> None:
-    """Writes a new run down."""
+    """Inserts a new run."""
     values = job._asdict() | {"state": job.state.value}
     for name in _LISTS:
         values[name] = json.dumps(values[name])
@@ -99,12 +99,12 @@ def insert(db: sqlite3.Connection, job: JobRow) -> None:
 
 
 def get(db: sqlite3.Connection, key: str) -> JobRow:
-    """The run of a job that is there."""
+    """The run of an existing job."""
     return JobRow.of(db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone())
 
 
 def find_with_id(db: sqlite3.Connection, key: str) -> tuple[str, JobRow] | None:
-    """The ARM id of a job, as it was given, and its run; None when there is no such job."""
+    """The ARM id of a job, in its original case, and its run; None if there is no such job."""
     row = db.execute("SELECT id, job.* FROM job JOIN resource USING (key) WHERE key = ?", (key,)).fetchone()
     if row is None:
         return None
@@ -113,12 +113,12 @@ def find_with_id(db: sqlite3.Connection, key: str) -> tuple[str, JobRow] | None:
 
 
 def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
-    """That run of a job; None when there is none, or another one."""
+    """The run of a job with that guid, or None."""
     return next(iter(_all(db, "SELECT * FROM job WHERE key = ? AND guid = ?", key, guid)), None)
 
 
 def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRow | None:
-    """A run that has not ended, by its job or by its own name."""
+    """The open run of a job, or the open run with that guid."""
     query = f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {_IS_OPEN}"
     return next(iter(_all(db, query, key, guid)), None)
 
@@ -129,7 +129,7 @@ def all_open(db: sqlite3.Connection) -> list[JobRow]:
 
 
 def open_among(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
-    """Those of these jobs that have not ended."""
+    """The keys of these that belong to open jobs."""
     return {row["key"] for row in rows_of_keys(db, "job", keys) if ExecutionState(row["state"]) in OPEN}
 
 
@@ -139,7 +139,7 @@ def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
 
 
 def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
-    """The runs that have not ended and need a process: one that runs them, starts them, or keeps secrets."""
+    """Open runs that need a process: a supervisor, a spawner, or a holder of secrets."""
     needs_one = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"
     return _all(db, f"SELECT * FROM job WHERE {_IS_OPEN} AND {needs_one}")
 
@@ -148,7 +148,7 @@ def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
 
 
 def set_supervisor(db: sqlite3.Connection, job: JobRow, supervisor: str) -> None:
-    """Notes who watches over a run, unless somebody does."""
+    """Sets the supervisor of a run that has none."""
     db.execute(
         "UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND supervisor = ''",
         (supervisor, job.key, job.guid),
@@ -156,7 +156,7 @@ def set_supervisor(db: sqlite3.Connection, job: JobRow, supervisor: str) -> None
 
 
 def release(db: sqlite3.Connection, spawner: str, guid: str) -> None:
-    """Notes that a process starts no supervisor any more: for runs that it gave nodes to, and for `guid`."""
+    """Clears a process as spawner of the runs to which it assigned nodes, and of `guid`."""
     db.execute(
         f"UPDATE job SET spawner = '' WHERE spawner = ? AND {_IS_OPEN} AND (is_assigned = 1 OR guid = ?)",
         (spawner, guid),
@@ -164,19 +164,19 @@ def release(db: sqlite3.Connection, spawner: str, guid: str) -> None:
 
 
 def supervisor_of(db: sqlite3.Connection, guid: str) -> str:
-    """Who watches over a run; empty when nobody does."""
+    """The supervisor of a run; empty if it has none."""
     row = db.execute("SELECT supervisor FROM job WHERE guid = ?", (guid,)).fetchone()
     return str(row[0]) if row else ""
 
 
 def has_begun(db: sqlite3.Connection, guid: str) -> bool:
-    """Whether a run has begun on its nodes."""
+    """Whether a run has started on its nodes."""
     query = "SELECT 1 FROM job WHERE guid = ? AND started IS NOT NULL"
     return db.execute(query, (guid,)).fetchone() is not None
 
 
 def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bool:
-    """Makes a process the supervisor of an open run; False when that has another one."""
+    """Makes a process the supervisor of an open run; False if it has another one."""
     return _change(
         db,
         f"UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND {_IS_OPEN} AND supervisor IN ('', ?)",
@@ -188,7 +188,7 @@ def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bo
 
 
 def begin(db: sqlite3.Connection, key: str, guid: str, on: Sequence[str] = ()) -> bool:
-    """An open run runs from now on, on these nodes; False when it has to stop instead."""
+    """Sets an open run to running on these nodes; False if it has to stop instead."""
     now = time.time()
     begun = start_attempt(_attempts(db, guid), on, now)
     return _change(
@@ -200,17 +200,17 @@ def begin(db: sqlite3.Connection, key: str, guid: str, on: Sequence[str] = ()) -
 
 
 def ask_to_stop(db: sqlite3.Connection, key: str, reason: str) -> None:
-    """Notes why a job has to stop."""
+    """Sets the reason why a job has to stop."""
     db.execute("UPDATE job SET stop = ? WHERE key = ?", (reason, key))
 
 
 def ask_run_to_stop(db: sqlite3.Connection, guid: str, reason: str, *, again: str = "") -> None:
-    """Notes why a run has to stop, unless it has to already; `again` says why, where it is queued again."""
+    """Sets why a run has to stop, unless it has to already; `again` is the reason of a requeue."""
     db.execute("UPDATE job SET stop = ?, again = ? WHERE guid = ? AND stop = ''", (reason, again, guid))
 
 
 def set_terminating(db: sqlite3.Connection, key: str) -> None:
-    """A job that has its nodes is being ended."""
+    """Sets a job with nodes to terminating."""
     states = (ExecutionState.RUNNING.value, ExecutionState.QUEUED.value)
     db.execute(
         "UPDATE job SET state = ?, changed = ? WHERE key = ? AND state IN (?, ?)",
@@ -219,7 +219,7 @@ def set_terminating(db: sqlite3.Connection, key: str) -> None:
 
 
 def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
-    """An open run waits for nodes again. A supervisor that knows its secrets waits with it."""
+    """Sets an open run to queued; a supervisor that holds its secrets stays with it."""
     now, run = time.time(), find_run(db, key, guid)
     begun = end_attempt(run.attempts, run.again, now) if run else ()
     db.execute(
@@ -231,7 +231,7 @@ def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
 
 
 def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
-    """Writes down how an open run ended, and when, if that was not just now."""
+    """Records the outcome of an open run, and its end, which defaults to now."""
     now = ended or time.time()
     said = (*outcome.errors, *outcome.warnings)
     ranks = [rank._asdict() for rank in outcome.ranks]
@@ -247,7 +247,7 @@ def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome, *, ended:
 
 
 def delete(db: sqlite3.Connection, key: str) -> list[str]:
-    """Forgets a job; gives the names of its folders."""
+    """Deletes a job; returns the names of its folders."""
     guids = [guid for (guid,) in db.execute("SELECT guid FROM job WHERE key = ?", (key,))]
     db.execute("DELETE FROM job WHERE key = ?", (key,))
     return guids
@@ -263,5 +263,5 @@ def _attempts(db: sqlite3.Connection, guid: str) -> Attempts:
 
 
 def _change(db: sqlite3.Connection, statement: str, *values: object) -> bool:
-    """Whether the statement changed just one row."""
+    """Whether the statement changed exactly one row."""
     return db.execute(statement, values).rowcount == 1

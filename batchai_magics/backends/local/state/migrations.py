@@ -1,7 +1,7 @@
-"""The shape of the database: numbered steps from one version to the next, and a copy before each.
+"""Schema migrations: numbered steps from one version to the next, with a backup before each.
 
-A database says its version by itself (`PRAGMA user_version`); version n is what the first n steps make. A
-new step is one more entry at the end of STEPS, and no step ever changes once it was released.
+`PRAGMA user_version` is the version of a database: the number of steps that were applied. New steps are
+appended to STEPS; a released step never changes.
 """
 
 from __future__ import annotations
@@ -87,28 +87,27 @@ CREATE TABLE IF NOT EXISTS job (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS job_state ON job (state, cluster);
 """
-# Supervisors and sweeps ask for one run of a job; a home with thousands of jobs read all of them for that.
+# Supervisors and sweeps look up single runs by guid, which must not scan thousands of jobs.
 _RUNS = """
 CREATE INDEX job_guid ON job (guid);
 """
-# The head of a queue, and the runs that need a process, are asked for at every step: neither a long queue nor
-# a long history is to be read for them.
+# Every step reads the head of a queue and the runs that need a process, without scanning a long queue or
+# history.
 _HEADS = """
 CREATE INDEX job_queue ON job (cluster, state, is_assigned, priority DESC);
 CREATE INDEX job_watched ON job (state) WHERE (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1);
 """
-# A job that is begun more than once stays one job: `attempts` (JSON list) is each time that it was begun, and
-# `again` why it is to be queued again.
+# A requeued job stays one job: `attempts` (JSON list) has every start, `again` why a requeue is pending.
 _ATTEMPTS = """
 ALTER TABLE job ADD COLUMN again TEXT NOT NULL DEFAULT '';
 ALTER TABLE job ADD COLUMN attempts TEXT NOT NULL DEFAULT '[]';
 """
-# Who created a resource is written down in the transaction that creates it.
+# The user who created the resource.
 _OWNERS = """
 ALTER TABLE resource ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 """
 STEPS = (
-    _FIRST,  # what 0.1.0 made, which gave its databases no version: version 0 has these tables, or none
+    _FIRST,  # the schema of 0.1.0, which set no version: version 0 has these tables or none
     _RUNS,
     _HEADS,
     _ATTEMPTS,
@@ -118,12 +117,16 @@ LATEST_VERSION = len(STEPS)
 
 
 def migrate(connection: sqlite3.Connection, path: Path, *, may_make: bool = True) -> int:
-    """Takes the steps that a database lacks; StorageError, and nothing touched, when it is a newer one's.
+    """Applies the steps that a database lacks, and creates its tables if it has none.
 
-    One without any table is made, unless that may not be: then it counts as missing. Gives how many jobs
-    were found again for it.
-    Each step is one transaction, with the copy made while nobody can write: of two processes one takes the
-    step and the other finds it taken, and who is killed leaves the version before, whole.
+    Each step is one transaction that includes the backup: of two processes, one applies the step and the
+    other finds it applied; a killed process leaves the previous version intact.
+
+    Returns:
+        The number of jobs that were restored from their folders, for a new database.
+
+    Raises:
+        StorageError: A newer version wrote the database, or it is empty and `may_make` is False.
     """
     found = 0
     while version(connection, path) < LATEST_VERSION:
@@ -138,7 +141,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, may_make: bool = True
 
 
 def version(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a database that this code can use."""
+    """The version of a database; raises StorageError if this code does not know it."""
     (number,) = connection.execute("PRAGMA user_version").fetchone()
     if number > LATEST_VERSION:
         raise StorageError(
@@ -151,13 +154,13 @@ def version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def backup_path(path: Path, version: int) -> Path:
-    """Where the database is kept as it was before the step from that version."""
+    """The path of the backup of that version."""
     return path.with_name(f"{path.stem}-version-{version}{path.suffix}")
 
 
 def _apply_next(connection: sqlite3.Connection, path: Path, *, may_make: bool) -> int:
-    """The next step; all of them for a new database, of which there is nothing to keep."""
-    before = version(connection, path)  # nobody else changes it from here on
+    """Applies the next step, after a backup; all steps to a new database."""
+    before = version(connection, path)  # the transaction keeps others from changing it
     if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         if not may_make:
             raise database_errors.missing(path)
@@ -171,22 +174,22 @@ def _apply_next(connection: sqlite3.Connection, path: Path, *, may_make: bool) -
 
 
 def _rebuild(connection: sqlite3.Connection, path: Path) -> int:
-    """What the folders of jobs tell, if there are any: then this is a lost database's place."""
+    """Rebuilds a lost database if there are job folders."""
     layout = Layout(path.parent)
     if not layout.jobs.exists():
         return 0
-    from batchai_magics.backends.local.state import store_rebuild  # which needs all tables, and the models
+    from batchai_magics.backends.local.state import store_rebuild  # loads the models
 
     return store_rebuild.rebuild(connection, layout)
 
 
 def _back_up(path: Path, copy: Path) -> None:
-    """Keeps a database as it is. The copy appears whole or not at all."""
+    """Backs up a database, atomically."""
     part = copy.with_suffix(".part")
     try:
         part.unlink(missing_ok=True)
         private.make_file(part)
-        # A connection that is writing cannot be copied from; another one reads what is committed.
+        # The backup API needs a connection without a transaction; another one reads what is committed.
         with closing(sqlite3.connect(path)) as reader, closing(sqlite3.connect(part)) as writer:
             reader.backup(writer)
         part.replace(copy)
@@ -203,7 +206,7 @@ def _apply(connection: sqlite3.Connection, before: int) -> None:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a step: `executescript` would commit what it is called in."""
+    """The statements of a step: `executescript` would commit the transaction."""
     for part in script.split(";\n"):
         if part.strip():
             yield part

@@ -1,4 +1,4 @@
-"""A cluster's nodes in the database: made, prepared, given to jobs, sent away."""
+"""The `node` table: creation, preparation, assignment to jobs, removal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NodeRow(NamedTuple):
     cluster: str  # the key of its cluster
     ordinal: int  # never given twice in a cluster
     state: NodeState
-    since: float  # when it came to its state
+    since: float  # when it entered its state
     job: str | None = None  # the guid of the run that it belongs to
     preparer: str = ""  # the process that makes it ready
     error: str = ""  # why it cannot be used
@@ -33,7 +33,7 @@ class NodeRow(NamedTuple):
 
 
 class NewNode(NamedTuple):
-    """A node that is not ready yet, with what has to be known to make it ready."""
+    """A node that is not ready yet, with what its preparation needs."""
 
     id: str
     preparer: str
@@ -42,7 +42,7 @@ class NewNode(NamedTuple):
 
 
 class JobNode(NamedTuple):
-    """A node that a job was given, and its place among the nodes of its cluster."""
+    """A node assigned to a job, and its position in its cluster."""
 
     id: str
     guid: str  # of its cluster
@@ -52,12 +52,12 @@ class JobNode(NamedTuple):
 
 
 def of_cluster(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
-    """The nodes of a cluster, in the order of their making."""
+    """The nodes of a cluster, by creation."""
     return _all(db, "SELECT * FROM node WHERE cluster = ? ORDER BY ordinal", cluster)
 
 
 def not_leaving(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
-    """The nodes of a cluster that are not leaving, the first to be sent away first."""
+    """The nodes of a cluster that are not leaving, in order of removal."""
     query = (
         "SELECT * FROM node WHERE cluster = ? AND state != ?"
         " ORDER BY state = ?, state != ?, since, ordinal DESC"
@@ -67,7 +67,7 @@ def not_leaving(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
 
 
 def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
-    """The nodes that a job's run was given."""
+    """The nodes assigned to a run."""
     rows = db.execute(
         "SELECT node.id, cluster.guid, resource.spec,"
         " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
@@ -81,7 +81,7 @@ def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
 
 
 def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
-    """The nodes that are not ready yet; only the one of that id when there is one."""
+    """The nodes that are not ready yet, or only the one with that id."""
     rows = db.execute(
         "SELECT node.id, node.preparer, cluster.guid, resource.spec"
         " FROM node JOIN cluster ON cluster.key = node.cluster JOIN resource ON resource.key = node.cluster"
@@ -98,17 +98,17 @@ def is_any_preparing(db: sqlite3.Connection) -> bool:
 
 
 def ids_of_run(db: sqlite3.Connection, guid: str) -> list[str]:
-    """The names of the nodes that a job's run was given."""
+    """The ids of the nodes assigned to a run."""
     return [id for (id,) in db.execute("SELECT id FROM node WHERE job = ? ORDER BY ordinal", (guid,))]
 
 
 def ids(db: sqlite3.Connection) -> set[str]:
-    """The nodes of all clusters."""
+    """The ids of all nodes."""
     return {id for (id,) in db.execute("SELECT id FROM node")}
 
 
 def has_node(db: sqlite3.Connection, guid: str, id: str = "") -> bool:
-    """Whether the cluster of that guid has a node, or has that one."""
+    """Whether the cluster with that guid has a node, or has that node."""
     query = (
         "SELECT 1 FROM node JOIN cluster ON cluster.key = node.cluster"
         " WHERE cluster.guid = ? AND ? IN ('', node.id)"
@@ -117,23 +117,23 @@ def has_node(db: sqlite3.Connection, guid: str, id: str = "") -> bool:
 
 
 def cluster_guid(db: sqlite3.Connection, id: str) -> str:
-    """The folder name of the cluster that a node belongs to."""
+    """The guid (folder name) of a node's cluster."""
     query = "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
     (guid,) = db.execute(query, (id,)).fetchone()
     return str(guid)
 
 
 def counts(db: sqlite3.Connection, cluster: str) -> dict[NodeState, int]:
-    """How many nodes of a cluster are in each state, now."""
+    """The number of nodes of a cluster in each state."""
     query = "SELECT state, count(*) FROM node WHERE cluster = ? GROUP BY state"
     return {NodeState(state): count for state, count in db.execute(query, (cluster,))}
 
 
-# -- made ready, given to jobs
+# -- preparation and assignment
 
 
 def finish_preparation(db: sqlite3.Connection, id: str, problem: str) -> None:
-    """Writes down that a node is ready, or why it never will be."""
+    """Records that a node is ready, or why it is unusable."""
     state = NodeState.UNUSABLE if problem else NodeState.IDLE
     db.execute(
         "UPDATE node SET state = ?, error = ?, since = ? WHERE id = ? AND state = ?",
@@ -142,23 +142,23 @@ def finish_preparation(db: sqlite3.Connection, id: str, problem: str) -> None:
 
 
 def preparers(db: sqlite3.Connection) -> list[str]:
-    """The processes that make nodes ready."""
+    """The processes that prepare nodes."""
     return [preparer for (preparer,) in db.execute("SELECT preparer FROM node WHERE preparer != ''")]
 
 
 def claim(db: sqlite3.Connection, id: str, preparer: str) -> bool:
-    """Makes a process the one that prepares a node; False when there is one already."""
+    """Makes a process the preparer of a node; False if it has one."""
     statement = "UPDATE node SET preparer = ? WHERE id = ? AND preparer = ''"
     return db.execute(statement, (preparer, id)).rowcount == 1
 
 
 def set_preparer(db: sqlite3.Connection, id: str, preparer: str) -> None:
-    """Notes the process that prepares a node."""
+    """Sets the process that prepares a node."""
     db.execute("UPDATE node SET preparer = ? WHERE id = ?", (preparer, id))
 
 
 def assign(db: sqlite3.Connection, cluster: str, job: job_table.JobRow) -> bool:
-    """Gives a job as many idle nodes of a cluster as it asks for; False, and none, when it has fewer."""
+    """Assigns idle nodes of a cluster to a job; False, without change, if there are too few."""
     query = "SELECT id FROM node WHERE cluster = ? AND state = ? ORDER BY ordinal LIMIT ?"
     idle = db.execute(query, (cluster, NodeState.IDLE.value, job.node_count)).fetchall()
     if len(idle) < job.node_count:
@@ -171,7 +171,7 @@ def assign(db: sqlite3.Connection, cluster: str, job: job_table.JobRow) -> bool:
 
 
 def release(db: sqlite3.Connection, guid: str) -> None:
-    """Takes the nodes of a run back; those that were leaving are gone."""
+    """Returns the nodes of a run to idle, and deletes those that were leaving."""
     db.execute("DELETE FROM node WHERE job = ? AND state = ?", (guid, NodeState.LEAVING.value))
     db.execute(
         "UPDATE node SET state = ?, since = ?, job = NULL WHERE job = ?",
@@ -179,11 +179,11 @@ def release(db: sqlite3.Connection, guid: str) -> None:
     )
 
 
-# -- made and sent away
+# -- creation and removal
 
 
 def resize(db: sqlite3.Connection, cluster: str, target: int, option: DeallocationOption) -> list[str]:
-    """Adds or removes nodes; gives the guids of jobs that have to stop for it."""
+    """Adds or removes nodes; returns the guids of jobs that have to stop."""
     present = not_leaving(db, cluster)
     cluster_table.set_target(db, cluster, target)
     _add(db, cluster_table.get(db, cluster), target - len(present))
@@ -191,7 +191,7 @@ def resize(db: sqlite3.Connection, cluster: str, target: int, option: Deallocati
 
 
 def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
-    """Replaces a node by a new one; gives the guid of the job that has to start again for it."""
+    """Replaces a node; returns the guid of the job that is requeued, if any."""
     stopped = _remove(db, [node], DeallocationOption.REQUEUE, f"its node {node.id} was preempted")
     cluster = node.cluster
     resize(db, cluster, cluster_table.get(db, cluster).target, DeallocationOption.REQUEUE)
@@ -199,7 +199,7 @@ def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
 
 
 def delete_of(db: sqlite3.Connection, cluster: str) -> None:
-    """Forgets the nodes of a cluster."""
+    """Deletes the nodes of a cluster."""
     db.execute("DELETE FROM node WHERE cluster = ?", (cluster,))
 
 
@@ -218,8 +218,8 @@ def _add(db: sqlite3.Connection, cluster: cluster_table.ClusterRow, count: int) 
 
 
 def _new_id(guid: str, ordinal: int) -> str:
-    """The name of a node, in the form that the service gave them."""
-    import hashlib  # it loads OpenSSL; supervisors, which make no nodes, start without
+    """A node id in the format of the service."""
+    import hashlib  # loads OpenSSL, which supervisors do not need
 
     digest = int(hashlib.sha256(guid.encode()).hexdigest()[:8], 16)
     now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()

@@ -1,4 +1,4 @@
-"""What is written down of every resource: its id, its kind, its parent and its description."""
+"""The `resource` table: id, kind, parent and spec of every resource."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ResourceRow(NamedTuple):
     spec: str  # wire JSON without secrets
     fingerprint: str  # of the description
     created: float
-    seq: int  # their order of creation
+    seq: int  # order of creation
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> ResourceRow:
@@ -32,13 +32,13 @@ class ResourceRow(NamedTuple):
 
 
 def find(db: sqlite3.Connection, id: ResourceId) -> ResourceRow | None:
-    """The resource of that id; None when there is none."""
+    """The resource with that id, or None."""
     row = db.execute("SELECT * FROM resource WHERE key = ?", (id.key,)).fetchone()
     return ResourceRow.of(row) if row else None
 
 
 def get(db: sqlite3.Connection, id: ResourceId) -> ResourceRow:
-    """The resource of that id; NotFoundError in the service's words when there is none."""
+    """The resource with that id; raises NotFoundError with the service's message."""
     row = find(db, id)
     if row is None:
         raise not_found(db, id)
@@ -46,14 +46,14 @@ def get(db: sqlite3.Connection, id: ResourceId) -> ResourceRow:
 
 
 def by_key(db: sqlite3.Connection, key: str) -> ResourceRow:
-    """A resource that is there, by its id in lower case."""
+    """An existing resource by its key (the id in lower case)."""
     return ResourceRow.of(db.execute("SELECT * FROM resource WHERE key = ?", (key,)).fetchone())
 
 
 def children(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page) -> list[ResourceRow]:
     """The resources of a kind inside `parent` (workspaces: in its group), oldest first.
 
-    They are one more than the page has if it is not the last one.
+    Returns one row more than the page holds if it is not the last page.
     """
     key = parent_key(parent.workspace_id) if kind is Kind.WORKSPACE else parent.key
     query = "SELECT * FROM resource WHERE parent = ? AND kind = ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -63,7 +63,7 @@ def children(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page)
 
 
 def find_many(db: sqlite3.Connection, ids: Collection[ResourceId]) -> list[ResourceRow]:
-    """Those of these resources that there are."""
+    """The resources of these that exist."""
     return [ResourceRow.of(row) for row in rows_of_keys(db, "resource", [id.key for id in ids])]
 
 
@@ -74,16 +74,16 @@ def workspaces(db: sqlite3.Connection) -> list[ResourceRow]:
 
 
 def subtree(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
-    """The resource itself and everything below it, innermost first; a cluster's jobs are not inside it."""
+    """The resource and everything below it, innermost first; jobs are not below their cluster."""
     query = "SELECT id FROM resource WHERE key = ? OR substr(key, 1, ?) = ? ORDER BY length(key) DESC"
     below = id.key + "/"
     return [ResourceId.parse(inner) for (inner,) in db.execute(query, (id.key, len(below), below)).fetchall()]
 
 
 def names(db: sqlite3.Connection, parent: ResourceId, kind: Kind, prefix: str) -> list[str]:
-    """The names of the resources of a kind right inside `parent` that begin so, oldest first.
+    """The names of direct children of `parent` of a kind with that prefix, oldest first.
 
-    Their keys lie together in its index, so that others cost nothing.
+    Reads a range of the key index.
     """
     first = parent.child(kind, prefix).key
     query = "SELECT id FROM resource WHERE key >= ? AND key < ? AND kind = ? ORDER BY seq"
@@ -92,7 +92,7 @@ def names(db: sqlite3.Connection, parent: ResourceId, kind: Kind, prefix: str) -
 
 
 def insert(db: sqlite3.Connection, id: ResourceId, *, spec: str, fingerprint: str, owner: str = "") -> None:
-    """Writes a new resource down."""
+    """Inserts a new resource."""
     db.execute(
         "INSERT INTO resource (key, id, kind, parent, spec, fingerprint, created, owner)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -101,30 +101,30 @@ def insert(db: sqlite3.Connection, id: ResourceId, *, spec: str, fingerprint: st
 
 
 def owners(db: sqlite3.Connection, key: str) -> dict[str, str]:
-    """The owners of what is of that key or inside it, by key; those that are known."""
+    """The known owners of the resource with that key and of all inside it, by key."""
     query = "SELECT key, owner FROM resource WHERE (key = ? OR (key >= ? AND key < ?)) AND owner != ''"
     return dict(db.execute(query, (key, f"{key}/", f"{key}/{_LAST_CHARACTER}")).fetchall())
 
 
 def change_spec(db: sqlite3.Connection, id: ResourceId, spec: str) -> None:
-    """Changes the description of a resource; what it was created from stays known by its fingerprint."""
+    """Changes the spec of a resource; the fingerprint of its original spec stays."""
     db.execute("UPDATE resource SET spec = ? WHERE key = ?", (spec, id.key))
 
 
 def delete(db: sqlite3.Connection, key: str) -> None:
-    """Forgets a resource."""
+    """Deletes a resource."""
     db.execute("DELETE FROM resource WHERE key = ?", (key,))
 
 
 def not_found(db: sqlite3.Connection, id: ResourceId) -> NotFoundError:
-    """The service's words for what is missing, with the names that are there."""
+    """The service's error for a missing resource or parent, with existing names."""
     if id.kind is not Kind.WORKSPACE and find(db, id.parent) is None:
         return not_found(db, id.parent)
     return api_errors.not_found(id, _newest_names(db, parent_key(id), id.kind))
 
 
 def parent_key(id: ResourceId) -> str:
-    """What the resource is listed under: its parent, or a workspace's resource group."""
+    """The key a resource is listed under: its parent, or a workspace's resource group."""
     return id.key.rpartition("/workspaces/")[0] if id.kind is Kind.WORKSPACE else id.parent.key
 
 

@@ -1,8 +1,7 @@
-"""The state of the local backend: one SQLite file, safe for many processes at once.
+"""The state of the local backend: one SQLite file, shared by many processes.
 
-Only what must survive is here; what can be counted (node states, allocation) is counted when asked for.
-No secret of a job is ever written. The keys of this machine's storage accounts are: the file and its folder
-are their owner's alone, as are the shares beside it, which is all that these keys open.
+Derived values (node counts, allocation state) are computed when read. Secrets of jobs are never written. Keys
+of storage accounts are: the file is private to its owner, as are the shares, which is all they open.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from batchai_magics.errors import StorageError
 
 T = TypeVar("T")
 
-Database = sqlite3.Connection  # what reads and changes rows, open, or in a transaction
-LOCKED_S = 1.0  # a transaction of another process that lasts longer may never end by itself
+Database = sqlite3.Connection  # an open connection, or one in a transaction
+LOCKED_S = 1.0  # another process's transaction that lasts longer may be stuck
 
 
 class Store:
-    """The open database. `read` and `write` give a connection; `write` is one transaction.
+    """The open database. `read` and `write` yield a connection; `write` is one transaction.
 
-    Unless `may_make`, a database that is not there is an error. One that is deleted or replaced while it is
-    open is an error too, once; a deleted one for all who only read, until somebody creates something.
+    A missing database is an error unless `may_make`. One that is deleted or replaced while open raises once;
+    a deleted one keeps raising until `make_reserve` is called to create something.
     """
 
     def __init__(self, path: Path, *, may_make: bool = True) -> None:
@@ -45,20 +44,20 @@ class Store:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection to select with."""
+        """Yields a connection for queries."""
         with self._lock, translate_errors(self._path), self._closed_on_interrupt():
             yield self._open().connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that no other process writes beside; undone when the block raises."""
+        """Yields an exclusive write transaction; rolled back if the block raises."""
         with self._lock, translate_errors(self._path), self._closed_on_interrupt():
             file = self._open()
             if file.is_copy:
                 raise database_errors.read_only(self._path.parent)
             connection = file.connection
             try:
-                self._begin(connection)  # an interrupt is told when it has begun, even if it came long before
+                self._begin(connection)  # a pending KeyboardInterrupt is raised here
                 file.preallocate_wal()
                 yield connection
                 connection.execute("COMMIT")
@@ -68,7 +67,7 @@ class Store:
                 raise
 
     def insist(self, change: Callable[[Database], T]) -> T:
-        """What a transaction gives that ends or frees something: on a full disk it has the reserve."""
+        """Runs a transaction that ends or frees something; on a full disk it may use the reserve."""
 
         def changed() -> T:
             with self.write() as db:
@@ -78,12 +77,12 @@ class Store:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it can be read and not be changed: its disk is read-only."""
+        """Whether its disk is read-only."""
         with self._lock, translate_errors(self._path):
             return self._open().is_copy
 
     def make_reserve(self) -> None:
-        """Sets room aside for bad times; StorageError when the disk has no room now."""
+        """Allocates the disk reserve; raises StorageError on a full disk."""
         private.make_home(self._path.parent)
         self._is_lost = False
         try:
@@ -92,7 +91,7 @@ class Store:
             raise database_errors.no_room(self._path.parent, error) from error
 
     def close(self) -> None:
-        """Lets go of the file; the next use opens it again."""
+        """Closes the file; the next use reopens it."""
         with self._lock:
             if self._file:
                 self._file.close()
@@ -100,19 +99,19 @@ class Store:
 
     @contextlib.contextmanager
     def _closed_on_interrupt(self) -> Iterator[None]:
-        """An interrupt within it closes the file, which the next use opens anew.
+        """Closes the file on KeyboardInterrupt; the next use reopens it.
 
-        Whoever shows the interrupt keeps what it left half read: nothing could be written beside that.
+        The traceback may keep a half-read cursor alive, which would block writers.
         """
         try:
             yield
         except KeyboardInterrupt:
-            if not (self._file and self._file.connection.in_transaction):  # else its end does it
+            if not (self._file and self._file.connection.in_transaction):  # else the rollback releases it
                 self.close()
             raise
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begins a transaction; while another one lasts for long, `unlock` may do something about it."""
+        """Begins a transaction; calls `unlock` while another process holds the lock for long."""
         wait = database_errors.LockWait(self._path, BUSY_S, writer_of)
         with _busy_timeout(connection, min(LOCKED_S, BUSY_S)):
             while True:
@@ -126,7 +125,7 @@ class Store:
                 wait.warn_if_stopped()
 
     def unlock(self, db: Database) -> None:
-        """Does what helps another process to end its transaction; this class only waits for it."""
+        """Hook: helps another process to finish its transaction."""
 
     def _open(self) -> DatabaseFile:
         file = self._file
@@ -147,7 +146,7 @@ class Store:
             return DatabaseFile(self._path, may_make=self._may_make)
 
     def _with_reserve(self, do: Callable[[], T]) -> T:
-        """What it gives: while the disk is full, it has one slice of the reserve after the other."""
+        """Calls `do`, again after each released slice of the reserve while the disk is full."""
         has_given = False
         while True:
             try:
@@ -168,7 +167,7 @@ class Store:
 
 @contextlib.contextmanager
 def _busy_timeout(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Within it, SQLite waits that long for a lock."""
+    """Sets how long SQLite waits for a lock within the block."""
     connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
     try:
         yield

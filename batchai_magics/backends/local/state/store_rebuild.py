@@ -1,7 +1,7 @@
-"""A lost database made again from the folders of jobs, as far as they tell.
+"""Rebuilds a lost database from the backups in job folders.
 
-Each job's folder gets a copy of the rows that it stands on when the job is made: those of its workspace,
-experiment and cluster, and its own. What became of it afterwards its supervisor left beside them.
+When a job is created, its folder gets a copy of its row and those of its workspace, experiment and cluster.
+Its outcome is in the files that its supervisor writes beside that.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _LOST = (
 
 
 class JobBackup(NamedTuple):
-    """What a job's folder tells: rows by the name of their table."""
+    """The backup in a job's folder: rows by table."""
 
     folder: JobLayout
     rows: Mapping[str, Sequence[Row]]
 
     @property
     def job(self) -> Row:
-        """The row of the job itself, as it was when it was made."""
+        """The row of the job at its creation."""
         return self.rows["job"][0]
 
     @property
     def created(self) -> tuple[float, int]:
-        """When the job was made, and its place among those of that moment."""
+        """When the job was created, and its sequence number."""
         own = next(row for row in self.rows["resource"] if row["key"] == self.job["key"])
         return own["created"], own["seq"]
 
 
 def write_backup(db: sqlite3.Connection, id: ResourceId, cluster: ResourceId, folder: JobLayout) -> None:
-    """Writes down in a new job's folder what it stands on; OSError when it cannot be."""
+    """Writes the rows that a new job depends on to its folder; raises OSError."""
     keys = [parent.key for parent in (id.workspace_id, id.parent, cluster, id)]
     marks = ", ".join("?" * len(keys))
     asked: dict[str, tuple[str, Sequence[str]]] = {
@@ -65,9 +65,9 @@ def write_backup(db: sqlite3.Connection, id: ResourceId, cluster: ResourceId, fo
 
 
 def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
-    """Fills a new database with what the folders of jobs tell, in an open transaction; gives how many did."""
+    """Fills a new database from job folders, in an open transaction; returns the number of jobs."""
     found = sorted(filter(None, map(_read_backup, _folders(layout))), key=lambda kept: kept.created)
-    for kept in reversed(found):  # the newest knows best what its cluster was like
+    for kept in reversed(found):  # the newest backup has the latest state of its cluster
         _insert(db, "cluster", kept.rows["cluster"])
     for kept in found:
         for table in ("resource_group", "resource", "job"):
@@ -84,7 +84,7 @@ def _folders(layout: Layout) -> Iterable[JobLayout]:
 
 
 def _read_backup(folder: JobLayout) -> JobBackup | None:
-    """What a folder tells; None when that cannot be understood."""
+    """The backup in a folder; None if it is unreadable."""
     try:
         data = json.loads(folder.made.read_text(encoding="utf-8"))
         kept = JobBackup(folder, {table: data["rows"][table] for table in _TABLES})
@@ -94,7 +94,7 @@ def _read_backup(folder: JobLayout) -> JobBackup | None:
 
 
 def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Rows that are not there yet, in the columns that the table has now."""
+    """Inserts rows that do not exist yet, with the columns the table has now."""
     known = {row["name"] for row in db.execute(f"PRAGMA table_info({table})")} - {"seq"}
     for row in rows:
         values = {name: value for name, value in row.items() if name in known}
@@ -104,7 +104,7 @@ def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
 
 
 def _restore_state(db: sqlite3.Connection, kept: JobBackup) -> None:
-    """What became of a job: it has ended, it runs or waits with who knows its secrets, or nobody knows."""
+    """Sets a job to ended, running, queued with its secrets' holder, or failed as lost."""
     key, guid = kept.job["key"], kept.job["guid"]
     end, supervisor = RunEnd.read(kept.folder.end), _supervisor(kept.folder)
     if end:
@@ -118,7 +118,7 @@ def _restore_state(db: sqlite3.Connection, kept: JobBackup) -> None:
 
 
 def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -> None:
-    """A job that has begun is taken to run, on its nodes; recovery finds out when its supervisor is gone."""
+    """Marks a started job as running on its nodes; recovery ends it if its supervisor is gone."""
     from batchai_magics.launch.plan import Plan
 
     began = kept.folder.plan.stat().st_mtime

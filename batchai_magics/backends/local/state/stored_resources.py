@@ -39,7 +39,7 @@ _QUERY = f"SELECT {_COLUMNS} FROM resource CROSS JOIN job USING (key) WHERE"
 
 
 class StoredJob:
-    """What the rows of a job say: the fields of a JobResource, each made when it is asked for."""
+    """The fields of a JobResource, parsed from the job's row on access."""
 
     waiting = ""
 
@@ -48,23 +48,23 @@ class StoredJob:
 
     @cached_property
     def id(self) -> ResourceId:
-        """Its id."""
+        """The ARM id."""
         return ResourceId.parse(self._row["id"])
 
     @property
     def spec(self) -> JobSpec:
-        """Its description."""
+        """The spec."""
         return job_spec(self._row["spec"])
 
     @property
     def description(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """The spec as JSON."""
         fields: dict[str, Any] = json.loads(self._row["spec"])["properties"]
         return fields
 
     @property
     def kept(self) -> KeptJob:
-        """All of it as it is kept: lists print it as it is."""
+        """The stored values, which lists print unparsed."""
         id, _, description, created, guid, state, changed, started, ended, exit_code, errors, *_ = self._row
         above, _, name = id.rpartition("/")
         group, segment = _group_and_segment(above)
@@ -76,28 +76,28 @@ class StoredJob:
 
     @property
     def provisioning(self) -> Provisioning:
-        """When it was made."""
+        """When the job was created."""
         created = to_datetime(self._row["created"])
         return Provisioning(created, created)
 
     @property
     def state(self) -> ExecutionState:
-        """Where it stands."""
+        """The execution state."""
         return ExecutionState(self._row["state"])
 
     @property
     def state_changed(self) -> datetime:
-        """Since when it stands there."""
+        """When it entered that state."""
         return to_datetime(self._row["changed"])
 
     @property
     def output_path_segment(self) -> str:
-        """The path of its run below the prefix of each output."""
+        """The path of the run below each output prefix."""
         return output_segment(self.id, self._row["guid"])
 
     @property
     def execution(self) -> ExecutionInfo | None:
-        """How it ran; None before it has begun."""
+        """Times, exit code and errors; None before the job starts."""
         row = self._row
         if row["started"] is None:
             return None
@@ -110,20 +110,20 @@ class StoredJob:
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """Each time that it was begun, if it was more than once or is to be begun again."""
+        """All attempts, if the job was ever requeued."""
         told: Attempts = () if self._row["attempts"] == "[]" else tuple(json.loads(self._row["attempts"]))
         return tuple(map(_attempt, told, count(1))) if has_history(told) else ()
 
     @property
     def ranks(self) -> tuple[RankExit, ...]:
-        """How each process ended, the first failure first."""
+        """The exits of the ranks, the first failure first."""
         return tuple(map(_rank, json.loads(self._row["ranks"])))
 
 
 def list_jobs(
     db: sqlite3.Connection, parent: ResourceId, page: Page
 ) -> tuple[list[JobResource], Page | None]:
-    """The jobs of an experiment, oldest first, and the page after these."""
+    """The jobs of an experiment, oldest first, and the next page."""
     size = -1 if page.size is None else page.size + 1
     query = f"{_QUERY} parent = ? AND kind = ? AND seq > ? ORDER BY seq LIMIT ?"
     rows = db.execute(query, (parent.key, Kind.JOB.value, int(page.after or 0), size)).fetchall()
@@ -133,28 +133,28 @@ def list_jobs(
 
 
 def find_jobs(db: sqlite3.Connection, keys: Sequence[str]) -> list[JobResource]:
-    """Those of these jobs that there are, in any order."""
+    """The jobs of these that exist, in any order."""
     return [_job(row) for row in query_in_batches(db, f"{_QUERY} key IN", keys)]
 
 
 @lru_cache(maxsize=256)
 def _group_and_segment(above: str) -> tuple[str, str]:
-    """The resource group of the jobs whose ids begin so, and what the paths of their output begin with."""
+    """The resource group and output path prefix of the jobs below an experiment."""
     id = ResourceId.parse(f"{above}/x")
     return id.group, output_segment(id, "").removesuffix("x/")
 
 
 @lru_cache(maxsize=4096)
 def job_spec(text: str) -> JobSpec:
-    """The job description in a row; the same one for the same text, since descriptions never change."""
-    from batchai_magics.models.job import JobSpec  # a list prints the text as it is
+    """The job spec in a row, cached, since specs of jobs never change."""
+    from batchai_magics.models.job import JobSpec  # lists print the text unparsed
 
     return JobSpec.from_stored(text)
 
 
 @lru_cache(maxsize=1024)
 def _errors(text: str) -> tuple[ErrorDetail, ...]:
-    """What a row says went wrong; many jobs end in the same way."""
+    """The errors in a row, cached, since many jobs fail alike."""
     from batchai_magics.models.error_details import ErrorDetail
 
     return tuple(map(ErrorDetail.of_stored, json.loads(text)))
@@ -174,7 +174,7 @@ def _rank(item: dict[str, Any]) -> RankExit:
     return RankExit(item["rank"], item["node"], item["exit_code"], ended, item.get("peak_bytes"))
 
 
-LOOPBACK = "127.0.0.1"  # where all nodes of this machine are
+LOOPBACK = "127.0.0.1"  # the address of all nodes
 
 
 def list_inside(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page) -> Listing:
@@ -188,23 +188,23 @@ def list_inside(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Pa
 
 
 def find_many(db: sqlite3.Connection, ids: Collection[ResourceId]) -> list[Resource]:
-    """Those of these resources that there are; the jobs among them are asked for at once."""
+    """The resources of these that exist; jobs are read in one query."""
     runs = find_jobs(db, [id.key for id in ids if id.kind is Kind.JOB])
     others = resource_table.find_many(db, [id for id in ids if id.kind is not Kind.JOB])
     return [*runs, *(resource_view(db, row) for row in others)]
 
 
 def resource_view(db: sqlite3.Connection, row: ResourceRow) -> Resource:
-    """A resource as it stands, from its row and what the other tables know of it."""
+    """A resource from its row and related tables."""
     if row.id.kind is Kind.JOB:
         return find_jobs(db, [row.id.key])[0]
-    from batchai_magics.backends.local.state import stored_specs  # it loads the models, jobs need none
+    from batchai_magics.backends.local.state import stored_specs  # loads the models, which jobs do not need
 
     return stored_specs.resource(db, row)
 
 
 def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
-    """The nodes of a cluster, or those that a job has, each with the job that it runs."""
+    """The nodes of a cluster or job, each with the job that it runs."""
     column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
     query = (
         "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN job ON job.guid = node.job"
@@ -214,7 +214,7 @@ def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
 
 
 def jobs_ahead_of(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
-    """The jobs that get nodes before one that waits, in their turn."""
+    """The queued jobs that are scheduled before one, in order."""
     query = (
         "SELECT resource.id FROM job JOIN job AS own ON own.key = ? JOIN resource ON resource.key = job.key"
         " WHERE job.cluster = own.cluster AND job.state = ? AND job.is_assigned = 0"

@@ -1,4 +1,4 @@
-"""Resources that are shown by their descriptions, all but jobs; these are read into models."""
+"""Workspaces, experiments, clusters and file servers, built from their pydantic specs in the database."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resources import Cluster, Experiment, Resource, Workspace, WorkspaceSpec
 from batchai_magics.models.states import AllocationState, NodeState
 
-LOOPBACK = "127.0.0.1"  # where all file servers of this machine are
+LOOPBACK = "127.0.0.1"  # the address of all file servers
 
 
 def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
-    """A resource as it stands, from its row and what the other tables know of it."""
+    """A resource from its row and related tables."""
     id, provisioning = row.id, _provisioning(row)
     if id.kind is Kind.CLUSTER:
         return _cluster(db, id, cluster_spec(row.spec), provisioning)
@@ -38,7 +38,7 @@ def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
 
 @lru_cache(maxsize=256)
 def cluster_spec(text: str) -> ClusterSpec:
-    """The cluster description in a row, with what the service adds to it."""
+    """The cluster spec in a row, with the service's defaults."""
     return with_image(ClusterSpec.from_stored(text))
 
 
@@ -71,7 +71,7 @@ def _node_error(node: NodeRow) -> ErrorDetail:
 
 
 def quota_nodes(db: sqlite3.Connection, *, except_for: str = "") -> list[quotas.Nodes]:
-    """The nodes that each cluster but for one is to have, as quotas count them."""
+    """The target nodes of every cluster but one, for quotas."""
     specs = [(cluster_spec(spec), target) for spec, target in cluster_table.sizes(db, except_for=except_for)]
     low = VmPriority.LOW_PRIORITY
     return [quotas.Nodes(spec.vm_size, target, spec.vm_priority is low) for spec, target in specs]

@@ -1,4 +1,4 @@
-"""Rows of the database, as all tables read them."""
+"""Helpers to read rows of any table."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-MAX_KEYS = 500  # in one question: SQLite takes 999 values on older machines
+MAX_KEYS = 500  # per query: older SQLite versions allow 999 parameters
 
 
 def rows_of_keys(db: sqlite3.Connection, table: str, keys: Sequence[str]) -> Iterator[sqlite3.Row]:
-    """The rows of a table that have these keys."""
+    """The rows of a table with these keys."""
     return query_in_batches(db, f"SELECT * FROM {table} WHERE key IN", keys)
 
 
 def query_in_batches(db: sqlite3.Connection, query: str, keys: Sequence[str]) -> Iterator[sqlite3.Row]:
-    """The rows of a query that ends with `IN`, for however many keys."""
+    """The rows of a query that ends with `IN`, in batches of keys."""
     for start in range(0, len(keys), MAX_KEYS):
         part = keys[start : start + MAX_KEYS]
         marks = ", ".join("?" * len(part))
@@ -24,10 +24,10 @@ def query_in_batches(db: sqlite3.Connection, query: str, keys: Sequence[str]) ->
 
 
 def columns(row: sqlite3.Row) -> dict[str, Any]:
-    """The values of a row by the names of its columns."""
+    """The values of a row by column name."""
     return dict(zip(row.keys(), row, strict=True))
 
 
 def to_datetime(seconds: float) -> datetime:
-    """A stored time (seconds since 1970, UTC) as a value."""
+    """A stored time (Unix seconds) as an aware datetime."""
     return datetime.fromtimestamp(seconds, timezone.utc)

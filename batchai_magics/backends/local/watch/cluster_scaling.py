@@ -1,6 +1,6 @@
-"""How many nodes a cluster has: as many as it was asked to have, or as many as its queue asks for.
+"""Manual and automatic scaling of clusters.
 
-An auto-scale cluster grows for its queue at once, and shrinks when nodes have been idle for a while.
+An auto-scale cluster grows at once for queued jobs, and shrinks when nodes have been idle for a while.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, core_quota: int) -> list[str]:
-    """Changes a cluster's scale; gives the guids of jobs that have to stop for it."""
-    from batchai_magics.backends.local.state import stored_specs  # who only looks resizes nothing
+    """Changes a cluster's scale; returns the guids of the jobs that have to stop."""
+    from batchai_magics.backends.local.state import stored_specs  # loads the models
     from batchai_magics.backends.service import quotas
     from batchai_magics.models.cluster import ClusterSpec
 
@@ -42,13 +42,13 @@ def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, core_quota: int
 
 
 def adjust(store: Store) -> None:
-    """Gives every auto-scale cluster the number of nodes that its queue asks for."""
+    """Sets the target of every auto-scale cluster from its queue."""
     with store.read() as db:
         found = cluster_table.auto_scaled(db)
         changed = [row for row in found if _wanted(db, row) != len(node_table.not_leaving(db, row.key))]
     for row in changed:
         with store.write() as db:
-            for now in cluster_table.auto_scaled(db, row.key):  # unless it went, or is of a fixed size since
+            for now in cluster_table.auto_scaled(db, row.key):  # unless gone or of fixed size now
                 wanted = _wanted(db, now)
                 node_table.resize(db, row.key, wanted, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
 
@@ -61,7 +61,7 @@ def _wanted(db: Database, cluster: cluster_table.ClusterRow) -> int:
 
 
 def _count(present: list[node_table.NodeRow], idle_before: float) -> tuple[int, int, int]:
-    """Nodes with a job; nodes without one that came to that lately; nodes that have been idle too long."""
+    """The numbers of busy, recently idle (or not ready), and long idle nodes."""
     busy = sum(node.state is NodeState.RUNNING for node in present)
     stale = sum(node.state is NodeState.IDLE and node.since < idle_before for node in present)
     return busy, len(present) - busy - stale, stale

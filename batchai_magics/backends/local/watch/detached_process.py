@@ -1,4 +1,4 @@
-"""Starting a program of this package that outlives the process that starts it."""
+"""Starts a program of this package that outlives its parent."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.inherited_environment import inherited
 
 PACKAGE_ROOT = str(Path(__file__).parents[4])
-STARTS = 2  # of a program that ends before it has read its secrets
-# The package is found before other versions of it, and after the standard library: nothing beside it, and
-# nothing on a user's PYTHONPATH, which Python itself leaves out (-E), takes the place of a module of that.
+STARTS = 2  # attempts for a program that exits before it reads its secrets
+# The package comes after the standard library and before other versions of itself on sys.path, so that
+# neither files beside it nor the user's PYTHONPATH (ignored by -E) shadow a standard module.
 START = """
 import os, sys
 root, path = sys.argv.pop(1), [folder for folder in sys.path if folder]
@@ -31,12 +31,12 @@ main()
 
 
 def start_command(python: str, module: str, arguments: Sequence[str]) -> list[str]:
-    """The line that runs the `main` of a module here."""
+    """The command that runs `main` of a module of this folder."""
     return [python, "-E", "-u", "-c", START.format(module=module), PACKAGE_ROOT, *arguments]
 
 
 class Program(NamedTuple):
-    """A module of this package with a `main`, its arguments, and where it complains."""
+    """A module of this folder with a `main`, its arguments, and the log of its errors."""
 
     module: str
     arguments: tuple[str, ...]
@@ -45,7 +45,7 @@ class Program(NamedTuple):
 
 
 class DetachedProcess(subprocess.Popen[bytes]):
-    """A child that is meant to outlive this process: to let go of it while it runs is no mistake."""
+    """A child meant to outlive this process: no ResourceWarning if it still runs."""
 
     def __del__(self) -> None:
         """Says nothing, where `Popen` warns of a child that still runs."""
@@ -57,7 +57,7 @@ _loading: dict[Program, subprocess.Popen[bytes]] = {}  # those that `ahead` has 
 def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     """Starts the program in a session of its own; it gets the secrets as a line of JSON on its stdin.
 
-    One that ended before it could read them has done nothing: it is started once more.
+    One that exits before it reads them has done nothing and is started once more.
     """
     message = json.dumps(dict(secrets)).encode() + b"\n"
     loading = _loading.pop(program, None)
@@ -71,7 +71,7 @@ def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[b
 
 
 def _is_delivered(child: subprocess.Popen[bytes], message: bytes) -> bool:
-    """Writes a message to a child; False when it has ended without reading any of it."""
+    """Writes a message to a child; False if it exited without reading any of it."""
     assert child.stdin
     try:
         with child.stdin as pipe:
@@ -84,11 +84,11 @@ def _is_delivered(child: subprocess.Popen[bytes], message: bytes) -> bool:
 
 @contextlib.contextmanager
 def preloaded(program: Program) -> Iterator[None]:
-    """Within it, the program loads already what it needs, for `start` to set it going.
+    """Launches the program early, so that it imports its modules before `start` is called.
 
-    It does nothing before it has its secrets. If nobody starts it, or this process ends, it ends.
+    It waits for its secrets, and exits if `start` is not called within the block or this process ends.
     """
-    with contextlib.suppress(OSError):  # `start` tries again, and says why not
+    with contextlib.suppress(OSError):  # `start` tries again, and reports the error
         _loading[program] = _spawn(program)
     try:
         yield
@@ -115,7 +115,7 @@ def _spawn(program: Program) -> subprocess.Popen[bytes]:
 
 
 def redirect_output(log: Path) -> None:
-    """Has this process, which was started for another log, complain in that one from now on."""
+    """Redirects this process's output to another log."""
     private_files.make_folder(log.parent)
     os.chdir(log.parent)
     with open(log, "ab", opener=private_files.opener) as file:
@@ -124,9 +124,9 @@ def redirect_output(log: Path) -> None:
 
 
 def clean_environment(python: str) -> dict[str, str]:
-    """What a job inherits. `python`'s folder comes first on PATH: `python` and `mpirun` are its own."""
+    """The environment of jobs, with `python`'s folder first on PATH, for its `python` and `mpirun`."""
     env = inherited(os.environ)
     own, others = str(Path(python).parent), env.get("PATH", os.defpath).split(os.pathsep)
-    env["PATH"] = os.pathsep.join([own, *others[others[0] == own :]])  # a supervisor may have it already
+    env["PATH"] = os.pathsep.join([own, *others[others[0] == own :]])  # a supervisor may have added it
     env["PYTHONUNBUFFERED"] = "1"
     return env

@@ -1,7 +1,7 @@
-"""An assigned job becomes a plan on disk: folders, links, and what the supervisor starts.
+"""Writes the plan of an assigned job: folders, links, and what the supervisor starts.
 
-A supervisor plans the next job so: the models, which take longer to load than a job that does little, are for
-jobs with mounts of their own alone.
+Supervisors plan the next job with it, so it loads the models, which take longer than a short job, only for
+jobs with their own mounts.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from batchai_magics.models.storage import MountVolumes
 
 
-LOOPBACK = "127.0.0.1"  # where all nodes of this machine reach each other, and nobody else does
+LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 
 
 def write(store: Store, layout: Layout, run: JobRow) -> None:
-    """Makes the job's folders and writes its plan; the plan appears whole or not at all."""
+    """Creates the job's folders and writes its plan, atomically."""
     with store.read() as db:
         resource, its_nodes = resource_table.by_key(db, run.key), node_table.job_nodes(db, run.guid)
     fields = json.loads(resource.spec)["properties"]
@@ -80,7 +80,7 @@ def _make_folders(job: JobLayout, asked: Description) -> None:
 
 
 def _volumes(fields: Mapping[str, Any]) -> MountVolumes | None:
-    """What the job mounts besides what every job finds."""
+    """The job's own mounts, if any."""
     if "mountVolumes" not in fields:
         return None
     from batchai_magics.models.storage import MountVolumes
@@ -136,7 +136,7 @@ def _site(run: JobRow, job: JobLayout, segment: str, asked: Description) -> JobS
 
 
 def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
-    """The plan with the programs of this machine that run it; its log files are there from the start."""
+    """Adds this machine's programs to the plan, and creates its log files."""
     for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
         private.make_file(Path(log))
     plan = own_logs.made(plan)

@@ -1,4 +1,4 @@
-"""One run of a job on its nodes: what it needs, its preparation, its processes, and nothing left behind."""
+"""One run of a job on its nodes: requirements, preparation, ranks, interruption and cleanup."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from batchai_magics.backends.node.ranks.signal_pipe import Bell
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Limits, Plan
 
-POLL_S = 1.0  # between looks at the store without a signal to look
+POLL_S = 1.0  # how often the store is polled without a signal
 
 
 class Interruption:
-    """What the store and the clock say of one run, from now on."""
+    """Stop requests and the time limit of one run."""
 
     def __init__(self, writer: OutcomeWriter, limits: Limits) -> None:
         self._writer, self._limits = writer, limits
@@ -50,11 +50,11 @@ class Interruption:
 
     @property
     def patience_s(self) -> float:
-        """How long may be waited before `outcome` is asked for again."""
+        """Seconds to wait at most before `outcome` is checked again."""
         return max(0.0, min(POLL_S, self._deadline - time.monotonic()))
 
     def outcome(self, heard: Set[int]) -> Outcome | None:
-        """How the job ends now, if it has to, after these signals; the store is not asked every time."""
+        """The outcome if the job has to end now; reads the store on SIGTERM and once per interval."""
         now_s = time.monotonic()
         if signal.SIGTERM in heard or now_s >= self._next_poll:
             self._next_poll = now_s + POLL_S
@@ -64,9 +64,9 @@ class Interruption:
         return too_long(self._limits) if now_s >= self._deadline else None
 
 
-PAUSE_S = 0.02  # between looks at what is being ended
-PATIENCE_S = 2.0  # what the disk gets to take the last output of a job that was told to end
-ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
+PAUSE_S = 0.02  # polling interval while processes end
+PATIENCE_S = 2.0  # how long to flush output of a stopped job to a full disk
+ENDING_S = 0.3  # grace for the other ranks after one has failed
 
 
 class JobRun:
@@ -82,11 +82,11 @@ class JobRun:
         self._attempts = writer.attempts
         self._bell = bell
         self._rank_pids: set[int] = set()
-        self.may_leave_memory = False  # whether a rank ended without MPI_Finalize, or anyhow
+        self.may_leave_memory = False  # shared memory segments of MPI
         self._seals: dict[str, LogSeal] = {}
 
     def run(self) -> Outcome:
-        """Prepares the nodes, runs the processes, and leaves none of them behind."""
+        """Prepares the nodes, runs the ranks, and ends all processes."""
         self._mark_attempt()
         try:
             outcome = self._meet_requirements() or self._prepare() or self._run_ranks()
@@ -100,14 +100,14 @@ class JobRun:
         return outcome
 
     def _mark_attempt(self) -> None:
-        """Tells the logs where an attempt begins that is not the first."""
+        """Marks in the logs where a second or later attempt begins."""
         *before, now = self._attempts or ({},)
         if before:
             log, reason = Path(self._plan.output.stdout.path), before[-1].get("reason", QUEUED_AGAIN)
             self._log.write(execution_log.mark(log, len(self._attempts), now["nodes"], reason))
 
     def _meet_requirements(self) -> Outcome | None:
-        """Pulls, mounts and makes what the job needs; the job's end when something is not to be had."""
+        """Pulls images, mounts volumes and creates folders; the outcome if any of it fails."""
         job = self._layout
         tools = requirements.tools(
             self._plan, sign_in=job.registry, mounts=job.mounts, password=self._password
@@ -138,7 +138,7 @@ class JobRun:
         return tool.outcome(child.wait(), words)
 
     def _wait_for(self, child: subprocess.Popen[bytes]) -> Outcome | None:
-        """Waits for the end of a tool; tells why if it was not left to end by itself."""
+        """Waits for a tool to exit; the outcome if the job was interrupted meanwhile."""
         while child.poll() is None:
             select.select([self._bell], [], [], self._interruption.patience_s)
             interrupted = self._interruption.outcome(self._bell.heard())
@@ -177,7 +177,7 @@ class JobRun:
             return outcome.without_mpi(len(self._plan.processes)) if mpi_check.is_missed(ranks) else outcome
 
     def _note_memory(self, ranks: Ranks) -> None:
-        """Whether segments of shared memory may be left: surely not if all have ended well, out of MPI."""
+        """Notes whether shared memory may be left: not if all ranks exited with 0 and finalized MPI."""
         ends = ranks.ends.values()
         is_well = len(ends) == len(self._plan.processes) and not any(end.exit_code for end in ends)
         self.may_leave_memory = not is_well or bool(ranks.manager and ranks.manager.attached)
@@ -193,7 +193,7 @@ class JobRun:
 
     @contextlib.contextmanager
     def _started(self, plan: Plan) -> Iterator[Ranks]:
-        """The processes of a plan; none of them runs on behind it."""
+        """The ranks of a plan; all have ended when the block exits."""
         with (
             contextlib.closing(seal_record(self._layout.seals)) as record,
             contextlib.closing(Ranks(plan, self._bell, env=self._env)) as ranks,
@@ -208,7 +208,7 @@ class JobRun:
         self._rank_pids = set()
 
     def _follow(self, ranks: Ranks) -> Outcome | None:
-        """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
+        """Waits until the ranks have ended or one has failed; the outcome if the job was interrupted."""
         while ranks.is_running:
             heard = ranks.turn(self._interruption.patience_s)
             interrupted = self._interruption.outcome(heard)
@@ -222,9 +222,9 @@ class JobRun:
         return None
 
     def _end(self, ranks: Ranks, patience_s: float) -> None:
-        """Ends the processes kindly, then surely, with all that they have started; keeps their last output.
+        """Sends SIGTERM, then SIGKILL, to the ranks and their children, and keeps their last output.
 
-        It waits no longer than that for a full disk to take it.
+        Waits at most `patience_s` for a full disk to take that output.
         """
         process.send(self._leftover_processes(), signal.SIGTERM)
         deadline = time.monotonic() + process.GRACE_S
@@ -237,29 +237,29 @@ class JobRun:
         ranks.give_up()
 
     def _end_all(self) -> None:
-        """Ends everything of the job that still runs, kindly and then surely."""
+        """Ends all remaining processes of the job: SIGTERM, then SIGKILL."""
         process.end(self._leftover_processes)
 
     def _leftover_processes(self) -> list[Found]:
-        """What the job has started, also in containers; what serves those ends with them, by itself."""
+        """Processes the job has started, also in containers; helpers of those exit with them."""
         if self._plan.containers.engine or not process.HAS_ORPHANS:
             return process.marked(self._plan.guid)
         return self._child_processes()
 
     def _child_processes(self) -> list[Found]:
-        """All below this process, but for its own and what serves mounts: that ends unmounted."""
+        """All descendants of this process but the ranks and mount servers, which exit on unmount."""
         serving = process.marked(mount_commands.mark(self._plan.guid)) if self._plan.mounts else []
         return [each for each in process.descendants(self._rank_pids) if each not in serving]
 
     def _remove_containers(self) -> None:
         if self._plan.containers.removals:
-            from batchai_magics.backends.node import containers  # few jobs need it
+            from batchai_magics.backends.node import containers  # only loaded for container jobs
 
             containers.remove(self._plan.containers.removals, self._env)
 
 
 def _is_over(ranks: Ranks) -> bool:
-    """Whether a process has failed, or only parameter servers are left."""
+    """Whether a rank has failed, or only parameter servers are left."""
     has_failed = any(end.exit_code for end in ranks.ends.values())
     return has_failed or _trouble(ranks) != NO_TROUBLE or ranks.plan.are_workers_done(ranks.ends)
 

@@ -1,4 +1,4 @@
-"""What a job may know and no file may: it goes from who submits to the job's supervisor, memory to memory."""
+"""Secrets of jobs and setup tasks: passed from the submitter to the supervisor in memory, never to a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class JobSecrets(NamedTuple):
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> JobSecrets:
-        """The same, on the other side."""
+        """The secrets read from standard input."""
         return cls(message["variables"], message["registry_password"])
 
     @classmethod
@@ -42,7 +42,7 @@ class JobSecrets(NamedTuple):
 
 
 class Secrets(NamedTuple):
-    """What only the process that makes a resource knows, until it has passed it on."""
+    """Secrets of a resource that is being created."""
 
     jobs: Mapping[str, JobSecrets] = MappingProxyType({})  # by guid; none without secrets
     setup: Mapping[str, str] = MappingProxyType({})  # of a cluster's setup task
@@ -52,13 +52,13 @@ class Secrets(NamedTuple):
 
     @classmethod
     def of_job(cls, guid: str, spec: JobSpec) -> Secrets:
-        """Those of a new job."""
+        """Secrets of a new job."""
         secrets = JobSecrets.of(spec)
         return cls(jobs={guid: secrets} if secrets else {})
 
     @classmethod
     def of_setup(cls, spec: ClusterSpec) -> Secrets:
-        """Those of a new cluster."""
+        """Secrets of a new cluster's setup task."""
         task = spec.node_setup.setup_task if spec.node_setup else None
         return cls(setup=_values(task.secrets if task else None))
 

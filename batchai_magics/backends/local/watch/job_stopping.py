@@ -1,4 +1,4 @@
-"""Stopping jobs: asking, waking their supervisors, and waiting the moment until they are gone."""
+"""Stopping jobs: requesting it, notifying supervisors, and waiting for the end."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from batchai_magics.backends.node.outcome import TERMINATE, stopped
 from batchai_magics.backends.service import api_errors
 from batchai_magics.models.ids import ResourceId
 
-PATIENCE_S = 2 * recovery.OVERDUE_S  # a supervisor that does not end within the half of it is killed
+PATIENCE_S = 2 * recovery.OVERDUE_S  # recovery kills a supervisor after half of it
 
 
 def request_stop(store: Store, keys: Sequence[str]) -> list[str]:
-    """Notes, in one transaction, that jobs have to stop; ends those at once that have no nodes yet.
+    """Requests, in one transaction, that jobs stop; queued jobs without nodes end at once.
 
-    Gives the guids to wake. A full disk does not stop it.
+    Works on a full disk. Returns the guids to `wake`.
     """
     return store.insist(lambda db: [guid for key in keys for guid in _request_stop(db, key)])
 
@@ -37,9 +37,9 @@ def _request_stop(db: Database, key: str) -> list[str]:
 
 
 def wake(store: Store, guids: Iterable[str]) -> None:
-    """Has the supervisors of these jobs look at the store now.
+    """Has the supervisors of these runs read the store now.
 
-    One that has not begun its job looks by itself; while it still loads, a signal would end it.
+    One that has not started its job polls anyway, and SIGTERM would end it while it loads.
     """
     with store.read() as db:
         watched = [(job_table.supervisor_of(db, guid), job_table.has_begun(db, guid)) for guid in guids]
@@ -49,7 +49,7 @@ def wake(store: Store, guids: Iterable[str]) -> None:
 
 
 def wait_for_end(store: Store, ids: Sequence[ResourceId], *, settle: Callable[[], None]) -> None:
-    """Waits until the jobs have ended: a few seconds at most, since they were told to."""
+    """Waits until the jobs, which were told to stop, have ended; ConflictError after `PATIENCE_S`."""
     deadline = time.monotonic() + PATIENCE_S
     while open_ids := _open(store, ids):
         if time.monotonic() > deadline:

@@ -13,7 +13,7 @@ from batchai_magics.backends.local.watch import process
 
 
 def assign_nodes(db: Database, cluster: str) -> list[JobRow]:
-    """Gives a cluster's idle nodes to the jobs that are next; this process is to start them."""
+    """Assigns a cluster's idle nodes to the next jobs, for this process to start."""
     assigned: list[JobRow] = []
     while (job := job_queue.next_job(db, cluster)) and node_table.assign(db, cluster, job):
         assigned.append(job_queue.assign(db, job, spawner=process.own_identity()))
@@ -21,9 +21,9 @@ def assign_nodes(db: Database, cluster: str) -> list[JobRow]:
 
 
 def hand_over_nodes(db: Database, ended: JobRow) -> JobRow | None:
-    """Gives idle nodes to the next job of the cluster, if the process that ran the ended one can run it.
+    """Assigns idle nodes to the cluster's next job if this process, which ran the ended one, can run it.
 
-    That needs the same interpreter, and no secrets: those are in a process of their own.
+    That needs the same interpreter, and a job without secrets: those are held by a process of their own.
     """
     job = job_queue.next_job(db, ended.cluster)
     if job is None or job.needs_secrets or job.python != ended.python:
@@ -33,7 +33,7 @@ def hand_over_nodes(db: Database, ended: JobRow) -> JobRow | None:
 
 
 def has_pending_work(store: Store) -> bool:
-    """Whether nodes are being prepared, clusters scale by themselves, or jobs wait for nodes."""
+    """Whether nodes are being prepared, clusters auto-scale, or jobs could get nodes."""
     with store.read() as db:
         return (
             node_table.is_any_preparing(db)

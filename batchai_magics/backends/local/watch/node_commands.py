@@ -1,4 +1,4 @@
-"""Commands on nodes: what they write, as it comes. They end with who reads it."""
+"""Commands on nodes, with streamed output; a command ends when its reader does."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from batchai_magics.backends.service import api_errors
 
 
 def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
-    """Runs a shell command in a node's folder, with the environment that its jobs get.
+    """Runs a shell command in a node's folder, with the environment of a job.
 
-    With `tick_s` no bytes at all are given whenever nothing came for so long.
-    When the generator is closed, or interrupted, the command ends with all that it has started.
+    Yields empty output after each `tick_s` of silence. Closing or interrupting the generator ends the command
+    and all processes it has started.
     """
     mark, is_over = f"exec-{uuid.uuid4()}", False
     with contextlib.ExitStack() as left:
-        try:  # from before the start: an interrupt may come at any moment
+        try:  # before the start: an interrupt may come at any moment
             child = left.enter_context(_started(layout, guid, node, command, mark))
             yield from output_of(child.stdout, child.stderr, tick_s)
             code = child.wait()
@@ -51,7 +51,7 @@ def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> s
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # an interrupt at the keyboard is for us; we end the command
+            start_new_session=True,  # Ctrl-C is for this process, which then ends the command
         )
     except FileNotFoundError:
         raise api_errors.node_not_found(node) from None
@@ -60,6 +60,6 @@ def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> s
 def _end(mark: str) -> None:
     try:
         process.end(lambda: process.marked(mark))
-    except KeyboardInterrupt:  # once more: no grace
+    except KeyboardInterrupt:  # a second Ctrl-C: no grace period
         process.kill(lambda: process.marked(mark))
         raise

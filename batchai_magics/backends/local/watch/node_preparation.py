@@ -1,4 +1,4 @@
-"""Nodes are made ready: folder and links at once, mount commands and setup task by a process of their own."""
+"""Prepares nodes: folders and links at once, mount commands and setup tasks in a separate process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def prepare(
     store: Store, layout: Layout, *, secrets: Mapping[str, str] | None = None
 ) -> list[subprocess.Popen[bytes]]:
-    """Makes ready every node that is not yet; gives the processes that run setup tasks and mount commands."""
+    """Prepares every new node; returns the processes that run mount commands and setup tasks."""
     with store.read() as db:
         new = node_table.preparing(db)
     return [child for node in new for child in _prepare(store, layout, node, secrets or {})]
@@ -32,12 +32,12 @@ def prepare(
 def _prepare(
     store: Store, layout: Layout, node: NewNode, secrets: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
-    from batchai_magics.backends.folders import mounts  # it loads the models, and most often no node is new
+    from batchai_magics.backends.folders import mounts  # loads the models; usually no node is new
 
     spec = _description(node)
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
     temp = layout.node(node.guid, node.id) / "tmp"
-    if not temp.exists():  # who only looks at the node later must not bring back a share that was deleted
+    if not temp.exists():  # a later pass must not recreate a deleted share
         mounts.link(layout, layout.mounts(node.guid), volumes)
         private_files.make_folder(temp)
     if not _is_work(spec):
@@ -50,7 +50,7 @@ def _prepare(
 
 
 def _is_work(spec: ClusterSpec) -> bool:
-    """Whether a node of such a cluster has a setup task, or mount commands."""
+    """Whether nodes of the cluster have a setup task or mount commands."""
     asked = spec.node_setup
     if asked is None:
         return False
@@ -65,7 +65,7 @@ def _description(node: NewNode) -> ClusterSpec:
 
 
 def finish_preparation(store: Store, node: str, problem: str) -> None:
-    """Writes down that a node is ready, or why it never will be."""
+    """Records that a node is ready, or why it is unusable."""
     with store.write() as db:
         node_table.finish_preparation(db, node, problem)
 
@@ -82,7 +82,7 @@ def _start(
     folder = layout.node(node.guid, node.id)
     try:
         _write_plan(layout, node, spec)
-    except FileNotFoundError:  # the node was sent away just now, and its folder with it
+    except FileNotFoundError:  # the node was removed meanwhile
         return []
     program = detached_process.Program(
         "node_preparer", (str(layout.home), node.id), sys.executable, folder / "log"
@@ -98,8 +98,8 @@ def _start(
 
 
 def _write_plan(layout: Layout, node: NewNode, spec: ClusterSpec) -> None:
-    """Writes what the node mounts and runs; a FileNotFoundError when its folder is gone."""
-    # Most nodes have nothing to set up, and a look at them needs none of this.
+    """Writes what the node mounts and runs; FileNotFoundError if its folder is gone."""
+    # Imported late: most nodes have nothing to set up.
     from batchai_magics.backends.folders import mounts
     from batchai_magics.launch.job_site import NodeShare
     from batchai_magics.launch.planning import setup
@@ -121,6 +121,6 @@ def _write_plan(layout: Layout, node: NewNode, spec: ClusterSpec) -> None:
 
 
 def _missing(spec: ClusterSpec, secrets: Mapping[str, str]) -> list[str]:
-    """The names of the setup task's secrets whose values nobody has any more."""
+    """The names of the setup task's secrets whose values are lost."""
     task = spec.node_setup.setup_task if spec.node_setup else None
     return [item.name for item in (task.secrets if task else None) or () if item.name not in secrets]

@@ -1,4 +1,4 @@
-"""The process that mounts for one node and runs its setup task; it outlives the one that made the cluster."""
+"""The process that mounts volumes for one node and runs its setup task; it outlives the cluster's creator."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from batchai_magics.launch.plan import Plan
 
 
 def main() -> None:
-    """Prepares one node (`HOME NODE`), then lets waiting jobs have it."""
+    """Prepares one node (`HOME NODE`), then starts queued jobs on it."""
     layout, node = Layout(Path(sys.argv[1])), sys.argv[2]
     secrets: dict[str, str] = json.load(sys.stdin)
     store = SharedStore(layout.database, may_make=False)
     with store.read() as db:
         found = node_table.preparing(db, node)
-    if not found:  # sent away meanwhile
+    if not found:  # removed meanwhile
         return
     (new,) = found
     plan_file = layout.setup(new.guid, new.id)
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str]) -> str:
-    """Runs the setup task; gives why the node cannot be used when it failed."""
+    """Runs the setup task; returns why the node is unusable if it failed."""
     stderr = plan.output.stderr.path
     for note in plan.notes:
         with open(stderr, "a", encoding="utf-8", opener=private_files.opener) as log:

@@ -1,4 +1,4 @@
-"""A supervisor's word in the store: the job is mine, it has begun, it has ended so."""
+"""What a supervisor records in the store about its job: ownership, start and outcome."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError, is_disk_full
 
-FINISH_S = 60.0  # how long the store is asked to take the outcome; the job's folder has it by then
+FINISH_S = 60.0  # how long to retry the store; the job's folder has the outcome by then
 RETRY_S = 0.2
 
 
 class OutcomeWriter:
-    """What one supervisor reads and writes of its own job.
+    """Reads and writes the row of one supervised run.
 
-    While the store cannot be read, all is taken to be as it was; who loses the job's folder has lost the job.
-    `next_job` is the job that has got nodes for this process to run it next.
+    While the store is unreadable, the last row read is used; a missing job folder means the job was deleted.
+    `next_job` is the queued job whose nodes were assigned to this process when the previous one finished.
     """
 
     def __init__(self, store: Store, key: str, guid: str, job: JobLayout) -> None:
@@ -32,7 +32,7 @@ class OutcomeWriter:
         self.next_job: job_table.JobRow | None = None
 
     def claim(self) -> bool:
-        """Makes this process the job's supervisor; False when the job has another or is gone."""
+        """Makes this process the job's supervisor; False if it has another one or is gone."""
         own = process.own_identity()
         with self._store.write() as db:
             is_ours = job_table.claim(db, self._key, self._guid, supervisor=own)
@@ -41,27 +41,27 @@ class OutcomeWriter:
                 contextlib.suppress(OSError),
                 open(self._job.supervisor, "w", opener=private_files.opener) as file,
             ):
-                file.write(own)  # for the day on which the store is lost
+                file.write(own)  # read when a lost store is rebuilt
         return is_ours
 
     def is_open(self) -> bool:
-        """Whether the job is still to be run or running, by this supervisor."""
+        """Whether the run is queued or running."""
         run = self._run()
         return run is not None and run.is_open
 
     def is_assigned(self) -> bool:
-        """Whether the job has its nodes."""
+        """Whether nodes are assigned to the job."""
         run = self._run()
         return run is not None and run.is_assigned
 
     def is_abandoned(self) -> bool:
-        """Whether who gave the job its nodes died before it wrote the plan."""
+        """Whether the process that assigned the nodes died before it wrote the plan."""
         run = self._last
         is_given = run is not None and run.is_assigned and not process.is_alive(run.spawner)
         return is_given and not self._job.plan.exists()
 
     def requeue(self) -> bool:
-        """Gives the nodes of a forsaken job back; False when they are not its own any more."""
+        """Returns the nodes of an abandoned job to the cluster; False if the job has changed meanwhile."""
         with self._store.write() as db:
             self._last = job_table.find_run(db, self._key, self._guid)
             if not self.is_abandoned():
@@ -70,29 +70,31 @@ class OutcomeWriter:
         return True
 
     def begin(self) -> bool:
-        """The job runs from now on; False when it was told to stop before."""
+        """Marks the job as running; False if it was told to stop first."""
         return self._store.insist(
             lambda db: job_table.begin(db, self._key, self._guid, node_table.ids_of_run(db, self._guid))
         )
 
     @property
     def attempts(self) -> Attempts:
-        """Each time that the job was begun, this one last."""
+        """The attempts of the job, the current one last."""
         run = self._run()
         return run.attempts if run else ()
 
     def stop_reason(self) -> str:
-        """Why the job has to stop, or an empty string."""
+        """Why the job has to stop; empty if it need not."""
         run = self._run()
         return "the job was deleted" if run is None else run.stop
 
     def finish(self, outcome: Outcome, *, takes_next: bool = False) -> None:
-        """Writes the outcome and frees the nodes; a full disk does not stop it.
+        """Writes the outcome and releases the nodes, even on a full disk.
 
-        With `takes_next` this process is to run another job: in the same transaction the next one gets nodes.
+        The outcome goes to the job's folder first. If the store fails for a minute, or this process gets
+        SIGTERM meanwhile, recovery reads it from there.
 
-        The job's folder is told first. When the store refuses for a minute, or this process is told to go
-        meanwhile, that has to do: recovery reads it there.
+        Args:
+            outcome: How the job ended.
+            takes_next: Whether to assign nodes to the next job, for this process, in the same transaction.
         """
         ended = time.time()
         self._write_run_end(outcome, ended)
@@ -113,7 +115,7 @@ class OutcomeWriter:
                 return RunEnd(outcome, ended).write(self._job.end)
             except OSError as error:
                 if not is_disk_full(error) or not self._store.reserve.release_slice():
-                    return  # the store is asked all the same
+                    return  # the store is tried all the same
 
     def _is_recorded(self, outcome: Outcome, ended: float, *, takes_next: bool) -> bool:
         try:
@@ -143,7 +145,7 @@ class OutcomeWriter:
 
 
 def write_outcome(db: Database, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
-    """Writes how a job ended, and when, in an open transaction, and gives its nodes back."""
+    """Writes how and when a job ended, in an open transaction, and releases its nodes."""
     if outcome.is_requeued:
         job_table.requeue(db, key, guid)
     else:

@@ -1,4 +1,4 @@
-"""Processes by an identity that survives pid reuse, and the sure end of all that a job started."""
+"""Process identities that survive pid reuse, and ending all processes of a job."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     import psutil
 
 GRACE_S = 1.2  # between SIGTERM and SIGKILL: a job is gone within two seconds
-HAS_ORPHANS = sys.platform == "linux"  # whether `adopt_orphans` leaves nothing out of this process's tree
-KILL_S = 5.0  # what SIGKILL gets to end all; what is left then waits for its disk, or is somebody else's
+HAS_ORPHANS = sys.platform == "linux"  # whether orphans become children of this process
+KILL_S = 5.0  # limit for SIGKILL: what remains waits for I/O or has another owner
 
 
 def identity(pid: int) -> str:
-    """A name for the process that no later process has: pid, start time, boot. Empty when it is gone."""
+    """A unique name for the process: pid, start time, boot id. Empty if it is gone."""
     started = _started(pid)
     return f"{pid}:{started}:{_boot()}" if started else ""
 
 
 def identity_of_child(pid: int) -> str:
-    """The identity of a child that this process has just started, also when it has ended already."""
-    return identity(pid) or f"{pid}:ended:{_boot()}"  # a name that no living process has
+    """The identity of a child just started, even if it has exited already."""
+    return identity(pid) or f"{pid}:ended:{_boot()}"  # matches no live process
 
 
 def identity_of(process: Found) -> str:
-    """The same for a process that was found."""
+    """The identity of a process found by `marked` or `descendants`."""
     return f"{process.pid}:{process.started.decode()}:{_boot()}"
 
 
@@ -48,7 +48,7 @@ def is_alive(name: str) -> bool:
 
 
 def is_of_another_boot(name: str) -> bool:
-    """Whether the process of that identity ran before this machine was started."""
+    """Whether the process of that identity ran before the last reboot."""
     return name.rpartition(":")[2] != _boot()
 
 
@@ -58,7 +58,7 @@ def pid_of(name: str) -> int:
 
 
 def marked(mark: str) -> list[Found]:
-    """Every living process whose environment has this mark, wherever it hung itself in the process tree."""
+    """Every live process with this mark in its environment, wherever it is in the process tree."""
     if sys.platform == "linux":
         return leftover_processes.marked(mark)
     import psutil
@@ -72,7 +72,7 @@ def marked(mark: str) -> list[Found]:
 
 
 def descendants(but: Set[int]) -> list[Found]:
-    """Every living process below this one, but for these children of it; it adopts orphans."""
+    """Every live descendant of this process but these children; it adopts orphans."""
     if sys.platform == "linux":
         return leftover_processes.descendants(but)
     import psutil
@@ -86,7 +86,7 @@ def _to_found(process: psutil.Process) -> Found:
 
 
 def end(find: Callable[[], Iterable[Found]], *, grace_s: float = GRACE_S) -> None:
-    """SIGTERM to all that `find` finds, SIGKILL after the grace to what is left, until none is."""
+    """SIGTERM to all that `find` returns; after the grace, SIGKILL until it returns none."""
     send(find(), signal.SIGTERM)
     deadline = time.monotonic() + grace_s
     while list(find()) and time.monotonic() < deadline:
@@ -95,7 +95,7 @@ def end(find: Callable[[], Iterable[Found]], *, grace_s: float = GRACE_S) -> Non
 
 
 def kill(find: Callable[[], Iterable[Found]]) -> None:
-    """SIGKILL to all that `find` finds, again for what they started meanwhile, until none is left."""
+    """SIGKILL to all that `find` returns, repeatedly, until it returns none."""
     deadline = time.monotonic() + KILL_S
     pause_s = 0.001
     while (left := list(find())) and time.monotonic() < deadline:
@@ -105,14 +105,14 @@ def kill(find: Callable[[], Iterable[Found]]) -> None:
 
 
 def send(processes: Iterable[Found], number: signal.Signals) -> None:
-    """Signals these processes, and none that has got the pid of one."""
+    """Signals these processes; a reused pid is not signalled."""
     for process in processes:
         _send_to(identity_of(process), number)
 
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within it, SIGTERM ends this process, whatever it does otherwise; in the main thread only."""
+    """Restores the default action of SIGTERM within the block; main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -124,18 +124,18 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def ask_to_end(name: str) -> None:
-    """SIGTERM to the process of that identity; one that was stopped goes on, so that it hears it."""
+    """SIGTERM to the process of that identity, then SIGCONT in case it was stopped."""
     _send_to(name, signal.SIGTERM)
     resume(name)
 
 
 def resume(name: str) -> None:
-    """SIGCONT to the process of that identity: one that was stopped goes on, another one notices nothing."""
+    """SIGCONT to the process of that identity; no effect unless it was stopped."""
     _send_to(name, signal.SIGCONT)
 
 
 def kill_one(name: str) -> None:
-    """SIGKILL to the process of that identity, and a moment in which it goes."""
+    """SIGKILL to the process of that identity; waits briefly for its end."""
     _send_to(name, signal.SIGKILL)
     deadline = time.monotonic() + GRACE_S
     while is_alive(name) and time.monotonic() < deadline:
@@ -149,25 +149,25 @@ def _send_to(name: str, number: signal.Signals) -> None:
 
 
 def adopt_orphans() -> None:
-    """What this process's children leave behind becomes a child of it, so that it can be ended (Linux)."""
+    """Makes this process a subreaper: orphans of its children become its children (Linux)."""
     if LIBC:
         LIBC.prctl(36, 1, 0, 0, 0)
 
 
 def reap() -> None:
-    """Collects the children of this process that have ended, adopted ones too."""
+    """Reaps children of this process that have exited, adopted ones too."""
     with contextlib.suppress(ChildProcessError):  # there are none
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def die_with_starter() -> None:
-    """In a child, before its program: it is killed when this process goes away (Linux)."""
+    """For `preexec_fn`: the child is killed when this process ends (Linux)."""
     die_with_parent(signal.SIGKILL)
 
 
 def _started(pid: int) -> str:
-    """When the living process of that pid started, in a clock that no clock change moves."""
+    """The start time of a live process by a clock that is never adjusted; empty if it is gone."""
     if sys.platform == "linux":
         found = leftover_processes.find(pid)
         return found.started.decode() if found else ""
@@ -189,5 +189,5 @@ def _boot() -> str:
 
 
 def own_identity() -> str:
-    """The identity of this very process."""
+    """The identity of this process."""
     return identity(os.getpid())

@@ -1,4 +1,4 @@
-"""Everything that a daemon would do, in one step: whoever changes or reads something takes it."""
+"""Reconciliation without a daemon: every command that reads or changes state runs one pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from batchai_magics.errors import StorageError
 
 
 class Reconciler:
-    """A store and its folders, and what this process does to keep them true."""
+    """Reconciles a store and its folders with the processes and nodes that exist."""
 
     def __init__(self, store: Store, layout: Layout) -> None:
         self.store = store
@@ -30,10 +30,13 @@ class Reconciler:
     def reconcile(
         self, *, is_due: bool = False, secrets: Secrets | None = None, max_age_s: float = 0.0
     ) -> None:
-        """Makes what the store says true again: reaps, recovers, prepares nodes, starts what can start.
+        """Runs one pass: reaps, recovers, prepares nodes, starts jobs.
 
-        Nothing is done when this process began to do so less than `max_age_s` before this call, or after it:
-        threads that ask at once are served by one of them. Nor is anything done on a read-only disk.
+        Args:
+            is_due: Whether to start what can start even if the store shows no pending work.
+            secrets: Secrets of a resource that has just been created.
+            max_age_s: Skips the pass if another one began in this process less than this long before the
+                call; concurrent callers share one pass. On a read-only disk there is no pass.
         """
         asked_s = time.monotonic()
         with self._lock:
@@ -47,11 +50,11 @@ class Reconciler:
                 self.store.reserve.refill()
                 self._started += reconcile_if_due(self.store, self.layout, is_due=is_due, secrets=secrets)
             except BaseException:
-                self._reconciled_s = -math.inf  # who has waited for it does it again
+                self._reconciled_s = -math.inf  # callers that wait for the lock retry
                 raise
 
     def reconcile_if_room(self, *, is_due: bool = False) -> None:
-        """The same while something is ended: that others cannot start on a full disk is no fault of it."""
+        """Like `reconcile`, but ignores a full disk: ending a job must not fail since others cannot start."""
         try:
             self.reconcile(is_due=is_due)
         except StorageError as error:
@@ -59,7 +62,7 @@ class Reconciler:
                 raise
 
     def reap(self) -> int:
-        """Collects the supervisors that have ended; gives how many that were started here still run."""
+        """Reaps supervisors that have exited; returns how many children of this process still run."""
         with self._lock:
             self._started = [child for child in self._started if child.poll() is None]
             return len(self._started)
@@ -68,14 +71,14 @@ class Reconciler:
 def reconcile_if_due(
     store: Store, layout: Layout, *, is_due: bool = False, secrets: Secrets | None = None
 ) -> list[subprocess.Popen[bytes]]:
-    """Makes what the store says true again, and settles what may have to be settled."""
+    """Recovers orphaned jobs, then reconciles if anything is pending; returns the processes it started."""
     if recovery.recover(store, layout) or is_due or has_pending_work(store):
         return reconcile(store, layout, secrets)
     return []
 
 
 def reconcile(store: Store, layout: Layout, secrets: Secrets | None = None) -> list[subprocess.Popen[bytes]]:
-    """Scales, prepares nodes, starts jobs, unmounts; gives the processes that it started (for reaping)."""
+    """Scales, prepares nodes, starts jobs, unmounts; returns the processes it started, for reaping."""
     secrets = secrets or Secrets()
     cluster_scaling.adjust(store)
     started = node_preparation.prepare(store, layout, secrets=secrets.setup)

@@ -1,4 +1,4 @@
-"""After a crash: jobs whose supervisor is gone get an honest end, and their processes with them."""
+"""Crash recovery: ends or requeues jobs whose supervisor is gone, and ends their processes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from batchai_magics.backends.node import image_registry
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.models.states import ExecutionState
 
-OVERDUE_S = 15.0  # a supervisor that was told to end its job, and has not by then, is killed
+OVERDUE_S = 15.0  # a supervisor that has not ended a terminating job by then is killed
 
 
 def recover(store: Store, layout: Layout) -> bool:
-    """Finds open jobs that nobody watches over and ends or re-queues them; True when there were any.
+    """Ends or requeues open jobs without a live supervisor; True if there were any.
 
-    Who was told to end a job and does not is killed first: it hangs, or was stopped for good.
+    Supervisors that are overdue in ending their job (hung, or stopped by SIGSTOP) are killed first.
     """
     with store.read() as db:
         watched = job_table.open_and_watched(db)
@@ -51,9 +51,9 @@ def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
 def _end(db: Database, layout: Layout, job: JobRow) -> None:
     now = job_table.find_open(db, guid=job.guid)
     if now is None or now.supervisor != job.supervisor or _is_watched(now):
-        return  # it ended, or somebody else took it, while we looked
+        return  # it has ended or has another supervisor meanwhile
     end = RunEnd.read(layout.job(job.guid).end)
-    if end and now.state is not ExecutionState.QUEUED:  # told to its folder, and not to the store
+    if end and now.state is not ExecutionState.QUEUED:  # written to the folder, but not to the store
         write_outcome(db, job.key, job.guid, end.outcome, ended=end.ended)
     else:
         write_outcome(db, job.key, job.guid, _outcome(layout, now))
@@ -70,7 +70,7 @@ def _outcome(layout: Layout, job: JobRow) -> Outcome:
         text = "The process that held its secrets disappeared while the job was queued; they were never saved"
         return failed_with("JobSecretsLost", f"{text}: submit it again")
     if not job.supervisor:
-        return stopped(REQUEUE)  # whoever gave it its nodes died before starting it
+        return stopped(REQUEUE)  # the process that assigned the nodes died before starting it
     if tail:
         return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail}")
     return failed_with(
@@ -79,7 +79,7 @@ def _outcome(layout: Layout, job: JobRow) -> Outcome:
 
 
 def _silent_end(supervisor: str) -> str:
-    """What is known of a supervisor that ended without a word."""
+    """What is known about a supervisor that exited without reporting a status."""
     if process.is_of_another_boot(supervisor):
         return "The machine was restarted before the job began"
     who = f"The job's supervisor (process {process.pid_of(supervisor)})"

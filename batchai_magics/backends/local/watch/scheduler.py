@@ -1,7 +1,7 @@
-"""Gang scheduling without a daemon: whoever changes something runs one step.
+"""Gang scheduling without a daemon: every command that changes state runs one step.
 
-A step gives idle nodes to queued jobs and starts their supervisors. A job with secrets gets its supervisor
-before it gets nodes: that process keeps them.
+A step assigns idle nodes to queued jobs and starts their supervisors. A job with secrets gets its supervisor
+before its nodes, since that process holds the secrets.
 """
 
 from __future__ import annotations
@@ -26,46 +26,54 @@ from batchai_magics.errors import ServiceError, StorageError
 def schedule(
     store: Store, layout: Layout, *, secrets: Mapping[str, JobSecrets] | None = None
 ) -> list[subprocess.Popen[bytes]]:
-    """Starts every job that can start; gives the supervisors it started (for reaping).
+    """Starts every job that can start.
 
-    `secrets` are those of new jobs, by guid. ServiceError when such a job's supervisor cannot be started:
-    then the job was not made.
+    Args:
+        store: The store.
+        layout: The folders.
+        secrets: Secrets of new jobs, by guid.
+
+    Returns:
+        The supervisors that were started, for reaping.
+
+    Raises:
+        ServiceError: A new job's supervisor cannot be started; the job was not created.
     """
     started = []
     with release_on_interrupt(store):
         for job in _due(store, secrets or {}):
-            if is_ready(store, layout, job) and not job.supervisor:  # one that died is recovery's business
+            if is_ready(store, layout, job) and not job.supervisor:  # recovery handles one that died
                 started += start(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets()))
     return started
 
 
 @contextlib.contextmanager
 def release_on_interrupt(store: Store, guid: str = "") -> Iterator[None]:
-    """When the block raises, such as for Ctrl-C, no job waits for this process to start its supervisor.
+    """Gives up this process's claims as spawner if the block raises, such as on Ctrl-C.
 
-    Recovery then settles the jobs to which this process gave nodes, and the new job `guid`, if any.
+    Recovery then handles the jobs to which this process assigned nodes, and the new job `guid`, if any.
     """
     try:
         yield
     except BaseException:
-        with contextlib.suppress(StorageError):  # the error that is raised comes first
+        with contextlib.suppress(StorageError):  # the original error takes precedence
             store.insist(lambda db: job_table.release(db, process.own_identity(), guid))
         raise
 
 
 def is_ready(store: Store, layout: Layout, job: JobRow) -> bool:
-    """Writes the plan of a job that has its nodes; False when that cannot be: the job has failed then."""
+    """Writes the plan of a job with nodes; False if that fails, which fails the job."""
     try:
         if job.is_assigned:
             _write_plan(store, layout, job)
-    except Exception as error:  # noqa: BLE001 a job that cannot start must fail, not block the queue
+    except Exception as error:  # noqa: BLE001 a job that cannot start must not block the queue
         _fail_start(store, layout, job, error)
         return False
     return True
 
 
 def start(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> list[subprocess.Popen[bytes]]:
-    """Starts a job's supervisor; none when that cannot be: the job has failed then."""
+    """Starts a job's supervisor; returns none if that fails, which fails the job."""
     try:
         return [spawn(store, layout, job, secrets=secrets)]
     except Exception as error:  # noqa: BLE001 as above
@@ -74,7 +82,7 @@ def start(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> 
 
 
 def _due(store: Store, secrets: Mapping[str, JobSecrets]) -> Iterator[JobRow]:
-    """The jobs that come with secrets; when those have their supervisors, the jobs that get nodes now."""
+    """New jobs with secrets; then, once those have supervisors, the jobs that get nodes now."""
     with store.read() as db:
         new = [job for guid in secrets if (job := job_table.find_open(db, guid=guid))]
     yield from new
@@ -82,7 +90,7 @@ def _due(store: Store, secrets: Mapping[str, JobSecrets]) -> Iterator[JobRow]:
 
 
 def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
-    """Starts a job's supervisor in a session of its own, so that it outlives this process."""
+    """Starts a job's supervisor in its own session, so that it outlives this process."""
     child = detached_process.start(_supervisor(layout, job), secrets=secrets.to_message())
     with store.write() as db:
         job_table.set_supervisor(db, job, process.identity_of_child(child.pid))
@@ -91,7 +99,7 @@ def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> 
 
 @contextlib.contextmanager
 def head_start(store: Store, layout: Layout, guid: str) -> Iterator[None]:
-    """Within it, the supervisor of a new job that gets its nodes now loads already what it needs."""
+    """Preloads the supervisor of a new job that can start at once, while the block runs."""
     with store.read() as db:
         job = job_table.find_open(db, guid=guid)
         is_next = job is not None and job_queue.has_room_for(db, job)
@@ -107,7 +115,7 @@ def _supervisor(layout: Layout, job: JobRow) -> detached_process.Program:
 
 
 def _fail_start(store: Store, layout: Layout, job: JobRow, error: Exception) -> None:
-    """A job that waited has failed; one that is being made was never there."""
+    """Fails a queued job; removes one that is being created, and raises."""
     with store.write() as db:
         if job.is_assigned:
             write_outcome(db, job.key, job.guid, not_started(error))
@@ -132,14 +140,14 @@ def _assign_all(store: Store) -> list[JobRow]:
 
 
 def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:
-    # A supervisor that ends a job with nothing queued behind it never needs the models.
+    # Imported late: a supervisor with an empty queue never needs the models.
     from batchai_magics.backends.local.watch import job_planning
 
     job_planning.write(store, layout, job)
 
 
 def supervisor_tail(layout: Layout, guid: str) -> str:
-    """The last words of a supervisor that died, for the error message."""
+    """The last line a dead supervisor logged, for the error message."""
     try:
         text = layout.job(guid).supervisor_log.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The store as jobs share it: none of its own processes keeps others from writing because it was stopped."""
+"""A store whose lock holders, if they are stopped processes of this package, are resumed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from batchai_magics.backends.local.watch import process
 class SharedStore(Store):
     """The store of a home whose jobs have supervisors.
 
-    While another process holds its lock for long, the supervisors of open jobs and the preparers of nodes
-    that were stopped (SIGSTOP) go on: one of them may hold it. Reading needs no lock.
+    When the write lock is held for long, supervisors of open jobs and node preparers get SIGCONT, since a
+    stopped one may hold it. Readers need no lock.
     """
 
     def unlock(self, db: Database) -> None:
-        """Continues supervisors of open jobs and preparers; nobody else is signalled."""
+        """Resumes supervisors of open jobs and node preparers."""
         supervisors = [job.supervisor for job in job_table.open_and_watched(db)]
         for name in (*supervisors, *node_table.preparers(db)):
             process.resume(name)

@@ -1,7 +1,7 @@
-"""`--stop-if`: a program beside a job's supervisor that reads its logs, and has it ended for what it finds.
+"""`--stop-if`: a process that reads a job's logs and stops the job when the condition holds.
 
-It is another process since it loads the readers of logs, which supervisors are too quick and too small for.
-Only jobs that ask for it have one.
+It is separate from the supervisor, which stays small and starts fast without the log readers. Only jobs with
+a stop condition have one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from batchai_magics.launch.plan import Plan
 
 
 def watch_stop_conditions(job: JobLayout, *, warn: Callable[[str], None]) -> AbstractContextManager[None]:
-    """Has the job watched, if it asks for that; warns of what could not be checked."""
+    """Runs the watcher while the block runs, if the job has stop conditions; warns of unchecked ones."""
     if not job.stop_if.exists():
         return contextlib.nullcontext()
     home, guid = job.root.parents[1], job.root.name
@@ -35,9 +35,9 @@ def watch_stop_conditions(job: JobLayout, *, warn: Callable[[str], None]) -> Abs
 
 
 def main() -> None:
-    """Looks until the job is to be stopped, or the supervisor says that it has ended.
+    """Follows the logs until a condition holds or the supervisor sends SIGTERM.
 
-    What could not be checked then goes to stdout.
+    Conditions that could not be checked are printed then.
     """
     from batchai_magics.backends.folders.stop_order import StopOrder
     from batchai_magics.backends.folders.stop_watch import StopWatch
@@ -54,4 +54,4 @@ def main() -> None:
         return
     store = SharedStore(layout.database, may_make=False)
     store.insist(lambda db: job_table.ask_run_to_stop(db, guid, reason))
-    os.kill(os.getppid(), signal.SIGTERM)  # its supervisor, which looks why
+    os.kill(os.getppid(), signal.SIGTERM)  # the supervisor, which then reads the reason

@@ -1,8 +1,8 @@
-"""The one process that watches over one job; it outlives the kernel that submitted it.
+"""The supervisor process of a job; it outlives the kernel that submitted the job.
 
-Started with `HOME KEY GUID` in a session of its own, with the job's secrets as a line of JSON on its standard
-input (the only place they ever are). It waits for its nodes, prepares them, starts the processes, and tells
-the store how they ended; then it starts the next queued job, or runs it itself.
+Started with `HOME KEY GUID` in its own session, with the job's secrets as a JSON line on standard input (they
+are written nowhere). It waits for nodes, prepares them, starts the ranks and records the outcome; then it
+starts the next queued job, or runs it itself.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.node.outcome import Outcome, not_run, stopped
 from batchai_magics.backends.node.ranks.signal_pipe import Bell
 
-TAKE_OVER_S = 60.0  # so long after its start a process takes over jobs
-POLL_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory
+TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
+POLL_S = 0.2  # polling interval of a queued job whose secrets are held here
 
 
 def main() -> None:
-    """Runs the job that the arguments name, and those that it hands its nodes to."""
+    """Runs the job that the arguments name, then the jobs that take over its nodes."""
     home, key, guid = sys.argv[1:4]
     message = sys.stdin.readline()
-    if not message:  # it was started ahead of a job that does not need it
+    if not message:  # preloaded for a job that did not start
         return
     secrets = JobSecrets.from_message(json.loads(message))
     process.adopt_orphans()
@@ -45,9 +45,9 @@ def main() -> None:
 
 
 class Supervisor:
-    """A process that runs one job, and short ones behind it: to start takes longer than they do.
+    """Runs one job, and short jobs queued behind it, which saves the startup time of a process each.
 
-    It does so for a while only, with the code that it has loaded, and never knows the secrets of two jobs.
+    It stops taking jobs after a while, since its code may be outdated, and never holds two jobs' secrets.
     """
 
     def __init__(self, home: Path) -> None:
@@ -57,7 +57,7 @@ class Supervisor:
         self._takes_over_until = time.monotonic() + TAKE_OVER_S
 
     def watch(self, key: str, guid: str, secrets: JobSecrets) -> JobRow | None:
-        """Runs a job when it has its nodes; gives the next one, which is this process's to run."""
+        """Runs a job once its nodes are assigned; returns the next job for this process."""
         job = self._layout.job(guid)
         writer = OutcomeWriter(self._store, key, guid, job)
         if not writer.claim():
@@ -65,17 +65,17 @@ class Supervisor:
         while self._waits_for_nodes(writer, job):
             is_again = self._run(job, writer, secrets) if writer.begin() else self._leave(job, writer)
             next_job = self._start_next(writer.next_job)
-            if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
+            if not (is_again and secrets):  # only this process has the secrets of the requeued job
                 return next_job
         return None
 
     def take_over(self, job: JobRow) -> JobRow | None:
-        """The same for a job that has got its nodes from the one before."""
+        """Like `watch`, for a job that takes over the nodes of the previous one."""
         detached_process.redirect_output(self._layout.job(job.guid).supervisor_log)
         return self.watch(job.key, job.guid, JobSecrets())
 
     def _waits_for_nodes(self, writer: OutcomeWriter, job: JobLayout) -> bool:
-        """Waits for the nodes and the plan; False when the job was ended before."""
+        """Waits for the nodes and the plan; False if the job ends first."""
         while writer.is_open():
             is_assigned = writer.is_assigned()
             if is_assigned and job.plan.exists():
@@ -86,13 +86,13 @@ class Supervisor:
         return False
 
     def _run(self, job: JobLayout, writer: OutcomeWriter, secrets: JobSecrets) -> bool:
-        """Runs the job and records its end; whether it is queued again."""
+        """Runs the job and records its outcome; True if it is requeued."""
         may_leave_memory = True
         try:
             run = JobRun(job, writer, secrets, bell=self._bell)
             outcome = run.run()
             may_leave_memory = run.may_leave_memory
-        except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
+        except Exception as error:  # noqa: BLE001 whatever happened, the job must not stay "running"
             outcome = not_run(error)
         takes_next = not (outcome.is_requeued or secrets) and time.monotonic() < self._takes_over_until
         is_again = _finish(job, writer, outcome, takes_next=takes_next)
@@ -102,12 +102,12 @@ class Supervisor:
         return is_again
 
     def _leave(self, job: JobLayout, writer: OutcomeWriter) -> bool:
-        """Records the end of a job that was told to stop before it began; whether it is queued again."""
+        """Records that a job was stopped before it started; True if it is requeued."""
         reason = writer.stop_reason()
         return writer.is_open() and _finish(job, writer, stopped(reason))
 
     def _start_next(self, next_job: JobRow | None) -> JobRow | None:
-        """Starts what can start now; gives the next_job if it is ready, and this process free to run it."""
+        """Starts pending work; returns the next job if it is ready and this process can run it."""
         others = self._start_others()
         if next_job is None:
             return None
@@ -117,12 +117,12 @@ class Supervisor:
             return None
         if not others:
             return next_job
-        # They are below this process: a job that it runs could not tell them from its own.
+        # The others are children of this process: a job running here could not tell them from its own.
         scheduler.start(self._store, self._layout, next_job, secrets=JobSecrets())
         return None
 
     def _start_others(self) -> list[subprocess.Popen[bytes]]:
-        """Starts what needs no word of this job. The models take long: only if there may be any."""
+        """Starts other pending work. Loading the models is slow, so checks first that there may be any."""
         if not has_pending_work(self._store):
             unmanaged_mounts.sweep(self._store, self._layout)
             return []
@@ -132,8 +132,8 @@ class Supervisor:
 
 
 def _finish(job: JobLayout, writer: OutcomeWriter, outcome: Outcome, *, takes_next: bool = False) -> bool:
-    """Records how a job has ended; whether it is queued again."""
+    """Records how a job ended; True if it is requeued."""
     if outcome.is_requeued:
-        job.plan.unlink(missing_ok=True)  # other nodes, another plan
+        job.plan.unlink(missing_ok=True)  # the next attempt has other nodes
     writer.finish(outcome, takes_next=takes_next)
     return outcome.is_requeued
