@@ -1,1 +1,1 @@
-"""Jobs at any endpoint that speaks the Batch AI protocol and Azure Files: `batchai serve`, or Azure's own."""
+"""Jobs at any endpoint of the Batch AI REST API and Azure Files: `batchai serve`, or Azure itself."""

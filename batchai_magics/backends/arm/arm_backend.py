@@ -6,12 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.arm import paths, resources
-from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.arm_requests import (
+    ArmRequest,
+    check_inside,
+    collection_path,
+    request_body,
+    resource_path,
+)
+from batchai_magics.backends.arm.arm_responses import parse_resource
+from batchai_magics.backends.arm.connection import Connection, list_items, list_pages
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.extended_storage import extended_storage
-from batchai_magics.backends.arm.listing import items, pages
-from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.published_api import PublishedApi, output_listing
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.server_discovery import ServerDiscovery
@@ -43,7 +48,7 @@ _LONGEST_PAGE = 1000
 
 
 class ArmBackend(BackendBase):
-    """Jobs at an endpoint. Nothing is kept here: two processes, or two machines, see the same."""
+    """Jobs at an endpoint. It keeps no state: all processes and machines see the same."""
 
     accounts: Accounts
     groups: Groups
@@ -96,9 +101,10 @@ class ArmBackend(BackendBase):
         return self._api.telemetry
 
     def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
-        """Makes a resource, or returns it if the very same is there already."""
-        return resources.resource(
-            self._connection.make(Question("PUT", paths.of(id), body=paths.body_of(spec))), id.kind
+        """Creates a resource, or returns an identical one that exists."""
+        return parse_resource(
+            self._connection.create(ArmRequest("PUT", resource_path(id), body=request_body(spec))),
+            id.kind,
         )
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
@@ -106,21 +112,21 @@ class ArmBackend(BackendBase):
         return self._api.ensure(needs)
 
     def show(self, id: ResourceId) -> Resource:
-        """The resource as it stands."""
-        return resources.resource(self._connection.ask(Question("GET", paths.of(id))), id.kind)
+        """The current resource."""
+        return parse_resource(self._connection.request_json(ArmRequest("GET", resource_path(id))), id.kind)
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first."""
-        question = Question("GET", paths.collection(parent, kind))
+        request = ArmRequest("GET", collection_path(parent, kind))
         if page is None or page.size is None:
             after = page.after if page else ""
             return Listing(
-                resources.resource(item, kind) for item in items(self._connection, question, after)
+                parse_resource(item, kind) for item in list_items(self._connection, request, after)
             )
         size = min(page.size, _LONGEST_PAGE)
-        found = next(pages(self._connection, question, page.after, size))
+        found = next(list_pages(self._connection, request, page.after, size))
         following = Page(page.size, found.next) if found.next else None
-        return Listing((resources.resource(item, kind) for item in found.items), following)
+        return Listing((parse_resource(item, kind) for item in found.items), following)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` with a prefix, matched case-insensitively."""
@@ -138,23 +144,24 @@ class ArmBackend(BackendBase):
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster."""
-        return resources.resource(
-            self._connection.ask(Question("PATCH", paths.of(id), body=patch.to_wire())), id.kind
+        return parse_resource(
+            self._connection.request_json(ArmRequest("PATCH", resource_path(id), body=patch.to_wire())),
+            id.kind,
         )
 
     def delete(self, id: ResourceId) -> None:
-        """Deletes a resource and all inside it, and waits until it is gone."""
-        self.show(id)  # the service says nothing of what is not there
-        self._connection.remove(Question("DELETE", paths.of(id)))
+        """Deletes a resource with its contents and waits for it."""
+        self.show(id)  # the service ignores deletions of missing resources
+        self._connection.delete(ArmRequest("DELETE", resource_path(id)))
 
     def terminate(self, job: ResourceId) -> None:
-        """Asks a job to end; nothing happens to one that has ended."""
-        self._connection.send(Question("POST", paths.of(job, "terminate")))
+        """Terminates a job; no effect on one that has ended."""
+        self._connection.send(ArmRequest("POST", resource_path(job, "terminate")))
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
-        """The nodes of a cluster, or those a job runs on."""
-        question = Question("POST", paths.of(id, "listRemoteLoginInformation"))
-        return [Node.from_wire(item) for item in items(self._connection, question)]
+        """The nodes of a cluster or of a job."""
+        request = ArmRequest("POST", resource_path(id, "listRemoteLoginInformation"))
+        return [Node.from_wire(item) for item in list_items(self._connection, request)]
 
     def files(
         self,
@@ -166,13 +173,13 @@ class ArmBackend(BackendBase):
         limit: int | None = None,
     ) -> Sequence[OutputFile]:
         """One level of a job's output directory, sorted by name."""
-        question = output_listing(job, directory_id, path, expiry_min, limit)
-        found = islice(items(self._connection, question), limit)
+        request = output_listing(job, directory_id, path, expiry_min, limit)
+        found = islice(list_items(self._connection, request), limit)
         return [OutputFile.from_wire(item, folder=path) for item in found]
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`."""
-        paths.check_inside(file.path)
+        check_inside(file.path)
         return self._api.read(file, offset, limit)
 
     def tail(

@@ -1,16 +1,17 @@
-"""The connection to the far side: azure-mgmt-resource, with retries and times that a person can wait for."""
+"""The connection to the server through azure-mgmt-resource: requests, operations, paged lists."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
-from batchai_magics.backends.arm import answers
-from batchai_magics.backends.arm.credentials import credentials
-from batchai_magics.backends.arm.endpoint import Endpoint
-from batchai_magics.backends.arm.paths import Question
+from batchai_magics.backends.arm import arm_responses
+from batchai_magics.backends.arm.arm_requests import ArmRequest
+from batchai_magics.backends.arm.endpoint import Endpoint, credentials
 from batchai_magics.backends.service.extensions.extension_headers import AS_MADE, OWN_CLIENT, PREFER, waiting
 from batchai_magics.errors import BatchAIError
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from azure.core.rest import HttpResponse
     from azure.mgmt.resource.resources import ResourceManagementClient
 
-# The defaults retry for minutes and ask every 30 s how an operation stands.
-_PATIENCE: Mapping[str, Any] = {
+
+# The defaults retry for minutes and poll an operation every 30 s.
+_TIMING: Mapping[str, Any] = {
     "retry_total": 3,
     "retry_connect": 1,
     "retry_read": 2,
@@ -32,7 +34,7 @@ USER_AGENT = "batchai-magics"
 
 
 class Connection:
-    """Questions go out, JSON comes back; every error is one of ours. Threads may share it."""
+    """Sends requests and returns JSON; raises errors of `batchai_magics.errors` only. Thread-safe."""
 
     def __init__(self, endpoint: Endpoint, subscription: str) -> None:
         self.endpoint, self.subscription = endpoint, subscription
@@ -41,58 +43,58 @@ class Connection:
 
     @property
     def client(self) -> ResourceManagementClient:
-        """The client of Azure's library, made when it is first needed: that takes a third of a second."""
+        """The client of azure-mgmt-resource, created on first use: its import takes a third of a second."""
         with self._lock:
             if self._client is None:
-                self._client = self._made()
+                self._client = self._make_client()
             return self._client
 
-    def ask(self, question: Question) -> Mapping[str, Any]:
-        """The JSON object that answers a question; an empty one where nothing but a status comes."""
-        return answers.object_of(self.send(question).text(), self.endpoint.url)
+    def request_json(self, request: ArmRequest) -> Mapping[str, Any]:
+        """The JSON object of the response; empty if the response has no body."""
+        return arm_responses.parse_object(self.send(request).text(), self.endpoint.url)
 
-    def send(self, question: Question, *, is_streamed: bool = False) -> HttpResponse:
-        """The answer to a question, if it is well; with `is_streamed` its bytes are still to come."""
+    def send(self, request: ArmRequest, *, is_streamed: bool = False) -> HttpResponse:
+        """The response to a request; raises its error. With `is_streamed` the body is not read yet."""
         from azure.core.rest import HttpRequest
 
-        request = HttpRequest(
-            question.method,
-            question.path,
-            params=question.params,
-            headers=dict(question.headers),
-            json=question.body,
-            content=question.content,
+        http_request = HttpRequest(
+            request.method,
+            request.path,
+            params=request.params,
+            headers=dict(request.headers),
+            json=request.body,
+            content=request.content,
         )
-        with self.translated():
-            tries = {"retry_total": 0} if question.is_asked_again else {}
-            response = self.client.send_request(request, stream=is_streamed, **tries)
+        with self.translated_errors():
+            tries = {"retry_total": 0} if request.is_polled else {}
+            response = self.client.send_request(http_request, stream=is_streamed, **tries)
             if response.status_code >= 400:
                 text = (response.read() and response.text()) if is_streamed else response.text()
-                raise answers.refused(response.status_code, text or "", self.endpoint.url)
+                raise arm_responses.arm_error(response.status_code, text or "", self.endpoint.url)
         return response
 
-    def make(self, question: Question) -> Mapping[str, Any]:
-        """Makes a resource, and waits until the service has; gives its JSON."""
-        with self.translated():
+    def create(self, request: ArmRequest) -> Mapping[str, Any]:
+        """Creates a resource, waits for the operation to end, and returns its JSON."""
+        with self.translated_errors():
             poller = self.client.resources.begin_create_or_update_by_id(
-                resource_id=question.path,
-                api_version=question.version,
-                parameters=dict(question.body or {}),
+                resource_id=request.path,
+                api_version=request.version,
+                parameters=dict(request.body or {}),
                 headers={PREFER: AS_MADE},
                 cls=lambda response, *_: response.http_response.text(),
             )
-            return answers.object_of(str(poller.result()), self.endpoint.url)
+            return arm_responses.parse_object(str(poller.result()), self.endpoint.url)
 
-    def remove(self, question: Question) -> None:
-        """Deletes a resource, and waits until it is gone."""
-        with self.translated():
+    def delete(self, request: ArmRequest) -> None:
+        """Deletes a resource and waits for the operation to end."""
+        with self.translated_errors():
             self.client.resources.begin_delete_by_id(
-                resource_id=question.path, api_version=question.version
+                resource_id=request.path, api_version=request.version
             ).result()
 
     @contextlib.contextmanager
-    def translated(self) -> Iterator[None]:
-        """Makes what Azure's libraries raise an error of ours."""
+    def translated_errors(self) -> Iterator[None]:
+        """Translates the exceptions of Azure's libraries into ours."""
         from azure.core.exceptions import (
             AzureError,
             ClientAuthenticationError,
@@ -107,37 +109,78 @@ class Connection:
         except HttpResponseError as error:
             response: Any = error.response
             if response is not None:
-                raise answers.refused(response.status_code, response.text(), url) from error
+                raise arm_responses.arm_error(response.status_code, response.text(), url) from error
             if isinstance(error, ClientAuthenticationError):
-                raise answers.no_credentials() from None
-            raise answers.unreachable(url, str(error)) from error
+                raise arm_responses.no_credentials_error() from None
+            raise arm_responses.unreachable_error(url, str(error)) from error
         except AzureError as error:
-            raise answers.unreachable(url, str(error)) from error
+            raise arm_responses.unreachable_error(url, str(error)) from error
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Closes the client."""
         with self._lock:
             if self._client is not None:
                 self._client.close()
             self._client = None
 
-    def _made(self) -> ResourceManagementClient:
+    def _make_client(self) -> ResourceManagementClient:
         from azure.mgmt.resource.resources import ResourceManagementClient
 
         return ResourceManagementClient(
             subscription_id=self.subscription,
             base_url=self.endpoint.url,
             user_agent=USER_AGENT,
-            raw_request_hook=_as_our_own,
+            raw_request_hook=_add_extension_headers,
             **credentials(self.endpoint),
             **self.endpoint.transport(),
-            **_PATIENCE,
+            **_TIMING,
         )
 
 
-def _as_our_own(request: Any) -> None:
-    """Asks our own server for all that it knows, and lets it wait for the end of an operation."""
-    sent = request.http_request
+def _add_extension_headers(pipeline_request: Any) -> None:
+    """Asks `batchai serve` for extended responses and for long polling of operations; others ignore both."""
+    sent = pipeline_request.http_request
     sent.headers[OWN_CLIENT] = "1"
     if sent.method == "GET" and "/operationresults/" in sent.url.lower():
         sent.headers[PREFER] = waiting(_OPERATION_WAIT_S)
+
+
+_TOKEN = "$skiptoken"
+
+
+@dataclass(frozen=True)
+class JsonPage:
+    """Items as JSON, and the token of the next page; empty on the last page."""
+
+    items: Sequence[Mapping[str, Any]]
+    next: str = ""
+
+
+def list_items(connection: Connection, request: ArmRequest, after: str = "") -> Iterator[Mapping[str, Any]]:
+    """All items of a paged list."""
+    for page in list_pages(connection, request, after):
+        yield from page.items
+
+
+def list_pages(
+    connection: Connection, request: ArmRequest, after: str = "", size: int | None = None
+) -> Iterator[JsonPage]:
+    """The pages of a list from a token on, requested lazily."""
+    sized = {"maxresults": str(size)} if size else {}
+    while True:
+        begun = {_TOKEN: after} if after else {}
+        asked = replace(request, query={**request.query, **sized, **begun})
+        page = _page(connection.request_json(asked))
+        yield page
+        if not page.next or page.next == after:
+            return
+        after = page.next
+
+
+def _page(data: Mapping[str, Any]) -> JsonPage:
+    """Parses a page. Only the token of its next link is used: the link may name any host."""
+    link = urlsplit(str(data.get("nextLink") or ""))
+    query = {name.lower(): value for name, value in parse_qsl(link.query)}
+    return JsonPage(
+        [item for item in data.get("value") or () if isinstance(item, Mapping)], query.get(_TOKEN, "")
+    )

@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from batchai_magics.backends.arm.arm_requests import ArmRequest, provider_path
 from batchai_magics.backends.arm.connection import Connection
-from batchai_magics.backends.arm.paths import Question, provider
 from batchai_magics.backends.arm.published_storage import PublishedStorage
-from batchai_magics.backends.arm.share_clients import Headers, ShareClients
-from batchai_magics.backends.arm.share_entries import checked, said_of, shown
+from batchai_magics.backends.arm.share_clients import (
+    ResponseHeaders,
+    ShareClients,
+    checked_path,
+    file_of,
+    share_errors,
+)
 from batchai_magics.backends.arm.subscription_facets import Accounts
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.base.default_transfers import PIECE_BYTES
@@ -45,22 +50,22 @@ class ExtendedStorage(PublishedStorage):
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files; each that fits into one request appears whole or not at all."""
-        contents = {checked(path): content for path, content in files.items()}
+        contents = {checked_path(path): content for path, content in files.items()}
         for path, content in contents.items():
             if 0 < len(content) <= PIECE_BYTES:
-                self.put_whole(share, path, content)
+                self.upload_small(share, path, content)
             else:
                 super().upload(share, {path: content})
 
     def show(self, share: str, path: str) -> ShareFile:
         """A file or folder; the server answers for both alike."""
-        place = checked(path)
-        with said_of(share, path, self._noun), self.file(share, place) as client:
-            return shown(place, client.get_file_properties(), FileKind.FILE)
+        place = checked_path(path)
+        with share_errors(share, path, self._noun), self.file(share, place) as client:
+            return file_of(place, client.get_file_properties(), FileKind.FILE)
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
-        """Starts or resumes an upload in pieces; gives the offset to send from."""
-        response = Headers()
+        """Starts or resumes an upload in pieces; returns the offset to send from."""
+        response = ResponseHeaders()
         with self.file(share, path) as client:
             headers = {UPLOAD: UploadStep.BEGIN.value}
             client.create_file(size_bytes, headers=headers, raw_response_hook=response.keep)
@@ -72,16 +77,16 @@ class ExtendedStorage(PublishedStorage):
             client.upload_range(data, offset, len(data), headers={UPLOAD: UploadStep.WRITE.value})
 
     def finish(self, share: str, path: str, sha256: str) -> None:
-        """Publishes an uploaded file if its digest is right."""
+        """Publishes an uploaded file if its digest matches."""
         with self.file(share, path) as client:
             headers = {UPLOAD: UploadStep.FINISH.value, DIGEST: sha256}
             client.set_file_metadata({}, headers=headers)
 
-    def put_whole(self, share: str, path: str, data: bytes) -> ShareFile:
+    def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
         """Uploads a file of one piece in one request."""
-        place = checked(path)
+        place = checked_path(path)
         headers = {UPLOAD: UploadStep.WHOLE.value, DIGEST: hashlib.sha256(data).hexdigest()}
-        response = Headers()
+        response = ResponseHeaders()
         with self.file(share, place) as client:
             client.upload_range(data, 0, len(data), headers=headers, raw_response_hook=response.keep)
         written = parse_time(response.get("x-ms-file-last-write-time"))
@@ -124,32 +129,32 @@ class ServerPacks:
         self._connection, self._service = connection, service
 
     def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
-        """Puts files on a share, in one request: all of them, or none when one was damaged on its way."""
-        question = self._question("batchaiStoreFiles", share, content=file_packs.to_bytes(files))
-        times = Answer.of(self._connection.ask(question), "the files that were sent").items("value")
+        """Uploads files in one request: all of them, or none if one is corrupted in transit."""
+        request = self._request("batchaiStoreFiles", share, content=file_packs.to_bytes(files))
+        times = Answer.of(self._connection.request_json(request), "the files that were sent").items("value")
         return [
             ShareFile(path, FileKind.FILE, len(data), parse_time(str(time)))
             for (path, data), time in zip(files.items(), times, strict=True)
         ]
 
     def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, Packed]:
-        """Those of the files that the server gives together; the others have to be asked for one by one."""
-        question = self._question("batchaiFetchFiles", share, body={"paths": list(paths)})
-        with self._connection.translated():
-            body = self._connection.send(question, is_streamed=True).read()
+        """Downloads the files that the server packs into one response; the others need a request each."""
+        request = self._request("batchaiFetchFiles", share, body={"paths": list(paths)})
+        with self._connection.translated_errors():
+            body = self._connection.send(request, is_streamed=True).read()
         try:
             return {file.path: file for file in file_packs.from_bytes(body)}
         except ValueError as error:
             raise unreadable("the files that were fetched", str(error)) from error
 
-    def _question(
+    def _request(
         self,
         action: str,
         share: str,
         body: Mapping[str, object] | None = None,
         *,
         content: bytes | None = None,
-    ) -> Question:
-        path = provider(self._connection.subscription, action)
+    ) -> ArmRequest:
+        path = provider_path(self._connection.subscription, action)
         query = {"share": share, "service": self._service}
-        return Question("POST", path, query, body, content=content)
+        return ArmRequest("POST", path, query, body, content=content)

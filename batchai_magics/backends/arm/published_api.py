@@ -7,13 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from batchai_magics.backends.arm import paths
+from batchai_magics.backends.arm.arm_requests import ArmRequest, check_inside, resource_path
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.endpoint import is_loopback
-from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.settings import NAME
-from batchai_magics.backends.arm.share_clients import file_client, translated
+from batchai_magics.backends.arm.share_clients import signed_file_client, translated_errors
 from batchai_magics.backends.base import Backend, Capabilities, Chunk, FileRef, JobNeeds, Pace, StatusSnapshot
 from batchai_magics.backends.base.default_answers import DefaultAnswers
 from batchai_magics.errors import NotFoundError, StorageError
@@ -94,16 +93,16 @@ class PublishedApi:
 
 def output_listing(
     job: ResourceId, directory_id: str, path: str, expiry_min: int, limit: int | None = None
-) -> Question:
+) -> ArmRequest:
     """The request that lists one level of an output directory; with `limit`, pages no longer than that."""
-    paths.check_inside(path)
+    check_inside(path)
     query = {
         "outputdirectoryid": directory_id,
         "directory": path.strip("/") or ".",
         "linkexpiryinminutes": str(min(max(expiry_min, _SHORTEST_LINK_MIN), _LONGEST_LINK_MIN)),
         "maxresults": str(min(_LONGEST_PAGE, max(1, limit or _LONGEST_PAGE))),
     }
-    return Question("POST", paths.of(job, "listOutputFiles"), query)
+    return ArmRequest("POST", resource_path(job, "listOutputFiles"), query)
 
 
 def _range(connection: Connection, file: OutputFile, offset: int, limit: int) -> tuple[bytes, int]:
@@ -112,8 +111,8 @@ def _range(connection: Connection, file: OutputFile, offset: int, limit: int) ->
 
     address = _checked(urlsplit(file.download_url or ""))
     headers: dict[str, str] = {}
-    client = file_client(connection.endpoint, address)
-    with client, translated():
+    client = signed_file_client(connection.endpoint, address)
+    with client, translated_errors():
         try:
             stream = client.download_file(
                 offset=offset,

@@ -1,4 +1,4 @@
-"""Shares, and the containers of our own server, as the Storage protocol has them."""
+"""The Storage protocol over the published API of Azure Files."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.arm import share_transfers
-from batchai_magics.backends.arm.share_clients import Headers, ShareClients, translated
-from batchai_magics.backends.arm.share_entries import (
+from batchai_magics.backends.arm.share_clients import (
     NO_SHARE,
+    ResponseHeaders,
+    ShareClients,
     check_file,
-    checked,
-    listed,
-    said_of,
-    shown,
-    unless_there,
+    checked_path,
+    file_of,
+    ignore_existing,
+    listed_file,
+    share_errors,
+    translated_errors,
 )
 from batchai_magics.backends.arm.share_transfers import PackedFiles, PartUploads, is_part
 from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile
@@ -29,8 +31,8 @@ from batchai_magics.models.execution import FileKind
 if TYPE_CHECKING:
     from azure.storage.fileshare import ShareClient, ShareFileClient
 
-_PAGE_BYTES = 512  # what the service clears is made of these
-_RANGE_BYTES = 4 << 20  # the most that one request writes
+_PAGE_BYTES = 512  # the unit in which the service clears ranges
+_RANGE_BYTES = 4 << 20  # the limit of one write request
 
 
 class PublishedStorage(DefaultTransfers):
@@ -42,8 +44,8 @@ class PublishedStorage(DefaultTransfers):
         self._clients, self._noun = clients, noun
 
     def make(self, share: str) -> None:
-        """Makes a share unless it is there."""
-        with unless_there(), self._share(share) as client:
+        """Creates a share unless it exists."""
+        with ignore_existing(), self._share(share) as client:
             client.create_share()
 
     def shares(self) -> Sequence[str]:
@@ -51,14 +53,14 @@ class PublishedStorage(DefaultTransfers):
         found: list[str] = []
         for account in self._clients.names():
             prefix = "" if account == DEFAULT_ACCOUNT else f"{account}/"
-            with translated():
+            with translated_errors():
                 listed_shares = self._clients.account(account).list_shares()
                 found += [f"{prefix}{share['name']}" for share in listed_shares]
         return sorted(found)
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
-        """Writes files; each exists at once and fills up, by the rules of Azure Files."""
-        contents = {checked(path): content for path, content in files.items()}
+        """Writes files, not atomically: Azure Files creates each before it has its content."""
+        contents = {checked_path(path): content for path, content in files.items()}
         for path, content in contents.items():
             try:
                 self._upload(share, path, content)
@@ -70,27 +72,27 @@ class PublishedStorage(DefaultTransfers):
 
     def list(self, share: str, path: str = "") -> Sequence[ShareFile]:
         """One level of a folder, sorted by name."""
-        folder = checked(path)
+        folder = checked_path(path)
         with self._share(share) as client:
             found = client.get_directory_client(folder or None).list_directories_and_files(
                 include=["timestamps"]
             )
-            entries = [listed(folder, item) for item in found]
+            entries = [listed_file(folder, item) for item in found]
         return sorted((entry for entry in entries if not is_part(entry.path)), key=lambda entry: entry.path)
 
     def show(self, share: str, path: str) -> ShareFile:
-        """A file or folder as it is now."""
-        place = checked(path)
-        with said_of(share, path, self._noun):
+        """A file or folder, as of now."""
+        place = checked_path(path)
+        with share_errors(share, path, self._noun):
             try:
                 with self.file(share, place) as client:
-                    return shown(place, client.get_file_properties(), FileKind.FILE)
+                    return file_of(place, client.get_file_properties(), FileKind.FILE)
             except (NotFoundError, ConflictError) as error:  # it may be a folder
                 if isinstance(error, NotFoundError) and error.code in NO_SHARE:
                     raise
             with self._share(share) as shares:
                 folder = shares.get_directory_client(place).get_directory_properties()
-            return shown(place, folder, FileKind.DIRECTORY)
+            return file_of(place, folder, FileKind.DIRECTORY)
 
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
@@ -98,19 +100,19 @@ class PublishedStorage(DefaultTransfers):
             return bytes(client.download_file().readall())
 
     def delete(self, share: str, path: str) -> None:
-        """Deletes a file, a folder with all in it, or what else lies there."""
-        place = checked(path)
+        """Deletes a file, or a folder with its contents."""
+        place = checked_path(path)
         if not place:
             raise api_errors.not_on_share(share, path)
         self._delete(share, place)
 
     def remove(self, share: str) -> None:
-        """Deletes a share with all on it."""
+        """Deletes a share with its contents."""
         with self._share(share) as client:
             client.delete_share()
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
-        """At most `limit` bytes of a file from `offset`, in one request; empty at its end."""
+        """At most `limit` bytes of a file from `offset`, in one request; empty at the end."""
         try:
             with self.file(share, path) as client:
                 return bytes(client.download_file(offset=offset, length=limit).readall())
@@ -120,26 +122,26 @@ class PublishedStorage(DefaultTransfers):
             raise
 
     def digest(self, share: str, path: str) -> str:
-        """The SHA-256 (hex) of a file as it lies there; empty where the service cannot tell."""
-        told = Headers()
-        with said_of(share, path, self._noun), self.file(share, path) as client:
+        """The SHA-256 (hex) of a stored file; empty if the service does not compute it."""
+        told = ResponseHeaders()
+        with share_errors(share, path, self._noun), self.file(share, path) as client:
             properties = client.get_file_properties(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep)
-            check_file(shown(path, properties, FileKind.FILE))
+            check_file(file_of(path, properties, FileKind.FILE))
         return told.get(DIGEST)
 
     def make_folder(self, share: str, path: str) -> None:
-        """Makes a folder unless it is there."""
-        with unless_there(), self._share(share) as client:
-            client.get_directory_client(checked(path)).create_directory()
+        """Creates a folder unless it exists."""
+        with ignore_existing(), self._share(share) as client:
+            client.get_directory_client(checked_path(path)).create_directory()
 
     def make_parents(self, share: str, path: str) -> None:
-        """Makes the folders that a file is to lie in."""
-        for folder in reversed(PurePosixPath(checked(path)).parents):
+        """Creates the folders above a path."""
+        for folder in reversed(PurePosixPath(checked_path(path)).parents):
             if str(folder) != ".":
                 self.make_folder(share, str(folder))
 
     def resize(self, share: str, path: str, size_bytes: int) -> None:
-        """Cuts or lengthens a file, or makes one of zeros."""
+        """Truncates or extends a file; creates one of zeros if it is missing."""
         try:
             with self.file(share, path) as client:
                 client.resize_file(size_bytes)
@@ -151,7 +153,7 @@ class PublishedStorage(DefaultTransfers):
                 client.resize_file(size_bytes)
 
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """Writes into a file that is there, and lengthens it where it ends before that."""
+        """Writes into an existing file and extends it if needed."""
         end = offset + len(data)
         if end > self.show(share, path).size_bytes:
             self.resize(share, path, end)
@@ -161,7 +163,7 @@ class PublishedStorage(DefaultTransfers):
                 client.upload_range(piece, offset + start, len(piece))
 
     def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
-        """Makes zeros of a part of a file: whole pages at once, what is left at both ends by itself."""
+        """Zeroes a range of a file: whole pages with a clear request, the ends with writes."""
         end = offset + size_bytes
         first, last = min(end, -(-offset // _PAGE_BYTES) * _PAGE_BYTES), end // _PAGE_BYTES * _PAGE_BYTES
         for start, stop in ((offset, first), (max(first, last), end)):
@@ -172,52 +174,52 @@ class PublishedStorage(DefaultTransfers):
                 client.clear_range(offset=first, length=last - first)
 
     def rename(self, share: str, path: str, new_path: str) -> None:
-        """Gives a file or a folder another name, in place of a file that had it."""
-        source, target = checked(path), checked(new_path)
+        """Renames a file or folder; replaces a file of that name."""
+        source, target = checked_path(path), checked_path(new_path)
         self._rename(share, source, target)
 
-    def put_whole(self, share: str, path: str, data: bytes) -> ShareFile:
-        """Uploads a file that is one piece; it appears when its digest is right."""
-        return PartUploads(self).whole(share, checked(path), data)
+    def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
+        """Uploads a file of one piece; it appears when it is complete."""
+        return PartUploads(self).upload(share, checked_path(path), data)
 
-    def whole(self, share: str, path: str) -> tuple[bytes, str]:
-        """A file's content, and its digest where the service tells it, in one request."""
-        told = Headers()
+    def download_with_digest(self, share: str, path: str) -> tuple[bytes, str]:
+        """A file's content, and its SHA-256 or an empty string, in one request."""
+        told = ResponseHeaders()
         with self.file(share, path) as client:
             data = client.download_file(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep).readall()
         return bytes(data), told.get(DIGEST)
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
-        """Uploads files, several at once; each appears when all of it is there and its digest is right."""
+        """Uploads files in parallel; each appears when it is complete and its digest matches."""
         return share_transfers.send(self, share, copies)
 
     def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
-        """Downloads files, several at once; each appears when all of it is there and its digest is right."""
+        """Downloads files in parallel; each appears when it is complete and its digest matches."""
         return share_transfers.fetch(self, share, copies)
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
-        """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
-        return PartUploads(self).begin(share, checked(path), size_bytes)
+        """Starts or resumes an upload in pieces; returns the offset to send from."""
+        return PartUploads(self).begin(share, checked_path(path), size_bytes)
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """The next piece of a file that `begin` started."""
-        PartUploads(self).write(share, checked(path), offset, data)
+        """Sends the next piece of an upload that `begin` started."""
+        PartUploads(self).write(share, checked_path(path), offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
-        """Puts the uploaded file in its place if its digest is right."""
-        PartUploads(self).finish(share, checked(path), sha256)
+        """Moves an uploaded file into place if its digest matches."""
+        PartUploads(self).finish(share, checked_path(path), sha256)
 
     @contextlib.contextmanager
     def file(self, share: str, path: str) -> Iterator[ShareFileClient]:
-        """The client of a file; what it raises becomes an error of ours."""
-        place = checked(path)
+        """The client of a file; its exceptions are translated into ours."""
+        place = checked_path(path)
         with self._share(share) as client:
             yield client.get_file_client(place)
 
     @contextlib.contextmanager
     def _share(self, share: str) -> Iterator[ShareClient]:
         try:
-            with translated():
+            with translated_errors():
                 yield self._clients.share(share)
         except ServiceError as error:
             if error.code == "AuthenticationFailed":

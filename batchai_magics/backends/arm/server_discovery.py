@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from batchai_magics.backends.arm.arm_requests import ArmRequest
 from batchai_magics.backends.arm.connection import Connection
-from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.service.extensions import server_offer
 from batchai_magics.backends.service.extensions.server_offer import Offer
@@ -46,7 +46,7 @@ class ServerDiscovery(Generic[Api]):
 
     def _query(self) -> None:
         try:
-            data = self._connection.ask(Question("GET", f"/providers/{PROVIDER}/batchaiOffer"))
+            data = self._connection.request_json(ArmRequest("GET", f"/providers/{PROVIDER}/batchaiOffer"))
         except UnreachableError:
             return
         except ServiceError as error:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from batchai_magics.backends.arm import paths, resources
-from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.arm_requests import (
+    ArmRequest,
+    check_inside,
+    collection_path,
+    provider_path,
+    request_body,
+    resource_path,
+)
+from batchai_magics.backends.arm.arm_responses import parse_any_resource
+from batchai_magics.backends.arm.connection import Connection, list_items
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
-from batchai_magics.backends.arm.listing import items
-from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.published_api import PublishedApi
 from batchai_magics.backends.base import (
     CONTAINERS,
@@ -71,23 +77,23 @@ class ServerExtensions(PublishedApi):
             return super().ensure(needs)
         for _, spec in needs.resources:
             refuse_beyond(self.capabilities, spec)
-        specs = [{"id": str(id), "body": paths.body_of(spec)} for id, spec in needs.resources]
+        specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
         body = {"job": str(needs.job), "resources": specs, "share": needs.share}
-        found = self._connection.ask(Question("POST", self._provider("batchaiEnsure"), body=body))
-        runs = (resources.any_resource(item) for item in found["value"])
+        found = self._connection.request_json(ArmRequest("POST", self._provider("batchaiEnsure"), body=body))
+        runs = (parse_any_resource(item) for item in found["value"])
         return [run for run in runs if isinstance(run, JobResource)]
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str) -> Sequence[str]:
         """The names inside `parent` with a prefix, without listing the resources."""
         if kind is Kind.WORKSPACE:
             return super().names(parent, kind, prefix)
-        question = Question("GET", paths.collection(parent, kind), {"batchaiNames": prefix})
-        return [str(name) for name in self._connection.ask(question).get("value", ())]
+        request = ArmRequest("GET", collection_path(parent, kind), {"batchaiNames": prefix})
+        return [str(name) for name in self._connection.request_json(request).get("value", ())]
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs ahead of a queued one, in one request."""
-        question = Question("POST", paths.of(job.id, "batchaiAhead"), is_asked_again=True)
-        return [ResourceId.parse(str(id)) for id in self._connection.ask(question).get("value", ())]
+        request = ArmRequest("POST", resource_path(job.id, "batchaiAhead"), is_polled=True)
+        return [ResourceId.parse(str(id)) for id in self._connection.request_json(request).get("value", ())]
 
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None, wait_s: float
@@ -96,10 +102,8 @@ class ServerExtensions(PublishedApi):
         headers = _wait_headers(since.state if since else "", wait_s)
         body = {"ids": [str(id) for id in ids]}
         path = self._provider("batchaiLook")
-        response = self._connection.send(
-            Question("POST", path, body=body, headers=headers, is_asked_again=True)
-        )
-        found = [resources.any_resource(item) for item in response.json()["value"]]
+        response = self._connection.send(ArmRequest("POST", path, body=body, headers=headers, is_polled=True))
+        found = [parse_any_resource(item) for item in response.json()["value"]]
         return StatusSnapshot({item.id.key: item for item in found}, response.headers.get(STATE, ""))
 
     def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
@@ -113,7 +117,7 @@ class ServerExtensions(PublishedApi):
         return self._logs.tail(job, positions, limit, wait_s=wait_s)
 
     def _provider(self, action: str) -> str:
-        return paths.provider(self._connection.subscription, action)
+        return provider_path(self._connection.subscription, action)
 
 
 class LogReader:
@@ -127,7 +131,9 @@ class LogReader:
         """A chunk of one file."""
         body = {"path": file.path, "directoryId": file.directory_id, "offset": offset, "limit": limit}
         return output_wire.from_wire(
-            self._connection.ask(Question("POST", paths.of(file.job, "batchaiRead"), body=body))
+            self._connection.request_json(
+                ArmRequest("POST", resource_path(file.job, "batchaiRead"), body=body)
+            )
         )
 
     def tail(
@@ -137,7 +143,13 @@ class LogReader:
         body = {"positions": dict(positions), "limit": limit}
         headers = {PREFER: waiting(wait_s), SINCE: self._state_of(job, positions)} if wait_s else {}
         response = self._connection.send(
-            Question("POST", paths.of(job, "batchaiTail"), body=body, headers=headers, is_asked_again=True)
+            ArmRequest(
+                "POST",
+                resource_path(job, "batchaiTail"),
+                body=body,
+                headers=headers,
+                is_polled=True,
+            )
         )
         pieces = response.json()["value"]
         if wait_s:
@@ -165,12 +177,12 @@ class NodeCommands:
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node and streams its output; the server sets the interval of ticks."""
         body = {"nodeId": node_id, "command": command}
-        question = Question("POST", paths.of(id, "batchaiExecute"), body=body)
-        return self._output(self._connection.send(question, is_streamed=True), is_ticking=bool(tick_s))
+        request = ArmRequest("POST", resource_path(id, "batchaiExecute"), body=body)
+        return self._output(self._connection.send(request, is_streamed=True), is_ticking=bool(tick_s))
 
     def _output(self, response: Any, *, is_ticking: bool) -> CommandOutput:
         try:
-            with self._connection.translated():
+            with self._connection.translated_errors():
                 for part in output_wire.from_lines(response.iter_raw()):
                     if is_ticking or part != _KEEP_ALIVE:
                         yield part
@@ -186,7 +198,9 @@ class Preemption:
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
         """Preempts a node of a low-priority cluster."""
-        self._connection.ask(Question("POST", paths.of(cluster, "batchaiPreempt"), body={"nodeId": node_id}))
+        self._connection.request_json(
+            ArmRequest("POST", resource_path(cluster, "batchaiPreempt"), body={"nodeId": node_id})
+        )
 
 
 class SetupLogs:
@@ -197,11 +211,13 @@ class SetupLogs:
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """One level of the output of a cluster's setup task, sorted by name."""
-        paths.check_inside(path)
-        question = Question(
-            "POST", paths.of(cluster, "batchaiSetupFiles"), {"directory": path.strip("/") or "."}
+        check_inside(path)
+        request = ArmRequest(
+            "POST",
+            resource_path(cluster, "batchaiSetupFiles"),
+            {"directory": path.strip("/") or "."},
         )
-        return [OutputFile.from_wire(item, folder=path) for item in items(self._connection, question)]
+        return [OutputFile.from_wire(item, folder=path) for item in list_items(self._connection, request)]
 
 
 class Telemetry:
@@ -212,8 +228,8 @@ class Telemetry:
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
         """The samples taken later than `after`."""
-        question = Question("POST", paths.of(job, "batchaiTelemetry"), body={"after": after})
-        return TelemetryRecord.from_wire(self._connection.ask(question))
+        request = ArmRequest("POST", resource_path(job, "batchaiTelemetry"), body={"after": after})
+        return TelemetryRecord.from_wire(self._connection.request_json(request))
 
 
 def _wait_headers(state: str, wait_s: float) -> Mapping[str, str]:

@@ -1,26 +1,34 @@
-"""The clients of azure-storage-file-share: one an account, with its key; one for each address of a file."""
+"""The clients of azure-storage-file-share, one an account, and what their responses and errors mean."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote
 
-from batchai_magics.backends.arm import answers
+from batchai_magics.backends.arm import arm_responses
 from batchai_magics.backends.arm.connection import USER_AGENT, Connection
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.subscription_facets import Accounts
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.backends.service import api_errors
 from batchai_magics.config import DEFAULT_ACCOUNT
+from batchai_magics.errors import ConflictError, NotFoundError, StorageError
+from batchai_magics.models.execution import FileKind
 from batchai_magics.models.ids import check_share_name
+from batchai_magics.models.times import parse_time
 
 if TYPE_CHECKING:
     from azure.storage.fileshare import ShareClient, ShareFileClient, ShareServiceClient
 
+
 _BACKOFF_S, _RETRIES = 1, 2  # the defaults retry for a minute and a half
 _HOST = ".file."
-# Where Azure keeps files, by how the name of its endpoint ends.
+# Storage domains of the clouds, by the suffix of their endpoints.
 _CLOUDS: Mapping[str, str] = {
     ".chinacloudapi.cn": "core.chinacloudapi.cn",
     ".usgovcloudapi.net": "core.usgovcloudapi.net",
@@ -81,23 +89,23 @@ class ShareClients:
         return self._accounts.keys(name)[0]
 
 
-class Headers:
-    """The headers of an answer, of which clients tell a part alone; `keep` is their `raw_response_hook`."""
+class ResponseHeaders:
+    """The headers of a response, of which clients return a part only; pass `keep` as `raw_response_hook`."""
 
     def __init__(self) -> None:
         self._told: Mapping[str, str] = {}
 
     def keep(self, response: Any) -> None:
-        """Keeps the headers of an answer."""
+        """Keeps the headers of a response."""
         self._told = {name.lower(): value for name, value in response.http_response.headers.items()}
 
     def get(self, name: str, default: str = "") -> str:
-        """What the answer says under a name in small letters."""
+        """The value of a header; `name` is in lower case."""
         return self._told.get(name, default)
 
 
-def file_client(endpoint: Endpoint, address: SplitResult) -> ShareFileClient:
-    """The client of one file, by an address with a signature: `…/account/share/path`, or by its host."""
+def signed_file_client(endpoint: Endpoint, address: SplitResult) -> ShareFileClient:
+    """The client of one file by its SAS URL: `…/account/share/path`, or with the account in the host name."""
     from azure.core.credentials import AzureSasCredential
     from azure.storage.fileshare import ShareFileClient
 
@@ -114,8 +122,8 @@ def file_client(endpoint: Endpoint, address: SplitResult) -> ShareFileClient:
 
 
 @contextlib.contextmanager
-def translated(url: str = "the storage") -> Iterator[None]:
-    """Makes what the library raises an error of ours."""
+def translated_errors(url: str = "the storage") -> Iterator[None]:
+    """Translates the exceptions of Azure's libraries into ours."""
     from azure.core.exceptions import AzureError, HttpResponseError
 
     try:
@@ -123,15 +131,15 @@ def translated(url: str = "the storage") -> Iterator[None]:
     except HttpResponseError as error:
         response: Any = error.response
         if response is None:
-            raise answers.unreachable(url, str(error)) from error
+            raise arm_responses.unreachable_error(url, str(error)) from error
         code = response.headers.get("x-ms-error-code", "")
-        raise answers.storage_refused(response.status_code, _text(response), code) from error
+        raise arm_responses.storage_error(response.status_code, _text(response), code) from error
     except AzureError as error:
-        raise answers.unreachable(url, str(error)) from error
+        raise arm_responses.unreachable_error(url, str(error)) from error
 
 
 def _text(response: Any) -> str:
-    """The body of an error; there is none where a header says it all, or where it is gone already."""
+    """The body of an error response; empty if it is missing or consumed."""
     from azure.core.exceptions import AzureError
 
     try:
@@ -145,3 +153,77 @@ def _settings(endpoint: Endpoint) -> dict[str, Any]:
 
     retries = LinearRetry(backoff=_BACKOFF_S, retry_total=_RETRIES, random_jitter_range=0)
     return {"retry_policy": retries, "user_agent": USER_AGENT, **endpoint.transport()}
+
+
+NO_SHARE = ("ShareNotFound", "ContainerNotFound")
+_EXISTS = ("ShareAlreadyExists", "ContainerAlreadyExists", "ResourceAlreadyExists")
+
+
+def checked_path(path: str) -> str:
+    """A normalized path; StorageError for one that leaves its share."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise StorageError(f"{path!r} leads out of the share", hint="Paths are relative and stay inside.")
+    return "/".join(parts)
+
+
+def listed_file(folder: str, item: Any) -> ShareFile:
+    """A file or folder from an item of a directory listing."""
+    usual = FileKind.DIRECTORY if item.is_directory else FileKind.FILE
+    path = f"{folder}/{item.name}".lstrip("/")
+    return ShareFile(path, kind_of(item, usual), _size(item), _modified(item))
+
+
+def file_of(path: str, properties: Any, usual: FileKind) -> ShareFile:
+    """A file or folder from its properties."""
+    kind = kind_of(properties, usual)
+    size = _size(properties) if kind is FileKind.FILE else 0
+    return ShareFile(str(PurePosixPath(path)), kind, size, _modified(properties))
+
+
+def kind_of(item: Any, usual: FileKind) -> FileKind:
+    """The kind of an entry: `batchai serve` puts it into the field of Windows file attributes."""
+    words: Mapping[str, FileKind] = {kind.value: kind for kind in FileKind}
+    return words.get(str(item.get("file_attributes") or ""), usual)
+
+
+def check_file(file: ShareFile) -> None:
+    """Raises NotFoundError for anything but a regular file."""
+    if not file.is_file:
+        name = file.path.rpartition("/")[2]
+        raise NotFoundError(f"{name} is {file.kind.words}, not a file", code="FileNotFound")
+
+
+@contextlib.contextmanager
+def ignore_existing() -> Iterator[None]:
+    """Ignores the conflict when what is created exists already."""
+    try:
+        yield
+    except ConflictError as error:
+        if error.code not in _EXISTS:
+            raise
+
+
+@contextlib.contextmanager
+def share_errors(share: str, path: str, noun: str) -> Iterator[None]:
+    """Names the share and path in errors that come as a bare code; `noun` is `share` or `container`."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code in NO_SHARE:
+            raise api_errors.share_not_found(share, noun) from error
+        if error.code == "FileNotFound":
+            raise
+        raise api_errors.not_on_share(share, path) from error
+
+
+def _size(item: Any) -> int:
+    return int(item.get("size") or 0)
+
+
+def _modified(item: Any) -> datetime | None:
+    """The time of the last write; its type depends on the version of the library."""
+    moment = item.get("last_write_time") or item.get("last_modified")
+    if isinstance(moment, str):
+        return parse_time(moment)
+    return moment if isinstance(moment, datetime) else None

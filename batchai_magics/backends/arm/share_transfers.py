@@ -1,4 +1,4 @@
-"""Files between this machine and a share: several at once, small ones in a request or two."""
+"""Uploads and downloads of files: in parallel, small files packed, large ones in resumable pieces."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from batchai_magics.errors import NotFoundError
 
 _PART = ".batchai-part-"
 _MARK_LENGTH = 16
-_AT_ONCE = 4
+_MAX_THREADS = 4
 T = TypeVar("T")
 Steps = Generator[int, None, T]
-Counts = queue.SimpleQueue["int | None"]  # None: a task is over
+Counts = queue.SimpleQueue["int | None"]  # None: a task has ended
 
 
 class PackedFiles(Protocol):
@@ -43,10 +43,10 @@ class TransferStorage(Storage, Protocol):
     def packed(self) -> PackedFiles | None:
         """Many small files in one request, if the service can."""
 
-    def put_whole(self, share: str, path: str, data: bytes) -> ShareFile:
+    def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
         """Uploads a file of one piece."""
 
-    def whole(self, share: str, path: str) -> tuple[bytes, str]:
+    def download_with_digest(self, share: str, path: str) -> tuple[bytes, str]:
         """A file's content, and its SHA-256 if the service has it."""
 
 
@@ -58,20 +58,22 @@ class PartStorage(Storage, Protocol):
 
 
 def send(storage: TransferStorage, share: str, copies: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
-    """Uploads files; each appears on the share when all of it is there and its digest is right."""
-    sent = yield from together([partial(_sent, storage, share, group) for group in _groups(storage, copies)])
+    """Uploads files in parallel; each appears on the share when it is complete and its digest matches."""
+    sent = yield from run_parallel(
+        [partial(_send_group, storage, share, group) for group in _groups(storage, copies)]
+    )
     return [file for group in sent for file in group]
 
 
 def fetch(storage: TransferStorage, share: str, copies: Sequence[Copy]) -> Steps[None]:
-    """Downloads files; each appears when all of it is there and its digest is right."""
+    """Downloads files in parallel; each appears when it is complete and its digest matches."""
     unfinished = Unfinished()
     groups = _groups(storage, copies)
-    yield from together([partial(_fetched, storage, share, group, unfinished) for group in groups])
+    yield from run_parallel([partial(_fetch_group, storage, share, group, unfinished) for group in groups])
 
 
 def _groups(storage: TransferStorage, copies: Sequence[Copy]) -> Iterator[list[Copy]]:
-    """The files in their order: neighbours that are small together, where the far side takes them so."""
+    """Groups of neighbouring small files, in order, if the storage packs files; else one file each."""
     group: list[Copy] = []
     room = 0
     for copy in copies:
@@ -84,14 +86,14 @@ def _groups(storage: TransferStorage, copies: Sequence[Copy]) -> Iterator[list[C
         yield group
 
 
-def together(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
-    """Some of the tasks at once, in threads; gives what each counts, and at last what each gave.
+def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
+    """Runs tasks in a thread pool; yields the byte counts they yield and returns their results in order.
 
-    The first that fails ends the others at their next step; so does who wants no more.
+    The first failure stops the others at their next step, as does closing the generator.
     """
     counts: Counts = queue.SimpleQueue()
     stop = threading.Event()
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="transfer") as pool:
+    with ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="transfer") as pool:
         try:
             futures = [pool.submit(_run, task, counts, stop) for task in tasks]
             for future in futures:
@@ -127,41 +129,41 @@ def _end(counts: Counts, stop: threading.Event, future: Future[T | None]) -> Non
 
 
 def _results(futures: Sequence[Future[T | None]]) -> list[T]:
-    """What all gave; raises the first error."""
+    """The results of all; raises the first error."""
     for future in futures:
         future.result()
     return [result for future in futures if (result := future.result()) is not None]
 
 
-def _sent(storage: TransferStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
+def _send_group(storage: TransferStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
     if storage.packed and len(group) > 1:
-        files = {copy.there: _content(copy) for copy in group}
-        if sum(map(len, files.values())) <= file_packs.MOST_BYTES:  # else one has grown
+        files = {copy.there: _read_file(copy) for copy in group}
+        if sum(map(len, files.values())) <= file_packs.MOST_BYTES:  # else a file has grown
             sent = storage.packed.store(share, files)
             yield sum(copy.size_bytes for copy in group)
             return sent
     sent_alone = []
     for copy in group:
-        sent_alone.append((yield from _sent_alone(storage, share, copy)))
+        sent_alone.append((yield from _send_one(storage, share, copy)))
     return sent_alone
 
 
-def _sent_alone(storage: TransferStorage, share: str, copy: Copy) -> Steps[ShareFile]:
+def _send_one(storage: TransferStorage, share: str, copy: Copy) -> Steps[ShareFile]:
     if not 0 < copy.size_bytes <= PIECE_BYTES:
         (file,) = yield from DefaultTransfers.send(storage, share, [copy])
         return file
-    data = _content(copy)
-    sent = storage.put_whole(share, copy.there, data)
+    data = _read_file(copy)
+    sent = storage.upload_small(share, copy.there, data)
     yield len(data)
     return sent
 
 
-def _content(copy: Copy) -> bytes:
+def _read_file(copy: Copy) -> bytes:
     with naming(copy, "read"):
         return copy.here.read_bytes()
 
 
-def _fetched(
+def _fetch_group(
     storage: TransferStorage, share: str, group: Sequence[Copy], unfinished: Unfinished
 ) -> Steps[None]:
     found: Mapping[str, Packed] = {}
@@ -170,25 +172,25 @@ def _fetched(
     for copy in group:
         file = found.get(copy.there)
         if file is None:
-            yield from _fetched_alone(storage, share, copy, unfinished)
+            yield from _fetch_one(storage, share, copy, unfinished)
         elif not file.is_right:
             raise spoiled(copy, is_changed=False)
         else:
-            yield _kept(copy, file.data, unfinished)
+            yield _save(copy, file.data, unfinished)
 
 
-def _fetched_alone(storage: TransferStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:
+def _fetch_one(storage: TransferStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:
     if not 0 < copy.size_bytes <= PIECE_BYTES:
         yield from DefaultTransfers.fetch(storage, share, [copy])
         return
-    data, digest = storage.whole(share, copy.there)
+    data, digest = storage.download_with_digest(share, copy.there)
     if digest not in ("", hashlib.sha256(data).hexdigest()):
         raise spoiled(copy, is_changed=False)
-    yield _kept(copy, data, unfinished)
+    yield _save(copy, data, unfinished)
 
 
-def _kept(copy: Copy, data: bytes, unfinished: Unfinished) -> int:
-    """Puts a whole file in its place; gives how many bytes it has."""
+def _save(copy: Copy, data: bytes, unfinished: Unfinished) -> int:
+    """Writes a complete file and moves it into place; returns its size in bytes."""
     with naming(copy, "written"):
         part = Unfinished.name(copy.here, copy.there)
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -199,13 +201,13 @@ def _kept(copy: Copy, data: bytes, unfinished: Unfinished) -> int:
 
 
 class PartUploads:
-    """Uploads in pieces by Azure Files alone: they are appended to a part file beside the target."""
+    """Resumable uploads with plain Azure Files: pieces are appended to a part file beside the target."""
 
     def __init__(self, storage: PartStorage) -> None:
         self._storage = storage
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
-        """Starts, or goes on: gives the offset to send from."""
+        """Starts or resumes; returns the offset to send from."""
         part = _part(path)
         try:
             received = self._storage.show(share, part).size_bytes
@@ -218,21 +220,21 @@ class PartUploads:
         return 0
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """The next piece; what an earlier try of it left is cut off."""
+        """Writes the next piece; the remains of an earlier attempt are truncated."""
         part = _part(path)
         self._storage.resize(share, part, offset + len(data))
         self._storage.change(share, part, offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
-        """Puts the file in its place if its digest is right; it is read once more for that."""
+        """Moves the file into place if its digest matches; reads it once more to compute that."""
         part = _part(path)
         if self._digest(share, part) != sha256:
             self._storage.delete(share, part)
             raise api_errors.damaged_upload(share, path)
         self._storage.rename(share, part, path)
 
-    def whole(self, share: str, path: str, data: bytes) -> ShareFile:
-        """Puts a file that is one piece in its place."""
+    def upload(self, share: str, path: str, data: bytes) -> ShareFile:
+        """Uploads a file of one piece."""
         self.begin(share, path, len(data))
         self.write(share, path, 0, data)
         self._storage.rename(share, _part(path), path)
@@ -247,12 +249,12 @@ class PartUploads:
 
 
 def is_part(path: str) -> bool:
-    """Whether a file is one that is not whole yet."""
+    """Whether a path names a part file."""
     name = path.rpartition("/")[2]
     return name.startswith(_PART) and len(name) == len(_PART) + _MARK_LENGTH
 
 
 def _part(path: str) -> str:
-    """Where a file is until it is whole: named for it, so that another process finds it."""
+    """The part file of a path, derived from it so that another process can resume."""
     mark = hashlib.sha256(path.encode()).hexdigest()[:_MARK_LENGTH]
     return str(PurePosixPath(path).with_name(f"{_PART}{mark}"))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from batchai_magics.backends.arm import paths
-from batchai_magics.backends.arm.connection import Connection
-from batchai_magics.backends.arm.listing import items
-from batchai_magics.backends.arm.paths import STORAGE_VERSION, Question
+from batchai_magics.backends.arm.arm_requests import STORAGE_VERSION, ArmRequest, provider_path
+from batchai_magics.backends.arm.connection import Connection, list_items
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import check_account_name, check_group_name
@@ -24,9 +22,9 @@ class Groups:
         self._connection = connection
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Makes a group, or changes its tags."""
+        """Creates a group, or changes its tags."""
         tagged = {} if tags is None else {"tags": dict(tags)}
-        with self._connection.translated():
+        with self._connection.translated_errors():
             made = self._connection.client.resource_groups.create_or_update(
                 check_group_name(name), {"location": location, **tagged}, cls=_text
             )
@@ -34,19 +32,19 @@ class Groups:
 
     def show(self, name: str) -> ResourceGroup:
         """The group of that name."""
-        with self._connection.translated():
+        with self._connection.translated_errors():
             return _group(self._connection.client.resource_groups.get(check_group_name(name), cls=_text))
 
     def list(self) -> Sequence[ResourceGroup]:
         """All groups, by name."""
         subscription = self._connection.subscription
-        question = Question("GET", f"/subscriptions/{subscription}/resourcegroups", version=_GROUPS)
-        groups = [ResourceGroup.from_wire(item) for item in items(self._connection, question)]
+        request = ArmRequest("GET", f"/subscriptions/{subscription}/resourcegroups", version=_GROUPS)
+        groups = [ResourceGroup.from_wire(item) for item in list_items(self._connection, request)]
         return sorted(groups, key=lambda group: group.name)
 
     def delete(self, name: str) -> None:
-        """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
-        with self._connection.translated():
+        """Deletes a group with all workspaces and storage accounts in it; its jobs are terminated first."""
+        with self._connection.translated_errors():
             self._connection.client.resource_groups.begin_delete(check_group_name(name)).result()
 
 
@@ -57,20 +55,20 @@ class Accounts:
         self._connection, self._groups = connection, groups
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
-        """Makes an account, and its group where there is none."""
+        """Creates an account, and its group if it is missing."""
         path = self._path(check_account_name(name), check_group_name(group))
         body = {"location": location, "sku": {"name": sku}, "kind": "StorageV2", "properties": {}}
-        question = Question("PUT", path, body=body, version=STORAGE_VERSION)
+        request = ArmRequest("PUT", path, body=body, version=STORAGE_VERSION)
         try:
-            return StorageAccount.from_wire(self._connection.make(question))
+            return StorageAccount.from_wire(self._connection.create(request))
         except NotFoundError as error:
             if error.code != GROUP_NOT_FOUND:
                 raise
             self._groups.create(group, location)
-            return StorageAccount.from_wire(self._connection.make(question))
+            return StorageAccount.from_wire(self._connection.create(request))
 
     def show(self, name: str) -> StorageAccount:
-        """The account of that name, in whichever group it is."""
+        """The account of that name, in any group."""
         accounts = self.list()
         found = next((account for account in accounts if account.name == name.lower()), None)
         if found is None:
@@ -82,7 +80,7 @@ class Accounts:
         scope = f"/subscriptions/{self._connection.subscription}"
         scope += f"/resourceGroups/{check_group_name(group)}" if group else ""
         path = f"{scope}/providers/Microsoft.Storage/storageAccounts"
-        found = items(self._connection, Question("GET", path, version=STORAGE_VERSION))
+        found = list_items(self._connection, ArmRequest("GET", path, version=STORAGE_VERSION))
         return sorted((StorageAccount.from_wire(item) for item in found), key=lambda account: account.name)
 
     def keys(self, name: str) -> tuple[str, str]:
@@ -93,22 +91,24 @@ class Accounts:
     def keys_in(self, name: str, group: str) -> tuple[str, str]:
         """The two keys of an account whose group is known."""
         path = f"{self._path(name, group)}/listKeys"
-        told = self._connection.ask(Question("POST", path, version=STORAGE_VERSION)).get("keys") or ()
+        told = (
+            self._connection.request_json(ArmRequest("POST", path, version=STORAGE_VERSION)).get("keys") or ()
+        )
         first, second = (str(key["value"]) for key in list(told)[:2])
         return first, second
 
     def renew_key(self, name: str, number: int) -> None:
-        """Makes a new key 1 or 2."""
+        """Regenerates key 1 or 2."""
         account = self.show(name)
         path = f"{self._path(account.name, account.group)}/regenerateKey"
         body = {"keyName": f"key{number}"}
-        self._connection.ask(Question("POST", path, body=body, version=STORAGE_VERSION))
+        self._connection.request_json(ArmRequest("POST", path, body=body, version=STORAGE_VERSION))
 
     def delete(self, name: str) -> None:
         """Deletes an account with its shares and containers."""
         account = self.show(name)
-        self._connection.remove(
-            Question("DELETE", self._path(account.name, account.group), version=STORAGE_VERSION)
+        self._connection.delete(
+            ArmRequest("DELETE", self._path(account.name, account.group), version=STORAGE_VERSION)
         )
 
     def _path(self, name: str, group: str) -> str:
@@ -123,9 +123,9 @@ class Usages:
         self._connection = connection
 
     def list(self, location: str) -> Sequence[Usage]:
-        """What is used of each quota."""
-        path = paths.provider(self._connection.subscription, f"locations/{location}/usages")
-        return [Usage.from_wire(item) for item in items(self._connection, Question("GET", path))]
+        """The usage of each quota."""
+        path = provider_path(self._connection.subscription, f"locations/{location}/usages")
+        return [Usage.from_wire(item) for item in list_items(self._connection, ArmRequest("GET", path))]
 
 
 _GROUPS = "2021-04-01"

@@ -1,4 +1,4 @@
-"""What is asked of our own server about a job's logs, and what is remembered of its answers."""
+"""Log requests to our own server, and the job states that are kept between them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.backends.service.extensions import output_wire
 from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
 from batchai_magics.models.ids import Kind, ResourceId
-from tests.backends.arm.answering import Answered, Answering
+from tests.backends.arm.scripted_connection import ScriptedConnection, ScriptedResponse
 from tests.server.running import WORKSPACE
 
 EXPERIMENT = ResourceId.parse(WORKSPACE).child(Kind.EXPERIMENT, "e")
@@ -21,27 +21,27 @@ def job(name: str = "j") -> ResourceId:
     return EXPERIMENT.child(Kind.JOB, name)
 
 
-def tails(*states: str) -> tuple[LogReader, Answering]:
+def tails(*states: str) -> tuple[LogReader, ScriptedConnection]:
     """Logs whose tails come one after the other, with these states."""
     told = {"value": {"stdout.txt": output_wire.to_wire(PIECE)}}
-    connection = Answering(*(Answered(told, {STATE: state}) for state in states))
+    connection = ScriptedConnection(*(ScriptedResponse(told, {STATE: state}) for state in states))
     return LogReader(connection), connection
 
 
 def test_a_piece_is_asked_for_by_its_place_and_length() -> None:
-    connection = Answering(output_wire.to_wire(PIECE))
+    connection = ScriptedConnection(output_wire.to_wire(PIECE))
     assert LogReader(connection).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
-    (question,) = connection.questions
-    assert question.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}
-    assert question.path.endswith("/jobs/j/batchaiRead")
+    (request,) = connection.requests
+    assert request.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}
+    assert request.path.endswith("/jobs/j/batchaiRead")
 
 
 def test_a_tail_is_asked_for_by_what_is_known_and_not_tried_twice_at_once() -> None:
     made, connection = tails("s1")
     assert made.tail(job(), {"stdout.txt": 3}, 7, wait_s=0.0) == {"stdout.txt": PIECE}
-    (question,) = connection.questions
-    assert question.body == {"positions": {"stdout.txt": 3}, "limit": 7}
-    assert (question.headers, question.is_asked_again) == ({}, True)
+    (request,) = connection.requests
+    assert request.body == {"positions": {"stdout.txt": 3}, "limit": 7}
+    assert (request.headers, request.is_polled) == ({}, True)
 
 
 def test_who_waits_says_how_the_job_stood_when_it_was_asked_for_last() -> None:
@@ -50,7 +50,7 @@ def test_who_waits_says_how_the_job_stood_when_it_was_asked_for_last() -> None:
     made.tail(job("other"), {}, 9, wait_s=10.0)
     made.tail(job(), {}, 9, wait_s=0.0)  # its state was not told to anybody
     made.tail(job(), {"stdout.txt": 6, "stderr.txt": 0}, 9, wait_s=4.0)
-    assert [question.headers for question in connection.questions] == [
+    assert [request.headers for request in connection.requests] == [
         {PREFER: "wait=10", SINCE: ""},
         {PREFER: "wait=10", SINCE: ""},
         {},
@@ -63,7 +63,7 @@ def test_who_knows_less_than_was_told_waits_for_nothing() -> None:
     made.tail(job(), {}, 9, wait_s=10.0)
     made.tail(job(), {"stderr.txt": 3}, 9, wait_s=10.0)  # another who follows the job here
     made.tail(job(), {"stderr.txt": 3, "stdout.txt": 6}, 9, wait_s=10.0)
-    assert [question.headers[SINCE] for question in connection.questions] == ["", "", "second"]
+    assert [request.headers[SINCE] for request in connection.requests] == ["", "", "second"]
 
 
 @pytest.mark.parametrize(("names", "known"), [("abcbca", ["b", "c", ""]), ("abca", [""]), ("abba", ["a"])])
@@ -74,4 +74,4 @@ def test_of_so_many_jobs_the_oldest_is_forgotten(
     made, connection = tails(*names)
     for name in names:
         made.tail(job(name), {"stdout.txt": 3}, 9, wait_s=1.0)
-    assert [question.headers[SINCE] for question in connection.questions[3:]] == known
+    assert [request.headers[SINCE] for request in connection.requests[3:]] == known

@@ -1,4 +1,4 @@
-"""Files in pieces where the far side knows Azure Files alone: beside their place until they are whole."""
+"""Uploads in pieces with plain Azure Files: a part file beside the target until it is complete."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_two_files_of_one_folder_do_not_mix(plain: PartUploads, shares: Shares) 
 
 def test_a_file_of_one_piece_is_told_as_it_lies_there(plain: PartUploads, shares: Shares) -> None:
     for data in (b"first", b"", b"2nd"):
-        assert plain.whole("data", "in/a", data) == shares.show("data", "in/a")
+        assert plain.upload("data", "in/a", data) == shares.show("data", "in/a")
         assert shares.download("data", "in/a") == data
     assert names(shares, "in") == ["in/a"]
 

@@ -1,4 +1,4 @@
-"""An endpoint that knows none of our own words: the published API and Azure Files are enough for the rest."""
+"""An endpoint without our extensions: the published API and Azure Files are enough."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DATA = bytes(range(256)) * 40
 def backend(server: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArmBackend]:
     """Our own client of a server that says nothing of what it is; operations take their long way."""
     monkeypatch.setattr(connection, "AS_MADE", "handling=lenient")
-    monkeypatch.setattr(server_discovery.capabilities, "from_wire", lambda data, name: None)
+    monkeypatch.setattr(server_discovery.server_offer, "from_wire", lambda data, name: None)
     made = connected(server.url)
     made.accounts.create("plain", "batchai", "eastus")
     yield made

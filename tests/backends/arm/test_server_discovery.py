@@ -19,14 +19,14 @@ from batchai_magics.backends.base import FACETS, Capabilities, Pace
 from batchai_magics.backends.service.extensions.server_offer import Offer
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
-from tests.backends.arm.answering import Answering
+from tests.backends.arm.scripted_connection import ScriptedConnection
 from tests.patience import PATIENCE_S
 
 OFFER = {"capabilities": {**asdict(Capabilities(name="x")), "pace": {"look_s": 0.25}}, "facets": ["storage"]}
 ANY = ("accounts", "groups", "storage", "usages")
 
 
-def discovery(connection: Answering) -> ServerDiscovery[str | Offer]:
+def discovery(connection: ScriptedConnection) -> ServerDiscovery[str | Offer]:
     """Gives the offer of an extended server, or `published`."""
     return ServerDiscovery(connection, "published", lambda offer: offer)
 
@@ -42,26 +42,26 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ArmBackend]:
     def made(*answers: object) -> ArmBackend:
         settings = ArmSettings(endpoint="http://127.0.0.1:1", token="t")
         backend = ArmBackend(Endpoint.of(settings), Settings(sections={"arm": settings}))
-        monkeypatch.setattr(backend._connection, "ask", Answering(*answers).ask)
+        monkeypatch.setattr(backend._connection, "request_json", ScriptedConnection(*answers).request_json)
         return backend
 
     return made
 
 
 def test_a_server_with_an_offer_gets_the_extended_api_and_is_queried_once() -> None:
-    connection = Answering(OFFER)
+    connection = ScriptedConnection(OFFER)
     found = discovery(connection)
     assert (found.api.capabilities.pace, found.api.facets) == (Pace(look_s=0.25), ("storage",))
     assert found.api is found.api
-    assert len(connection.questions) == 1
+    assert len(connection.requests) == 1
 
 
 @pytest.mark.parametrize("answer", [{}, {"capabilities": {}}, NotFoundError("no", code="NotFound")])
 def test_any_other_endpoint_gets_the_published_api_and_is_queried_once(answer: object) -> None:
-    connection = Answering(answer)
+    connection = ScriptedConnection(answer)
     found = discovery(connection)
     assert (found.api, found.api) == ("published", "published")
-    assert len(connection.questions) == 1
+    assert len(connection.requests) == 1
 
 
 def test_the_published_api_has_the_minimum_of_facets_and_capabilities(
@@ -96,20 +96,20 @@ def test_extensions_have_the_facets_of_the_offer(backend: Callable[..., ArmBacke
     ids=str,
 )
 def test_an_endpoint_that_is_unreachable_or_denies_access_is_queried_again(error: Exception) -> None:
-    connection = Answering(error, error, OFFER)
+    connection = ScriptedConnection(error, error, OFFER)
     found = discovery(connection)
     assert [found.api == "published" for _ in range(4)] == [True, True, False, False]
-    assert len(connection.questions) == 3
+    assert len(connection.requests) == 3
 
 
 def test_concurrent_callers_share_one_query() -> None:
     begun, told = threading.Barrier(4), []
 
-    class Slow(Answering):
-        def ask(self, question: object) -> object:
+    class Slow(ScriptedConnection):
+        def request_json(self, request: object) -> object:
             for _ in range(2000):  # so that the others come in too, if they can
                 time.sleep(0)
-            return super().ask(question)
+            return super().request_json(request)
 
     connection = Slow(*[OFFER] * 4)
     found = discovery(connection)
@@ -123,5 +123,5 @@ def test_concurrent_callers_share_one_query() -> None:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
-    assert (told, len(connection.questions)) == ([found.api] * 4, 1)
+    assert (told, len(connection.requests)) == ([found.api] * 4, 1)
     assert isinstance(found.api, Offer)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.arm.share_transfers import fetch, together
+from batchai_magics.backends.arm.share_transfers import fetch, run_parallel
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.extensions.extension_headers import DIGEST, UPLOAD, UploadStep
 from batchai_magics.backends.service.extensions.file_packs import Packed
@@ -25,7 +25,7 @@ def counting(name: str, steps: int) -> Generator[int, None, str]:
 
 
 def given(tasks) -> tuple[int, list]:
-    return drained(together(tasks))
+    return drained(run_parallel(tasks))
 
 
 def drained(steps: Generator[int, None, list]) -> tuple[int, list]:
@@ -67,7 +67,7 @@ def test_who_wants_no_more_ends_all() -> None:
         finally:
             ended.set()
 
-    steps = together([endless])
+    steps = run_parallel([endless])
     next(steps)
     steps.close()
     assert ended.is_set()
@@ -84,7 +84,7 @@ class Damaging:
     def fetch(self, share: str, paths: Sequence[str]) -> dict[str, Packed]:
         return {path: Packed(path, b"came", is_right=False) for path in paths}
 
-    def whole(self, share: str, path: str) -> tuple[bytes, str]:
+    def download_with_digest(self, share: str, path: str) -> tuple[bytes, str]:
         return b"came", self.DIGEST
 
 
@@ -127,7 +127,7 @@ def test_a_file_of_one_piece_is_told_as_it_lies_there(server: Running) -> None:
     with contextlib.closing(connected(server.url)) as backend:
         backend.storage.make("one")
         for data in (b"first", b"2nd"):
-            assert backend.storage.put_whole("one", "in/a", data) == backend.storage.show("one", "in/a")
+            assert backend.storage.upload_small("one", "in/a", data) == backend.storage.show("one", "in/a")
 
 
 @pytest.mark.slow

@@ -104,16 +104,16 @@ def test_another_subscription_is_named(server: Running) -> None:
 
 def test_a_token_goes_to_its_endpoint_alone(server: Running) -> None:
     """A link that leads elsewhere is not followed with it: only the token of the next page counts."""
-    from batchai_magics.backends.arm import listing
-    from batchai_magics.backends.arm.paths import Question
+    from batchai_magics.backends.arm.arm_requests import ArmRequest
+    from batchai_magics.backends.arm.connection import list_items
 
     class Lying:
-        def ask(self, question: Question) -> dict:
-            self.asked = question
+        def request_json(self, request: ArmRequest) -> dict:
+            self.asked = request
             return (
-                {"value": [], "nextLink": "https://evil.example/x?$skiptoken=7"} if not question.query else {}
+                {"value": [], "nextLink": "https://evil.example/x?$skiptoken=7"} if not request.query else {}
             )
 
     connection = Lying()
-    assert list(listing.items(connection, Question("GET", GROUP))) == []
+    assert list(list_items(connection, ArmRequest("GET", GROUP))) == []
     assert (connection.asked.path, connection.asked.query) == (GROUP, {"$skiptoken": "7"})

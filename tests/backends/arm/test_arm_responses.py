@@ -1,4 +1,4 @@
-"""What a service answers becomes an error of ours, whoever it is."""
+"""Errors of Azure Resource Manager and of storage are translated into ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from batchai_magics.backends.arm import answers
+from batchai_magics.backends.arm import arm_responses
 from batchai_magics.backends.service.extensions import error_wire
 from batchai_magics.errors import (
     CapabilityError,
@@ -36,7 +36,7 @@ ERRORS = [
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_of_our_own_server_arrives_as_it_was(error) -> None:
     told = json.dumps({"error": error_wire.to_wire(error)})
-    arrived = answers.refused(400, told, URL)
+    arrived = arm_responses.arm_error(400, told, URL)
     assert (type(arrived), str(arrived)) == (type(error), str(error))
 
 
@@ -51,26 +51,28 @@ def test_an_error_of_our_own_server_arrives_as_it_was(error) -> None:
     ],
 )
 def test_azures_own_errors_are_told_apart_by_their_status(status: int, kind: type) -> None:
-    error = answers.refused(status, '{"error": {"code": "Boom", "message": "it failed"}}', URL)
+    error = arm_responses.arm_error(status, '{"error": {"code": "Boom", "message": "it failed"}}', URL)
     assert (type(error), error.code, error.message) == (kind, "Boom", "it failed")
 
 
 def test_a_wrong_token_says_where_the_right_one_is() -> None:
-    error = answers.refused(401, '{"error": {"code": "InvalidAuthenticationToken", "message": "no"}}', URL)
+    error = arm_responses.arm_error(
+        401, '{"error": {"code": "InvalidAuthenticationToken", "message": "no"}}', URL
+    )
     assert "BATCHAI_TOKEN" in error.hint
 
 
 @pytest.mark.parametrize("text", ["<html>hello</html>", "", "[]", '{"error": "no"}', "{"])
 def test_what_is_no_such_service_is_said_to_be_none(text: str) -> None:
-    error = answers.refused(404, text, URL)
+    error = arm_responses.arm_error(404, text, URL)
     assert (type(error), error.code) == (ServiceError, "WrongEndpoint")
     assert URL in error.message
 
 
 def test_a_good_answer_that_is_no_json_is_a_wrong_endpoint_too() -> None:
     with pytest.raises(ServiceError, match="does not speak"):
-        answers.object_of("<html>", URL)
-    assert answers.object_of("", URL) == {}
+        arm_responses.parse_object("<html>", URL)
+    assert arm_responses.parse_object("", URL) == {}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_a_good_answer_that_is_no_json_is_a_wrong_endpoint_too() -> None:
     ],
 )
 def test_who_cannot_be_reached_is_named_with_the_reason(reason: str, code: str, words: str) -> None:
-    error = answers.unreachable(URL, reason)
+    error = arm_responses.unreachable_error(URL, reason)
     assert (error.code, words in error.message, URL in error.message) == (code, True, True)
     assert error.hint
 
@@ -91,7 +93,7 @@ def test_who_cannot_be_reached_is_named_with_the_reason(reason: str, code: str, 
 def test_an_error_of_storage_is_read_from_its_xml() -> None:
     hint = "<batchaiHint>wait</batchaiHint>"
     text = f"\ufeff<Error><Code>ShareInUse</Code><Message>busy\nRequestId:1</Message>{hint}</Error>"
-    error = answers.storage_refused(409, text, "")
+    error = arm_responses.storage_error(409, text, "")
     assert (type(error), error.code, error.message, error.hint) == (
         ConflictError,
         "ShareInUse",
@@ -102,4 +104,4 @@ def test_an_error_of_storage_is_read_from_its_xml() -> None:
 
 @pytest.mark.parametrize("text", ["", "<", "<!DOCTYPE x [<!ENTITY a 'b'>]><Error>&a;</Error>"])
 def test_an_error_of_storage_without_a_body_has_its_code_from_the_header(text: str) -> None:
-    assert answers.storage_refused(404, text, "ShareNotFound").code == "ShareNotFound"
+    assert arm_responses.storage_error(404, text, "ShareNotFound").code == "ShareNotFound"
