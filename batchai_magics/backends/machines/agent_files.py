@@ -13,13 +13,13 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-SMALL_BYTES = 1 << 12  # of a file in a folder: no larger one is told without being asked for
-NAMED_BYTES = 1 << 22  # of a file that is asked for by its path
-SNAPSHOT_BYTES = 1 << 23  # of all files of a snapshot: what comes then has to be asked for
+MAX_LISTED_BYTES = 1 << 12  # content of a file in a snapshot of its folder
+MAX_NAMED_BYTES = 1 << 22  # content of a file requested by its path
+MAX_SNAPSHOT_BYTES = 1 << 23  # content of all files in a snapshot
 
 
 def status(path: str, follow: bool = True) -> "Any":
-    """What `stat` says of a path."""
+    """The metadata of a path."""
     return _status(os.stat(path, follow_symlinks=follow)), b""
 
 
@@ -28,9 +28,9 @@ def _status(found: "os.stat_result") -> "list[Any]":
 
 
 def read(path: str, offset: int, limit: int, head: int = 0, regular: bool = False) -> "Any":
-    """What `stat` says of an open file, how many first bytes follow, and those with a piece of it.
+    """[metadata, size of head]; the first `head` bytes followed by a range of the file.
 
-    A `regular` one: no link and no pipe is opened, and nothing is waited for.
+    With `regular`, raises OSError for links and pipes, and never blocks on them.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | ((os.O_NONBLOCK | os.O_NOFOLLOW) if regular else 0)
     file = os.open(path, flags)
@@ -57,7 +57,7 @@ def _pread(file: int, limit: int, offset: int) -> bytes:
 
 
 def digest(path: str, sync: bool = False) -> "Any":
-    """The SHA-256 (hex) of a file, and its size."""
+    """[SHA-256 (hex), size] of a file."""
     found, size = hashlib.sha256(), 0
     with open(path, "rb") as file:
         if sync:
@@ -69,35 +69,35 @@ def digest(path: str, sync: bool = False) -> "Any":
 
 
 def names(path: str) -> "Any":
-    """What lies in a folder."""
+    """The sorted names in a folder."""
     return sorted(os.listdir(path)), b""
 
 
 def glob(path: str, pattern: str) -> "Any":
-    """What lies below a folder and has such a name."""
+    """The paths below a folder that match a pattern."""
     return [str(found) for found in Path(path).glob(pattern)], b""
 
 
 def entries(root: str, paths: "Any" = None, folder: "Any" = None, limit: "Any" = None) -> "Any":
-    """Name, mode, size and time of things below `root`, or of the first `limit` in a folder; which are links.
+    """[name, mode, size, mtime, is link] of each of `paths`, or of the first `limit` entries of `folder`.
 
-    A link counts as what it leads to, unless that is outside.
+    A link has the metadata of its target, unless that is outside `root`.
     """
     if folder is not None:
         paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    told = []  # type: list[Any]
+    results = []  # type: list[Any]
     for path in paths:
-        if len(told) == limit:
+        if len(results) == limit:
             break
         try:
             found = os.lstat(path)
-        except FileNotFoundError:  # it went meanwhile
+        except FileNotFoundError:  # deleted meanwhile
             continue
         is_link = stat.S_ISLNK(found.st_mode)
         if is_link:
             found = _followed(root, path) or found
-        told.append([os.path.basename(path), found.st_mode, found.st_size, found.st_mtime, is_link])
-    return told, b""
+        results.append([os.path.basename(path), found.st_mode, found.st_size, found.st_mtime, is_link])
+    return results, b""
 
 
 def _followed(root: str, path: str) -> "Any":
@@ -109,41 +109,42 @@ def _followed(root: str, path: str) -> "Any":
 
 
 def real(path: str) -> "Any":
-    """The path without links, as far as there is one."""
+    """The path with symbolic links resolved, as far as it exists."""
     return os.path.realpath(path), b""
 
 
 def access(path: str) -> "Any":
-    """Whether it can be written."""
+    """Whether it is writable."""
     return os.access(path, os.W_OK), b""
 
 
 def snapshot(folders: "list[str]", files: "list[str]", listed: "list[str]") -> "Any":
-    """What lies in folders, where they really are, and what lies at paths.
+    """The files of folders with their resolved paths, and single files: metadata of `lstat`, and content.
 
-    Of each file what `lstat` says of it and, of one of the paths or a small one, its bytes; not where only a
-    list is wanted.
+    Content is sent for single files and for small files of `folders`, not for those of `listed` folders.
     """
     data = bytearray()
-    most = [(folder, SMALL_BYTES) for folder in folders] + [(folder, 0) for folder in listed]
-    told = {folder: [os.path.realpath(folder), _inside(folder, data, size)] for folder, size in most}
-    return [told, [_seen(path, data, NAMED_BYTES) for path in files]], bytes(data)
+    most = [(folder, MAX_LISTED_BYTES) for folder in folders] + [(folder, 0) for folder in listed]
+    results = {
+        folder: [os.path.realpath(folder), _snapshot_folder(folder, data, size)] for folder, size in most
+    }
+    return [results, [_snapshot_file(path, data, MAX_NAMED_BYTES) for path in files]], bytes(data)
 
 
-def _inside(folder: str, data: bytearray, most: int) -> "list[Any]":
+def _snapshot_folder(folder: str, data: bytearray, most: int) -> "list[Any]":
     try:
         paths = [os.path.join(folder, name) for name in os.listdir(folder)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [one for one in (_seen(path, data, most) for path in paths) if one]
+    return [one for one in (_snapshot_file(path, data, most) for path in paths) if one]
 
 
-def _seen(path: str, data: bytearray, most: int) -> "Any":
-    """Name, status, and how many bytes of it were put behind the data: None for a file that is too large."""
+def _snapshot_file(path: str, data: bytearray, most: int) -> "Any":
+    """[name, metadata, size appended to `data`]; the size is None if the content was not appended."""
     try:
         found = os.lstat(path)
         size = None
-        most = min(most, SNAPSHOT_BYTES - len(data))
+        most = min(most, MAX_SNAPSHOT_BYTES - len(data))
         if stat.S_ISREG(found.st_mode) and found.st_size <= most:
             with open(path, "rb") as file:
                 read = file.read(most + 1)
@@ -155,11 +156,11 @@ def _seen(path: str, data: bytearray, most: int) -> "Any":
         return None
 
 
-QUERIES = (status, read, digest, names, glob, entries, real, access, snapshot)
+READ_OPERATIONS = (status, read, digest, names, glob, entries, real, access, snapshot)
 
 
 def put(path: str, data: bytes, mode: int = 0o600, sync: bool = False, parents: bool = True) -> "Any":
-    """Writes a file, whole or not at all; with `parents` it makes its folder where there is none."""
+    """Writes a file atomically; with `parents` creates missing folders."""
     part = os.path.join(os.path.dirname(path), "." + uuid.uuid4().hex + ".part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
@@ -183,9 +184,9 @@ def put(path: str, data: bytes, mode: int = 0o600, sync: bool = False, parents: 
 
 
 def put_new(path: str, data: bytes, mode: int = 0o600, needs: "Any" = None, again: bool = False) -> "Any":
-    """Writes a file that is not there, whole or not at all; False when it is there.
+    """Writes a new file atomically; the value is False if it exists.
 
-    `needs` is a path that has to be there: FileNotFoundError when it is not.
+    Raises FileNotFoundError if the path `needs` does not exist.
     """
     if needs is not None:
         os.stat(needs)
@@ -194,20 +195,20 @@ def put_new(path: str, data: bytes, mode: int = 0o600, needs: "Any" = None, agai
     try:
         os.link(part, path)
     except FileExistsError:
-        return bool(again and _holds(path, data)), b""
+        return bool(again and _has_content(path, data)), b""
     finally:
         os.unlink(part)
     return True, b""
 
 
-def _holds(path: str, data: bytes) -> bool:
+def _has_content(path: str, data: bytes) -> bool:
     with contextlib.suppress(OSError), open(path, "rb") as file:
         return file.read() == data
     return False
 
 
 def splice(path: str, data: bytes, offset: int, cut: bool, mode: "Any" = None) -> "Any":
-    """Writes into a file, which ends there if it is to be `cut`; with a `mode` it is made."""
+    """Writes at an offset; truncates the file behind it with `cut`, creates it with a `mode`."""
     made = 0 if mode is None else os.O_CREAT
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | made, 0o600 if mode is None else mode)
     with os.fdopen(file, "wb") as stream:
@@ -220,7 +221,7 @@ def splice(path: str, data: bytes, offset: int, cut: bool, mode: "Any" = None) -
 
 
 def link(path: str, target: str, again: bool = False) -> "Any":
-    """Gives the file `target` a second name."""
+    """Creates a hard link to `target`."""
     try:
         os.link(target, path)
     except FileExistsError:
@@ -233,7 +234,7 @@ def link(path: str, target: str, again: bool = False) -> "Any":
 
 
 def symlink(path: str, target: str, exist_ok: bool = False, again: bool = False) -> "Any":
-    """Makes a link to `target`; with `exist_ok` its folder too, unless there is a link."""
+    """Creates a symbolic link to `target`; with `exist_ok` also its folder, unless there is a link."""
     if exist_ok:
         _make_folder(os.path.dirname(path), 0o700)
     try:
@@ -246,7 +247,7 @@ def symlink(path: str, target: str, exist_ok: bool = False, again: bool = False)
 
 
 def move(path: str, target: str, again: bool = False) -> "Any":
-    """Renames, in place of what had that name; a file also to another disk."""
+    """Renames, replacing the target; copies a file to another file system."""
     try:
         os.replace(path, target)
     except FileNotFoundError:
@@ -263,7 +264,7 @@ def move(path: str, target: str, again: bool = False) -> "Any":
 
 
 def unlink(path: str, missing_ok: bool = False, again: bool = False) -> "Any":
-    """Deletes a name."""
+    """Deletes a file or link."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -273,7 +274,7 @@ def unlink(path: str, missing_ok: bool = False, again: bool = False) -> "Any":
 
 
 def rmtree(path: str, ignore_errors: bool = False) -> "Any":
-    """Deletes a folder with all in it, or a link."""
+    """Deletes a folder recursively, or a link."""
     if os.path.islink(path):
         os.unlink(path)
     elif os.path.isdir(path) or not ignore_errors:
@@ -282,7 +283,7 @@ def rmtree(path: str, ignore_errors: bool = False) -> "Any":
 
 
 def mkdir(path: str, mode: int, parents: bool = False, exist_ok: bool = False, again: bool = False) -> "Any":
-    """Makes a folder; with `parents` those above it too, all with that mode."""
+    """Creates a folder; with `parents` those above it, all with `mode`."""
     try:
         if parents:
             _make_folder(path, mode)
@@ -296,15 +297,17 @@ def mkdir(path: str, mode: int, parents: bool = False, exist_ok: bool = False, a
 
 def _make_folder(path: str, mode: int) -> None:
     try:
-        _make_one(path, mode)
+        _make_single_folder(path, mode)
     except FileNotFoundError:
         if os.path.dirname(path) == path:
             raise
         _make_folder(os.path.dirname(path), mode)
-        _make_one(path, mode)  # below /proc nothing can be made, though the folder above is there
+        _make_single_folder(
+            path, mode
+        )  # once more, not recursively: below /proc it fails although the parent exists
 
 
-def _make_one(path: str, mode: int) -> None:
+def _make_single_folder(path: str, mode: int) -> None:
     try:
         os.mkdir(path, mode)
     except FileExistsError:
@@ -313,15 +316,15 @@ def _make_one(path: str, mode: int) -> None:
 
 
 def touch(path: str, mode: int, exist_ok: bool = True) -> "Any":
-    """Makes an empty file where there is none."""
+    """Creates an empty file unless it exists."""
     Path(path).touch(mode=mode, exist_ok=exist_ok)
     return None, b""
 
 
 def chmod(path: str, mode: int) -> "Any":
-    """Changes who may use it."""
+    """Changes the permissions."""
     os.chmod(path, mode)
     return None, b""
 
 
-CHANGES = (put, put_new, splice, link, symlink, move, unlink, rmtree, mkdir, touch, chmod)
+WRITE_OPERATIONS = (put, put_new, splice, link, symlink, move, unlink, rmtree, mkdir, touch, chmod)

@@ -1,7 +1,6 @@
-"""The frames in which both ends talk: a mark, lengths and a check sum, a JSON head, and bytes.
+"""The wire format of both ends: a mark, lengths and a checksum, a JSON head, and binary data. Python 3.6.
 
-What a login shell, or something that it has started, writes between two frames is passed over. Also run by
-Python 3.6.
+Output of the login shell or its background processes between frames is skipped.
 """
 
 import json
@@ -12,51 +11,51 @@ import zlib
 from typing import IO, Any
 
 MARK_BYTES = 16
-_SIZES = struct.Struct(">III")  # of the head, of the bytes, and the check sum of both
+_SIZES = struct.Struct(">III")  # length of head, length of data, CRC-32 of both
 
 
 class BrokenStreamError(Exception):
-    """The other end has gone, or what came is not what was sent."""
+    """The connection has closed, or a frame is corrupt."""
 
 
 class FrameStream:
-    """Both directions of a connection; `mark` is known to its two ends alone."""
+    """Both directions of a connection. `mark` is random, so that other output cannot contain it."""
 
-    def __init__(self, reading: "IO[bytes]", writing: "IO[bytes]", mark: bytes) -> None:
-        self._reading, self._writing, self._mark = reading, writing, mark
+    def __init__(self, reader: "IO[bytes]", writer: "IO[bytes]", mark: bytes) -> None:
+        self._reader, self._writer, self._mark = reader, writer, mark
         self._lock = threading.Lock()
 
     def send(self, head: "dict[str, Any]", data: bytes = b"") -> None:
-        """Sends a frame; threads may do so at once. OSError or ValueError when nobody reads any more."""
+        """Sends a frame (thread-safe); raises OSError or ValueError if the connection has closed."""
         text = json.dumps(head).encode()
         sizes = _SIZES.pack(len(text), len(data), zlib.crc32(data, zlib.crc32(text)))
         with self._lock:
-            self._writing.write(b"".join((self._mark, sizes, text, data)))
-            self._writing.flush()
+            self._writer.write(b"".join((self._mark, sizes, text, data)))
+            self._writer.flush()
 
     def wait_readable(self, timeout_s: float) -> bool:
-        """Whether a frame comes, or the end, before so long; for reading without a buffer alone."""
-        return bool(select.select([self._reading], [], [], timeout_s)[0])
+        """Whether data or EOF arrives within the timeout; the reader must be unbuffered."""
+        return bool(select.select([self._reader], [], [], timeout_s)[0])
 
     def receive(self) -> "tuple[dict[str, Any], bytes]":
-        """The next frame; BrokenError when there is none any more."""
+        """The next frame; raises BrokenStreamError at the end of the stream."""
         self._find_mark()
-        head_bytes, data_bytes, check = _SIZES.unpack(self._exactly(_SIZES.size))
-        text, data = self._exactly(head_bytes), self._exactly(data_bytes)
+        head_bytes, data_bytes, check = _SIZES.unpack(self._read_exactly(_SIZES.size))
+        text, data = self._read_exactly(head_bytes), self._read_exactly(data_bytes)
         if zlib.crc32(data, zlib.crc32(text)) != check:
             raise BrokenStreamError("something else has written into a frame")
         head: dict[str, Any] = json.loads(text.decode())
         return head, data
 
     def _find_mark(self) -> None:
-        seen = self._exactly(MARK_BYTES)
+        seen = self._read_exactly(MARK_BYTES)
         while seen != self._mark:
-            seen = seen[1:] + self._exactly(1)
+            seen = seen[1:] + self._read_exactly(1)
 
-    def _exactly(self, count: int) -> bytes:
+    def _read_exactly(self, count: int) -> bytes:
         pieces = []
         while count:
-            piece = self._reading.read(count)
+            piece = self._reader.read(count)
             if not piece:
                 raise BrokenStreamError("the connection has ended")
             pieces.append(piece)

@@ -14,21 +14,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from batchai_magics.backends.machines.agent_files import CHANGES, QUERIES
+from batchai_magics.backends.machines.agent_files import READ_OPERATIONS, WRITE_OPERATIONS
 from batchai_magics.backends.machines.agent_frames import BrokenStreamError, FrameStream
 
-PIECE_BYTES = 1 << 16
-ENDING_S = 10.0  # what a command gets to end when nobody reads it any more
-AGAIN_S = 0.1
+CHUNK_BYTES = 1 << 16
+EXIT_TIMEOUT_S = 10.0  # from the end of its standard input to SIGKILL
+POLL_INTERVAL_S = 0.1
 
 
 def has(program: str) -> "Any":
-    """Whether there is a program of that name."""
+    """Whether a program is on PATH."""
     return shutil.which(program) is not None, b""
 
 
 def environment(own: "Any", more: "dict[str, str]") -> "dict[str, str]":
-    """An environment: those variables of this program's that `own` names (None: all), and more."""
+    """The variables of the agent's own environment that `own` names (None: all), updated with `more`."""
     kept = {name: text for name, text in os.environ.items() if own is None or name in own}
     return dict(kept, **more)
 
@@ -41,24 +41,25 @@ def run(
     timeout_s: float,
     answer: "Any" = None,
 ) -> "Any":
-    """Runs a command to its end: its exit code, how much of the bytes is its output, and its errors behind.
+    """Runs a command; returns [exit code, size of stdout], and stdout followed by stderr.
 
-    With a folder for its answer, which is made, it is run once: who asks again gets what is in there.
+    With `answer`, a folder to create for the result, the command runs once: a repeated request returns the
+    saved result.
     """
     env = environment(own, more)
     if answer is None:
-        return _ended(words, env, folder, timeout_s)
+        return _run_to_end(words, env, folder, timeout_s)
     file = os.path.join(answer, "answer")
     try:
         os.mkdir(answer, 0o700)
     except FileExistsError:
-        return _kept(file, timeout_s)
-    ended = _ended(words, env, folder, timeout_s)
-    _keep(file, ended)
-    return ended
+        return _saved_result(file, timeout_s)
+    result = _run_to_end(words, env, folder, timeout_s)
+    _save_result(file, result)
+    return result
 
 
-def _ended(words: "list[str]", env: "dict[str, str]", folder: str, timeout_s: float) -> "Any":
+def _run_to_end(words: "list[str]", env: "dict[str, str]", folder: str, timeout_s: float) -> "Any":
     child = _start(words, env, folder, subprocess.DEVNULL)
     try:
         out, err = child.communicate(timeout=timeout_s)
@@ -69,21 +70,21 @@ def _ended(words: "list[str]", env: "dict[str, str]", folder: str, timeout_s: fl
     return [child.returncode, len(out)], out + err
 
 
-def _keep(file: str, answer: "Any") -> None:
-    (code, size), data = answer
+def _save_result(file: str, result: "Any") -> None:
+    (code, size), data = result
     part = file + ".part"
     with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
         stream.write(b"%d %d\n" % (code, size) + data)
     os.rename(part, file)
 
 
-def _kept(file: str, timeout_s: float) -> "Any":
-    """What was kept; it may be that the first who was asked still runs it."""
+def _saved_result(file: str, timeout_s: float) -> "Any":
+    """The saved result; waits for it, since the first request may still be running."""
     deadline = time.monotonic() + timeout_s
     while not os.path.exists(file):
         if time.monotonic() > deadline:
             raise OSError(errno.ETIMEDOUT, "it took too long")
-        time.sleep(AGAIN_S)
+        time.sleep(POLL_INTERVAL_S)
     with open(file, "rb") as stream:
         code, size = map(int, stream.readline().split())
         return [code, size], stream.read()
@@ -106,7 +107,7 @@ def _start(words: "list[str]", env: "dict[str, str]", folder: str, stdin: int) -
 
 
 class RunningCommands:
-    """The commands that run while somebody reads them, by the number of who asked for them."""
+    """Commands whose output is being streamed, by the number of their request."""
 
     def __init__(self) -> None:
         self._children: dict[int, Any] = {}
@@ -118,15 +119,15 @@ class RunningCommands:
         words: "list[str]",
         env: "dict[str, str]",
         folder: str,
-        tell: "Callable[[bool, bytes], None]",
+        forward: "Callable[[bool, bytes], None]",
     ) -> int:
-        """Runs a command; tells what it writes as it comes, and gives its exit code."""
+        """Runs a command, forwards its output as it arrives, and returns its exit code."""
         child = _start(words, env, folder, subprocess.PIPE)
         with self._lock:
             self._children[number] = child
-        errors = threading.Thread(target=_tell_all, args=(child.stderr, True, tell), daemon=True)
+        errors = threading.Thread(target=_forward, args=(child.stderr, True, forward), daemon=True)
         errors.start()
-        _tell_all(child.stdout, False, tell)
+        _forward(child.stdout, False, forward)
         errors.join()
         code: int = child.wait()
         with self._lock:
@@ -134,121 +135,123 @@ class RunningCommands:
         return code
 
     def end(self, number: int) -> None:
-        """Ends a command: it sees the end of its input, and is killed when that does not help."""
+        """Closes the standard input of a command, and kills its process group if it does not exit."""
         with self._lock:
             child = self._children.get(number)
         if child is None:
             return
         child.stdin.close()
         try:
-            child.wait(ENDING_S)
+            child.wait(EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
 
     def end_all(self) -> None:
-        """Ends all of them."""
+        """Ends all running commands."""
         with self._lock:
             numbers = list(self._children)
         for number in numbers:
             self.end(number)
 
 
-def _tell_all(pipe: "Any", is_error: bool, tell: "Callable[[bool, bytes], None]") -> None:
+def _forward(pipe: "Any", is_error: bool, forward: "Callable[[bool, bytes], None]") -> None:
     while True:
-        data = os.read(pipe.fileno(), PIECE_BYTES)
+        data = os.read(pipe.fileno(), CHUNK_BYTES)
         if not data:
             return
-        tell(is_error, data)
+        forward(is_error, data)
 
 
-AT_ONCE = 16
-IDLE_S = 900.0  # after so long without a word it ends: the other end has gone, or starts it again
-OPERATIONS = {operation.__name__: operation for operation in (*QUERIES, *CHANGES, has, run)}
-WITH_BYTES = ("put", "put_new", "splice")
+MAX_CONCURRENT = 16
+IDLE_TIMEOUT_S = (
+    900.0  # without requests or running ones, the agent exits; the client starts another when it needs one
+)
+OPERATIONS = {operation.__name__: operation for operation in (*READ_OPERATIONS, *WRITE_OPERATIONS, has, run)}
+TAKES_DATA = ("put", "put_new", "splice")
 
 
 class RequestServer:
-    """Questions become answers, many at once."""
+    """Serves requests concurrently."""
 
     def __init__(self, frames: "FrameStream") -> None:
-        self._frames, self._started = frames, RunningCommands()
-        self._pool = ThreadPoolExecutor(AT_ONCE)
+        self._frames, self._commands = frames, RunningCommands()
+        self._pool = ThreadPoolExecutor(MAX_CONCURRENT)
         self._busy = 0
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Answers until the other end has gone; what was asked is done all the same."""
+        """Serves until the connection closes; requests that were received are completed."""
         try:
-            while self._is_asked():
-                self._take(*self._frames.receive())
+            while self._wait_for_request():
+                self._dispatch(*self._frames.receive())
         except BrokenStreamError:
             pass
-        self._started.end_all()
+        self._commands.end_all()
         self._pool.shutdown()
 
-    def _is_asked(self) -> bool:
-        """Waits for a question; False when nothing was asked for long, and nothing runs."""
-        while not self._frames.wait_readable(IDLE_S):
+    def _wait_for_request(self) -> bool:
+        """Waits for a request; False after the idle timeout with nothing running."""
+        while not self._frames.wait_readable(IDLE_TIMEOUT_S):
             if not self._busy:
                 return False
         return True
 
-    def _take(self, head: "dict[str, Any]", data: bytes) -> None:
+    def _dispatch(self, head: "dict[str, Any]", data: bytes) -> None:
         number, name = head.pop("number"), head.pop("ask")
         if name == "end":
-            threading.Thread(target=self._started.end, args=(head["which"],), daemon=True).start()
+            threading.Thread(target=self._commands.end, args=(head["which"],), daemon=True).start()
         elif name == "start":
-            threading.Thread(target=self._answer, args=(number, self._start, (number, head))).start()
+            threading.Thread(target=self._respond, args=(number, self._start, (number, head))).start()
         else:
-            self._pool.submit(self._answer, number, self._asked, (name, head, data))
+            self._pool.submit(self._respond, number, self._perform, (name, head, data))
 
-    def _answer(self, number: int, act: "Any", arguments: "Any") -> None:
+    def _respond(self, number: int, act: "Any", arguments: "Any") -> None:
         with self._lock:
             self._busy += 1
         try:
             try:
                 value, data = act(*arguments)
-                answer = {"number": number, "value": value}
-            except Exception as error:  # noqa: BLE001 whoever asked is told
-                answer, data = dict(_told(error), number=number), b""
-            self._send(answer, data)
+                head = {"number": number, "value": value}
+            except Exception as error:  # noqa: BLE001 sent to the client
+                head, data = dict(_error_head(error), number=number), b""
+            self._send(head, data)
         finally:
             with self._lock:
                 self._busy -= 1
 
-    def _asked(self, name: str, head: "dict[str, Any]", data: bytes) -> "Any":
+    def _perform(self, name: str, head: "dict[str, Any]", data: bytes) -> "Any":
         if name == "hello":
             return _hello(), b""
         if name == "several":
-            return self._several(head["each"], data)
-        if name in WITH_BYTES:
+            return self._perform_batch(head["each"], data)
+        if name in TAKES_DATA:
             head["data"] = data
         return OPERATIONS[name](**head)
 
-    def _several(self, each: "Any", data: bytes) -> "Any":
-        """The answers to questions, one after the other, up to the first that fails."""
-        answers, pieces = [], []  # type: list[dict[str, Any]], list[bytes]
+    def _perform_batch(self, each: "Any", data: bytes) -> "Any":
+        """Performs requests in order up to the first that fails; returns one result each."""
+        results, pieces = [], []  # type: list[dict[str, Any]], list[bytes]
         for head, size in each:
             piece, data = data[:size], data[size:]
             try:
-                value, told = self._asked(head.pop("ask"), head, piece)
-            except Exception as error:  # noqa: BLE001 whoever asked is told
-                answers.append(_told(error))
+                value, payload = self._perform(head.pop("ask"), head, piece)
+            except Exception as error:  # noqa: BLE001 sent to the client
+                results.append(_error_head(error))
                 break
-            answers.append({"value": value, "size": len(told)})
-            pieces.append(told)
-        return answers, b"".join(pieces)
+            results.append({"value": value, "size": len(payload)})
+            pieces.append(payload)
+        return results, b"".join(pieces)
 
     def _start(self, number: int, head: "dict[str, Any]") -> "Any":
         env = environment(head["own"], head["more"])
 
-        def tell(is_error: bool, data: bytes) -> None:
+        def forward(is_error: bool, data: bytes) -> None:
             self._send({"number": number, "error": is_error}, data)
 
-        return self._started.start(number, head["words"], env, head["folder"], tell), b""
+        return self._commands.start(number, head["words"], env, head["folder"], forward), b""
 
     def _send(self, head: "dict[str, Any]", data: bytes) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody is there any more
+        with contextlib.suppress(OSError, ValueError):  # the client has gone
             self._frames.send(head, data)
 
 
@@ -263,15 +266,15 @@ def _hello() -> "dict[str, Any]":
     }
 
 
-def _told(error: "Exception") -> "dict[str, Any]":
-    """An error as the other end can raise it again; numbers of errors differ between systems."""
+def _error_head(error: "Exception") -> "dict[str, Any]":
+    """An error for the client to raise again, by name: errno values differ between systems."""
     if isinstance(error, OSError) and error.errno is not None:
         name = errno.errorcode.get(error.errno, "EIO")
         return {"failed": name, "words": error.strerror or str(error)}
     return {"failed": "", "words": f"{type(error).__name__}: {error}"}
 
 
-def main(asking: "Any", mark: bytes) -> None:
-    """Answers on standard output what is read, without a buffer, from a file."""
+def main(requests: "Any", mark: bytes) -> None:
+    """Serves the requests of an unbuffered binary file; responses go to standard output."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    RequestServer(FrameStream(asking, sys.stdout.buffer, mark)).run()
+    RequestServer(FrameStream(requests, sys.stdout.buffer, mark)).run()

@@ -18,7 +18,7 @@ from batchai_magics.backends.folders.command_output import output_of
 
 
 class CompletedCommand(NamedTuple):
-    """How a command ended, and what it wrote."""
+    """The exit code and output of a command that has run."""
 
     code: int
     stdout: bytes
@@ -27,7 +27,7 @@ class CompletedCommand(NamedTuple):
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A command: its words, its environment, and the folder that it runs in (empty: any)."""
+    """A command: its arguments, its environment, and its working directory (empty: any)."""
 
     arguments: Sequence[str]
     env: Mapping[str, str]
@@ -35,63 +35,71 @@ class CommandLine:
 
 
 class Machine(Protocol):
-    """A machine. Where it is elsewhere, everything may raise UnreachableError."""
+    """A machine. All methods of a remote one may raise UnreachableError."""
 
     @property
     def name(self) -> str:
-        """What people call it: `this machine`, or the host that `ssh` is given."""
+        """The name for messages: `this machine`, or the host that `ssh` is given."""
 
     @property
     def user(self) -> int:
-        """The number of the user that commands run as."""
+        """The uid that commands run as."""
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """The environment that a command has there by itself."""
+        """The default environment of commands."""
 
     @property
     def python(self) -> str:
-        """The Python of this package, or the one that was found there."""
+        """The interpreter: of this process, or the one found on the remote machine."""
 
     @property
     def path_prefix(self) -> str:
-        """The folder that has to come first on PATH for `python` to be that one; empty where it is so."""
+        """The folder to put first on PATH so that `python` is found; empty if it already is."""
 
     def resolve(self, path: PurePath) -> Path:
-        """An absolute path there; `~` is the user's folder."""
+        """An absolute path on the machine; `~` is the user's home directory."""
 
     def has_program(self, program: str) -> bool:
-        """Whether there is a program of that name."""
+        """Whether a program is on PATH."""
 
     def run(
         self, line: CommandLine, *, timeout_s: float, result_folder: Path | None = None
     ) -> CompletedCommand:
-        """Runs a command to its end; TimeoutError when that takes too long.
+        """Runs a command and waits for it.
 
-        With a folder for its answer, which is not there, it runs once, however often a connection breaks
-        meanwhile: what it wrote is kept there until it is here. Without, it may run again.
+        Args:
+            line: The command.
+            timeout_s: Seconds until the command is killed.
+            result_folder: A folder that does not exist yet. With it the command runs exactly once, even if
+                the connection is lost meanwhile: its result is saved there until it has been received.
+                Without it, a command may run again after a lost connection.
+
+        Raises:
+            TimeoutError: The command took longer than `timeout_s`.
+            FileNotFoundError: The program is not on PATH.
         """
 
     def stream(self, line: CommandLine, *, tick_s: float) -> Generator[CommandBytes, None, int]:
-        """Runs a command; gives what it writes as it comes, and at last its exit code.
+        """Runs a command; yields its output as it arrives, and returns its exit code.
 
-        Its standard input is open as long as somebody reads: it ends when the generator is closed. With
-        `tick_s` no bytes at all are given whenever nothing came for so long.
+        Closing the generator closes the standard input of the command, which must then exit. With `tick_s`,
+        yields empty output after that many seconds without any.
         """
 
     def prefetched(
         self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
     ) -> AbstractContextManager[None]:
-        """Within it, this thread may be answered from what was in these folders, and at these paths.
+        """A context in which this thread may read these folders and files from a cache filled on entry.
 
-        Of what is in folders that are `listed` no bytes are wanted.
+        Of files in `listed` folders only the metadata is cached.
         """
 
     def close(self) -> None:
-        """Lets go of what is held open."""
+        """Closes connections."""
 
 
-ENDING_S = 10.0  # what a command gets to end when nobody reads it any more
+EXIT_TIMEOUT_S = 10.0  # from the end of standard input to SIGKILL
 
 
 class LocalMachine:
@@ -101,7 +109,7 @@ class LocalMachine:
 
     @property
     def user(self) -> int:
-        """The number of the user of this process."""
+        """The uid of this process."""
         return os.getuid()
 
     @property
@@ -111,12 +119,12 @@ class LocalMachine:
 
     @property
     def python(self) -> str:
-        """The Python of this process."""
+        """The interpreter of this process."""
         return sys.executable
 
     @property
     def path_prefix(self) -> str:
-        """The folder of the Python of this process."""
+        """The folder of the interpreter of this process."""
         return str(Path(sys.executable).parent)
 
     def resolve(self, path: PurePath) -> Path:
@@ -124,13 +132,13 @@ class LocalMachine:
         return Path(path).expanduser().absolute()
 
     def has_program(self, program: str) -> bool:
-        """Whether there is a program of that name."""
+        """Whether a program is on PATH."""
         return shutil.which(program) is not None
 
     def run(
         self, line: CommandLine, *, timeout_s: float, result_folder: Path | None = None
     ) -> CompletedCommand:
-        """Runs a command to its end; TimeoutError when that takes too long."""
+        """Runs a command and waits for it."""
         program = shutil.which(line.arguments[0])
         if program is None:
             raise FileNotFoundError(line.arguments[0])
@@ -149,40 +157,40 @@ class LocalMachine:
         return CompletedCommand(done.returncode, done.stdout, done.stderr)
 
     def stream(self, line: CommandLine, *, tick_s: float) -> Generator[CommandBytes, None, int]:
-        """Runs a command; gives what it writes as it comes, and at last its exit code."""
+        """Runs a command; yields its output as it arrives, and returns its exit code."""
         child = subprocess.Popen(
             line.arguments,
             cwd=line.folder or None,
             env=line.env,
-            stdin=subprocess.PIPE,  # as long as it is open, somebody wants the command
+            stdin=subprocess.PIPE,  # the command exits when it is closed
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # an interrupt at the keyboard is for us; we end the command
+            start_new_session=True,  # Ctrl-C reaches this process only, which then ends the command
         )
         with child:
             try:
                 yield from output_of(child.stdout, child.stderr, tick_s)
                 return child.wait()
             finally:
-                _end(child)
+                _terminate(child)
 
     def prefetched(
         self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
     ) -> contextlib.AbstractContextManager[None]:
-        """Nothing: files are near."""
+        """No-op: local files are read directly."""
         return contextlib.nullcontext()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """No-op."""
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends what still runs: the node hears that nobody reads any more."""
+def _terminate(child: subprocess.Popen[bytes]) -> None:
+    """Closes the standard input of a command, and kills it if it does not exit."""
     if child.poll() is not None:
         return
     assert child.stdin
     child.stdin.close()
     try:
-        child.wait(ENDING_S)
+        child.wait(EXIT_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         child.kill()

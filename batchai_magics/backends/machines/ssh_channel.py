@@ -27,243 +27,257 @@ from batchai_magics.backends.machines.ssh_connection import (
 )
 from batchai_magics.errors import ServiceError, UnreachableError
 
-AGAIN = ("link", "symlink", "move", "unlink", "mkdir", "put_new")  # told that it may have been done already
-_MISLEADING = (errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # of another path than is asked about
+NOT_IDEMPOTENT = ("link", "symlink", "move", "unlink", "mkdir", "put_new")  # retried with `again`
+_AMBIGUOUS_ERRORS = (
+    errno.EEXIST,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ELOOP,
+)  # of an earlier request, misleading for the last
 
 
 class Request(NamedTuple):
-    """What the host is asked, and the bytes that go with it."""
+    """An operation of the agent with its arguments, and binary data."""
 
     head: Mapping[str, Any]
     data: bytes
 
-    def told(self, *, is_again: bool) -> dict[str, Any]:
-        """Its head; where the answer was lost before, it may have been done already."""
-        return {**self.head, "again": True} if is_again and self.head["ask"] in AGAIN else {**self.head}
+    def wire_head(self, *, is_retry: bool) -> dict[str, Any]:
+        """The head to send; a retry says so if the operation is not idempotent."""
+        again = {"again": True} if is_retry and self.head["ask"] in NOT_IDEMPOTENT else {}
+        return {**self.head, **again}
 
 
 class RequestPipeline(threading.local):
-    """The questions that this thread holds back. Outside of `open` it holds back none."""
+    """The queued requests of this thread, to be sent with its next one. Queues nothing unless `open`."""
 
     def __init__(self) -> None:
-        self._held: list[Request] = []
+        self._queued: list[Request] = []
         self._depth = 0
 
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
-        """Within it, questions may be held back."""
+        """A context in which requests may be queued; it nests."""
         self._depth += 1
         try:
             yield
         finally:
             self._depth -= 1
 
-    def keeps(self, question: Request) -> bool:
-        """Holds a question back, if that may be done now."""
+    def enqueue(self, request: Request) -> bool:
+        """Queues a request if the pipeline is open; returns whether it did."""
         if self._depth:
-            self._held.append(question)
+            self._queued.append(request)
         return bool(self._depth)
 
-    def taken(self) -> list[Request]:
-        """What was held back, the first one first; it is no longer."""
-        held, self._held = self._held, []
-        return held
+    def drain(self) -> list[Request]:
+        """Removes and returns the queued requests, oldest first."""
+        queued, self._queued = self._queued, []
+        return queued
 
 
-def as_one(questions: Sequence[Request], *, is_again: bool) -> Request:
-    """One question for all of these."""
-    heads = [question.told(is_again=is_again) for question in questions]
+def combined(requests: Sequence[Request], *, is_retry: bool) -> Request:
+    """One request that performs all of these in order."""
+    heads = [request.wire_head(is_retry=is_retry) for request in requests]
     if len(heads) == 1:
-        return Request(heads[0], questions[0].data)
-    each = [[head, len(question.data)] for head, question in zip(heads, questions, strict=True)]
-    return Request({"ask": "several", "each": each}, b"".join(question.data for question in questions))
+        return Request(heads[0], requests[0].data)
+    each = [[head, len(request.data)] for head, request in zip(heads, requests, strict=True)]
+    return Request({"ask": "several", "each": each}, b"".join(request.data for request in requests))
 
 
-def last_answer(questions: Sequence[Request], answer: Response) -> Response:
-    """The answer to the last of these; OSError, with its path, for the first that failed."""
-    if len(questions) == 1:
-        return answer
-    told = answer.head["value"]
-    for question, each in zip(questions, told, strict=False):
-        if "failed" in each:
-            raise _failure(question, each, is_last=question is questions[-1])
-    size = told[-1]["size"]
-    return Response(told[-1], answer.data[len(answer.data) - size :])
+def last_response(requests: Sequence[Request], response: Response) -> Response:
+    """The response to the last of these; raises OSError, with its path, for the first that failed."""
+    if len(requests) == 1:
+        return response
+    results = response.head["value"]
+    for request, result in zip(requests, results, strict=False):
+        if "failed" in result:
+            raise _failure(request, result, is_last=request is requests[-1])
+    size = results[-1]["size"]
+    return Response(results[-1], response.data[len(response.data) - size :])
 
 
-def _failure(question: Request, told: Mapping[str, Any], *, is_last: bool) -> OSError:
-    """The error of a question. What an earlier one says of its path must not pass for the last one's."""
-    error = remote_error(told["failed"], told["words"])
-    if not is_last and error.errno in _MISLEADING:
-        error = OSError(errno.EIO, told["words"])
-    error.filename = question.head.get("path")
+def _failure(request: Request, result: Mapping[str, Any], *, is_last: bool) -> OSError:
+    """The error of a request. ENOENT and the like of an earlier one must not be taken for the last one's."""
+    error = remote_error(result["failed"], result["words"])
+    if not is_last and error.errno in _AMBIGUOUS_ERRORS:
+        error = OSError(errno.EIO, result["words"])
+    error.filename = request.head.get("path")
     return error
 
 
-RESPONSE_TIMEOUT_S = 60.0  # after which a connection that brings no answer counts as lost
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-MAX_ATTEMPTS = 3  # of a question, each over a connection of its own
-_LONGEST_PATH = 80  # of a socket's folder: the name in it has 40 characters, and ssh adds some
+RESPONSE_TIMEOUT_S = 60.0  # then the connection counts as lost
+INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 30.0
+MAX_ATTEMPTS = 3  # of a request, each over a new connection
+_MAX_FOLDER_LENGTH = 80  # Unix socket paths are short: ssh adds a name of 40 characters and a suffix
 
 
 class SshChannel:
-    """Questions to a host. `ssh` is the line that starts `ssh`, `python` the Python there."""
+    """Requests to a host. `ssh` is the command line of the client, `python` the remote interpreter."""
 
     def __init__(self, host: str, *, ssh: str = "ssh", python: str = "python3") -> None:
         ssh_command.check_host(host)
         self.host, self._ssh, self._python = host, shlex.split(ssh), python
         self._lock = threading.Lock()
-        self._link: SshConnection | None = None
-        self._pauses, self._until = 0, 0.0
+        self._connection: SshConnection | None = None
+        self._failed_attempts, self._retry_at = 0, 0.0
         self._failure: ServiceError | None = None
-        self._shared: str | None = None
-        self._configuration = ""  # what `ssh -G` says of the host
-        self._outbox = RequestPipeline()
+        self._control_path: str | None = None
+        self._configuration = ""  # output of `ssh -G HOST`
+        self._pipeline = RequestPipeline()
 
     def request(
-        self, name: str, data: bytes = b"", *, wait_s: float = RESPONSE_TIMEOUT_S, **asked: Any
+        self, name: str, data: bytes = b"", *, wait_s: float = RESPONSE_TIMEOUT_S, **arguments: Any
     ) -> Response:
-        """What the host answers; the error that it raised there, or UnreachableError.
+        """Performs an operation on the host, after the queued requests of this thread.
 
-        A connection that is lost meanwhile is made again, and it is asked again. What this thread has told
-        before comes with it, and may fail as well.
+        Args:
+            name: The operation of the agent.
+            data: Binary data of the operation.
+            wait_s: Seconds without a response after which the connection counts as lost.
+            **arguments: JSON values; the keyword arguments of the operation.
+
+        Raises:
+            OSError: The operation, or a queued one before it, failed on the host.
+            UnreachableError: The connection was lost in every attempt.
         """
-        return self._asked([*self._outbox.taken(), Request({"ask": name, **asked}, data)], wait_s)
+        return self._perform([*self._pipeline.drain(), Request({"ask": name, **arguments}, data)], wait_s)
 
-    def send(self, name: str, data: bytes = b"", **asked: Any) -> None:
-        """The same for what has no answer; within `at_once` it may be told later, with what comes next."""
-        question = Request({"ask": name, **asked}, data)
-        if not self._outbox.keeps(question):
-            self._asked([question], RESPONSE_TIMEOUT_S)
+    def send(self, name: str, data: bytes = b"", **arguments: Any) -> None:
+        """Like `request`, without a result; within `pipelined` it is queued for the next request."""
+        request = Request({"ask": name, **arguments}, data)
+        if not self._pipeline.enqueue(request):
+            self._perform([request], RESPONSE_TIMEOUT_S)
 
     @contextlib.contextmanager
     def pipelined(self) -> Iterator[None]:
-        """Within it, what this thread tells is held back until it asks; all has been told at its end."""
+        """A context in which `send` queues; the queue is flushed by the next request and on exit."""
         try:
-            with self._outbox.open():
+            with self._pipeline.open():
                 yield
         except BaseException:
-            with contextlib.suppress(OSError, ServiceError):  # what went wrong first says more
-                self._tell_held()
+            with contextlib.suppress(OSError, ServiceError):  # the original error matters more
+                self._flush()
             raise
-        self._tell_held()
+        self._flush()
 
-    def _tell_held(self) -> None:
-        if held := self._outbox.taken():
-            self._asked(held, RESPONSE_TIMEOUT_S)
+    def _flush(self) -> None:
+        if queued := self._pipeline.drain():
+            self._perform(queued, RESPONSE_TIMEOUT_S)
 
-    def _asked(self, questions: Sequence[Request], wait_s: float) -> Response:
+    def _perform(self, requests: Sequence[Request], wait_s: float) -> Response:
         for number in range(MAX_ATTEMPTS):
-            link = self._up()
-            question = as_one(questions, is_again=number > 0)
+            connection = self._connected()
+            request = combined(requests, is_retry=number > 0)
             try:
-                return last_answer(questions, _answer(link, question.head, question.data, wait_s))
+                return last_response(requests, _response(connection, request.head, request.data, wait_s))
             except ConnectionLostError:
                 continue
             except OSError as error:
-                error.filename = error.filename or questions[-1].head.get("path")
+                error.filename = error.filename or requests[-1].head.get("path")
                 raise
-        raise self._lost()
+        raise self._lost_error()
 
-    def request_once(self, name: str, *, wait_s: float, **asked: Any) -> Response:
-        """The answer to what the host does once, however often it is asked for within `wait_s`."""
-        self._tell_held()
-        link: SshConnection | None = self._up()
+    def request_once(self, name: str, *, wait_s: float, **arguments: Any) -> Response:
+        """Performs an operation that runs once even if requested again; retries for `wait_s` seconds."""
+        self._flush()
+        connection: SshConnection | None = self._connected()
         deadline = time.monotonic() + wait_s
         while True:
             try:
-                return _answer(link or self._up(), {"ask": name, **asked}, b"", wait_s)
+                return _response(connection or self._connected(), {"ask": name, **arguments}, b"", wait_s)
             except (ConnectionLostError, UnreachableError) as error:
                 if time.monotonic() > deadline:
-                    raise self._lost() from error
-                link = None
-                time.sleep(FIRST_PAUSE_S)
+                    raise self._lost_error() from error
+                connection = None
+                time.sleep(INITIAL_BACKOFF_S)
 
-    def stream(self, name: str, *, tick_s: float, **asked: Any) -> Generator[Response | None, None, Any]:
-        """The parts of an answer as they come, None where none came for so long; at last the answer's value.
+    def stream(self, name: str, *, tick_s: float, **arguments: Any) -> Generator[Response | None, None, Any]:
+        """Yields the parts of a response, None after `tick_s` seconds without one; returns its value.
 
-        When it is closed the host hears that nobody reads any more.
+        Closing the generator cancels the operation on the host.
         """
-        self._tell_held()
-        link = self._up()
+        self._flush()
+        connection = self._connected()
         try:
-            question = link.open({"ask": name, **asked})
+            request = connection.open({"ask": name, **arguments})
             try:
-                return (yield from _parts(question, tick_s))
+                return (yield from _stream(request, tick_s))
             finally:
-                question.close()
+                request.close()
                 with contextlib.suppress(ConnectionLostError):
-                    link.open({"ask": "end", "which": question.number}).close()
+                    connection.open({"ask": "end", "which": request.number}).close()
         except ConnectionLostError:
-            raise self._lost() from None
+            raise self._lost_error() from None
 
     def close(self) -> None:
-        """Ends the connection; the next question makes another."""
+        """Closes the connection; the next request opens another."""
         with self._lock:
-            if self._link:
-                self._link.close()
-            self._link = None
+            if self._connection:
+                self._connection.close()
+            self._connection = None
 
-    def _up(self) -> SshConnection:
+    def _connected(self) -> SshConnection:
         with self._lock:
-            if self._link and self._link.is_up:
-                return self._link
-            if self._failure and time.monotonic() < self._until:
+            if self._connection and self._connection.is_up:
+                return self._connection
+            if self._failure and time.monotonic() < self._retry_at:
                 raise self._failure.with_traceback(None)
             try:
-                self._link = self._made()
+                self._connection = self._connect()
             except ServiceError as error:
-                pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._pauses)
-                self._pauses, self._failure = self._pauses + 1, error
-                self._until = time.monotonic() + pause_s
+                pause_s = min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**self._failed_attempts)
+                self._failed_attempts, self._failure = self._failed_attempts + 1, error
+                self._retry_at = time.monotonic() + pause_s
                 raise
-            self._pauses, self._failure = 0, None
-            return self._link
+            self._failed_attempts, self._failure = 0, None
+            return self._connection
 
-    def _made(self) -> SshConnection:
-        if self._shared is None:
-            self._shared = self._socket()
+    def _connect(self) -> SshConnection:
+        if self._control_path is None:
+            self._control_path = self._find_control_path()
         ready = f"batchai-{secrets.token_hex(8)}"
-        words = ssh_command.ssh_arguments(
-            self._ssh, self.host, self._shared, python=self._python, ready=ready
+        arguments = ssh_command.ssh_arguments(
+            self._ssh, self.host, self._control_path, python=self._python, ready=ready
         )
         try:
-            return SshConnection(words, ready, self._failed)
+            return SshConnection(arguments, ready, self._connection_error)
         except FileNotFoundError:
             hint = "Install OpenSSH's client, or name it: setting slurm.ssh_command."
             raise ServiceError(f"there is no program {self._ssh[0]}", code="NoSsh", hint=hint) from None
 
-    def _failed(self, said: str) -> ServiceError:
-        shared = (
-            ["-o", "ControlMaster=yes", "-o", f"ControlPath={self._shared}", "-fN"] if self._shared else []
-        )
-        login = shlex.join([*self._ssh, *shared, self.host])
+    def _connection_error(self, stderr: str) -> ServiceError:
+        path = self._control_path
+        master = ["-o", "ControlMaster=yes", "-o", f"ControlPath={path}", "-fN"] if path else []
+        login = shlex.join([*self._ssh, *master, self.host])
         forget = ssh_command.forget_key_command(self.host, self._configuration)
-        return ssh_command.connection_error(self.host, said, python=self._python, login=login, forget=forget)
+        return ssh_command.connection_error(
+            self.host, stderr, python=self._python, login=login, forget=forget
+        )
 
-    def _lost(self) -> UnreachableError:
+    def _lost_error(self) -> UnreachableError:
         text = f"the connection to {self.host} was lost, and lost again"
         return UnreachableError(text, code="HostUnreachable", hint="Try it again.")
 
-    def _socket(self) -> str:
-        """Where connections to the host are shared: as the user has said, or in a folder of our own."""
+    def _find_control_path(self) -> str:
+        """The ControlPath to set; empty if the user configured one, or it is not supported."""
         try:
             line = [*self._ssh, "-G", "--", self.host]
-            told = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:
             return ""
-        self._configuration = told.stdout
-        if os.name != "posix" or ssh_command.has_control_path(told.stdout):
+        self._configuration = done.stdout
+        if os.name != "posix" or ssh_command.has_control_path(done.stdout):
             return ""
-        return str(_own_folder() / "%C")
+        return str(_socket_folder() / "%C")
 
 
-def _own_folder() -> Path:
-    """A folder that nobody else can look into, with a path that is short enough for a socket in it."""
+def _socket_folder() -> Path:
+    """A private folder whose path is short enough for a Unix socket in it."""
     user = os.getuid()
     for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
         folder = Path(base or "/tmp") / f"batchai-ssh-{user}"
-        if len(str(folder)) > _LONGEST_PATH:
+        if len(str(folder)) > _MAX_FOLDER_LENGTH:
             continue
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -275,21 +289,21 @@ def _own_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="batchai-ssh-", dir="/tmp"))
 
 
-def _answer(link: SshConnection, head: Mapping[str, Any], data: bytes, wait_s: float) -> Response:
-    question = link.open(head, data)
+def _response(connection: SshConnection, head: Mapping[str, Any], data: bytes, wait_s: float) -> Response:
+    request = connection.open(head, data)
     try:
-        return question.next_response(wait_s)
+        return request.next_response(wait_s)
     except queue.Empty:
-        link.close()
+        connection.close()
         raise ConnectionLostError from None
     finally:
-        question.close()
+        request.close()
 
 
-def _parts(question: PendingRequest, tick_s: float) -> Generator[Response | None, None, Any]:
+def _stream(request: PendingRequest, tick_s: float) -> Generator[Response | None, None, Any]:
     while True:
         try:
-            frame = question.next_response(tick_s)
+            frame = request.next_response(tick_s)
         except queue.Empty:
             yield None
             continue

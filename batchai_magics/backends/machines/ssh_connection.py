@@ -1,4 +1,4 @@
-"""One run of `ssh`, and our program at its other end: questions go there, answers come back, in any order."""
+"""One `ssh` process with the agent on its host: requests go out, responses come back in any order."""
 
 from __future__ import annotations
 
@@ -17,73 +17,73 @@ from batchai_magics.backends.machines import ssh_command
 from batchai_magics.backends.machines.agent_frames import MARK_BYTES, BrokenStreamError, FrameStream
 from batchai_magics.errors import ServiceError
 
-LOGIN_TIMEOUT_S = 60.0  # what a login shell gets to be done with its profile
+LOGIN_TIMEOUT_S = 60.0  # for the profile of the login shell
 EXIT_TIMEOUT_S = 2.0
 
 
 class Response(NamedTuple):
-    """An answer, or a part of one."""
+    """A response, or a part of one that is streamed."""
 
     head: Mapping[str, Any]
     data: bytes
 
 
 class ConnectionLostError(Exception):
-    """The connection ended before there was an answer."""
+    """The connection closed before the response arrived."""
 
 
 class SshConnection:
-    """A connection that is up. Threads may ask at once; `failed` makes an error of what `ssh` said last."""
+    """An open connection that threads may share. `make_error` makes an error of the stderr of `ssh`."""
 
-    def __init__(self, words: list[str], ready: str, failed: Callable[[str], ServiceError]) -> None:
-        self._failed = failed
+    def __init__(self, arguments: list[str], ready: str, make_error: Callable[[str], ServiceError]) -> None:
+        self._make_error = make_error
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, queue.SimpleQueue[Response | None]] = {}
+        self._pending: dict[int, queue.SimpleQueue[Response | None]] = {}
         self._lock = threading.Lock()
         self.is_up = True
-        # No pipe: a connection that stays for others would hold it open.
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 open as long as the link
+        # Not a pipe: a ControlPersist master would keep it open.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 open as long as the connection
         try:
             self._ssh = subprocess.Popen(
-                words,
+                arguments,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._said,
-                start_new_session=True,  # an interrupt at the keyboard is not for it
+                stderr=self._stderr,
+                start_new_session=True,  # not interrupted by Ctrl-C
             )
         except OSError:
-            self._said.close()
+            self._stderr.close()
             raise
-        self._frames = self._shake_hands(ready)
+        self._frames = self._handshake(ready)
         threading.Thread(target=self._receive, daemon=True, name="batchai-ssh").start()
 
     def open(self, head: Mapping[str, Any], data: bytes = b"") -> PendingRequest:
-        """Asks something; LostError when nobody is there any more."""
+        """Sends a request; raises ConnectionLostError if the connection has closed."""
         number = next(self._numbers)
-        answers: queue.SimpleQueue[Response | None] = queue.SimpleQueue()
+        responses: queue.SimpleQueue[Response | None] = queue.SimpleQueue()
         with self._lock:
             if not self.is_up:
                 raise ConnectionLostError
-            self._waiting[number] = answers
+            self._pending[number] = responses
         try:
             self._frames.send({**head, "number": number}, data)
         except (OSError, ValueError):
             self.close()
             raise ConnectionLostError from None
-        return PendingRequest(self, number, answers)
+        return PendingRequest(self, number, responses)
 
     def forget(self, number: int) -> None:
-        """Nobody waits for that answer any more."""
+        """Discards the response to a request."""
         with self._lock:
-            self._waiting.pop(number, None)
+            self._pending.pop(number, None)
 
     def close(self) -> None:
-        """Ends it; what was asked is done there all the same."""
+        """Closes it; the agent completes the requests it has received."""
         with self._lock:
             self.is_up = False
-            waiting, self._waiting = self._waiting, {}
-        for answers in waiting.values():
-            answers.put(None)
+            pending, self._pending = self._pending, {}
+        for responses in pending.values():
+            responses.put(None)
         with contextlib.suppress(OSError):
             _pipe(self._ssh.stdin).close()
         try:
@@ -91,51 +91,51 @@ class SshConnection:
         except subprocess.TimeoutExpired:
             self._ssh.kill()
             self._ssh.wait()
-        self._said.close()
+        self._stderr.close()
 
-    def _shake_hands(self, ready: str) -> FrameStream:
-        """Waits until our program is there, and tells it what to be."""
+    def _handshake(self, ready: str) -> FrameStream:
+        """Waits for the bootstrap program, and sends it the agent."""
         mark = secrets.token_bytes(MARK_BYTES)
         overdue = threading.Event()
-        timer = threading.Timer(LOGIN_TIMEOUT_S, self._give_up, [overdue])
+        timer = threading.Timer(LOGIN_TIMEOUT_S, self._kill_overdue, [overdue])
         timer.daemon = True
         timer.start()
         try:
-            reading, writing = _pipe(self._ssh.stdout), _pipe(self._ssh.stdin)
-            while (line := reading.readline()).strip() != ready.encode():
+            reader, writer = _pipe(self._ssh.stdout), _pipe(self._ssh.stdin)
+            while (line := reader.readline()).strip() != ready.encode():
                 if not line:
                     raise OSError("nobody is there")
-            writing.write(ssh_command.agent_program(mark))
-            writing.flush()
+            writer.write(ssh_command.agent_program(mark))
+            writer.flush()
         except OSError as error:
             raise self._start_failure(is_overdue=overdue.is_set()) from error
         finally:
             timer.cancel()
-        return FrameStream(reading, writing, mark)
+        return FrameStream(reader, writer, mark)
 
-    def _give_up(self, overdue: threading.Event) -> None:
+    def _kill_overdue(self, overdue: threading.Event) -> None:
         overdue.set()
         self._ssh.kill()
 
     def _start_failure(self, *, is_overdue: bool) -> ServiceError:
         self._ssh.wait()
-        self._said.seek(0)
-        said = self._said.read().decode(errors="replace")
+        self._stderr.seek(0)
+        stderr = self._stderr.read().decode(errors="replace")
         self.close()
         _pipe(self._ssh.stdout).close()
         if is_overdue:
             limit = f"{LOGIN_TIMEOUT_S:g} s"
-            said += f"\nits login shell is not done after {limit}: does its profile wait for something?"
-        return self._failed(said)
+            stderr += f"\nits login shell is not done after {limit}: does its profile wait for something?"
+        return self._make_error(stderr)
 
     def _receive(self) -> None:
         try:
             while True:
                 head, data = self._frames.receive()
                 with self._lock:
-                    answers = self._waiting.get(head["number"])
-                if answers:
-                    answers.put(Response(head, data))
+                    responses = self._pending.get(head["number"])
+                if responses:
+                    responses.put(Response(head, data))
         except (BrokenStreamError, OSError, ValueError):
             self.close()
         finally:
@@ -143,31 +143,39 @@ class SshConnection:
 
 
 class PendingRequest:
-    """A question that was sent."""
+    """A request that was sent."""
 
-    def __init__(self, link: SshConnection, number: int, answers: queue.SimpleQueue[Response | None]) -> None:
-        self._link, self.number, self._answers = link, number, answers
+    def __init__(
+        self, connection: SshConnection, number: int, responses: queue.SimpleQueue[Response | None]
+    ) -> None:
+        self._connection, self.number, self._responses = connection, number, responses
 
     def next_response(self, timeout_s: float) -> Response:
-        """The next part of the answer. queue.Empty when none came for so long; LostError when none will come.
+        """The next part of the response.
 
-        Raises the error that was raised at the other end.
+        Args:
+            timeout_s: Seconds to wait; 0 waits without limit.
+
+        Raises:
+            queue.Empty: None arrived within `timeout_s`.
+            ConnectionLostError: None will arrive.
+            OSError: The operation failed on the host.
         """
-        frame = self._answers.get(timeout=timeout_s or None)
-        if frame is None:
+        response = self._responses.get(timeout=timeout_s or None)
+        if response is None:
             raise ConnectionLostError
-        if "failed" in frame.head:
-            raise remote_error(frame.head["failed"], frame.head["words"])
-        return frame
+        if "failed" in response.head:
+            raise remote_error(response.head["failed"], response.head["words"])
+        return response
 
     def close(self) -> None:
-        """Waits no longer."""
-        self._link.forget(self.number)
+        """Stops waiting for the response."""
+        self._connection.forget(self.number)
 
 
-def remote_error(name: str, words: str) -> OSError:
-    """The error of the other end; its numbers of errors need not be ours."""
-    return OSError(getattr(errno, name, errno.EIO), words)
+def remote_error(name: str, message: str) -> OSError:
+    """An error of the host, by the name of its errno: the numbers differ between systems."""
+    return OSError(getattr(errno, name, errno.EIO), message)
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -22,217 +22,217 @@ READ_AHEAD_BYTES = 1 << 20
 
 
 class RemoteFile(io.RawIOBase):
-    """A file that `read` gives pieces of, by offset and limit, with the file's status."""
+    """A read-only file with read-ahead; `read` returns its status and a range (offset, limit) of it."""
 
     def __init__(self, read: Callable[[int, int], tuple[FileStatus, bytes]]) -> None:
         super().__init__()
-        self._read, self._at = read, 0
+        self._read, self._position = read, 0
         self._start = 0
-        status, self._kept = read(0, READ_AHEAD_BYTES)
+        status, self._buffer = read(0, READ_AHEAD_BYTES)
         self._size = status.st_size
 
     def readable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Where to read from."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
+        """Sets the position of the next read."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
 
     def tell(self) -> int:
-        """Where the next byte is read from."""
-        return self._at
+        """The position of the next read."""
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
         """Reads the next bytes."""
         view = memoryview(buffer).cast("B")
-        data = self._near(len(view))
+        data = self._buffered(len(view))
         view[: len(data)] = data
-        self._at += len(data)
+        self._position += len(data)
         return len(data)
 
-    def _near(self, count: int) -> bytes:
-        inside = self._at - self._start
-        if not 0 <= inside < len(self._kept):
-            is_end = self._at >= self._size and self._at >= self._start + len(self._kept)
-            if is_end and len(self._kept) < READ_AHEAD_BYTES:
+    def _buffered(self, count: int) -> bytes:
+        inside = self._position - self._start
+        if not 0 <= inside < len(self._buffer):
+            is_end = self._position >= self._size and self._position >= self._start + len(self._buffer)
+            if is_end and len(self._buffer) < READ_AHEAD_BYTES:
                 return b""
-            self._start, inside = self._at, 0
-            _, self._kept = self._read(self._at, READ_AHEAD_BYTES)
-        return self._kept[inside : inside + count]
+            self._start, inside = self._position, 0
+            _, self._buffer = self._read(self._position, READ_AHEAD_BYTES)
+        return self._buffer[inside : inside + count]
 
 
-_NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # where a path leads to nothing
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of paths that do not exist
 
 
 class SshPath(RemotePath):
-    """A path of the host that `channel` leads to. Its error is OSError as here, or UnreachableError."""
+    """A path of the host of `channel`. Methods raise the OSError of the host, or UnreachableError."""
 
     channel: ClassVar[SshChannel]
     cache: ClassVar[StatCache]
     user: ClassVar[int]
 
-    # -- looking
+    # -- metadata
 
     def status(self, *, follow: bool) -> FileStatus:
-        """What it leads to, or what it is itself."""
-        known = self.cache.lookup(str(self), follow=follow)
-        return known.status if known else FileStatus(*self._ask("status", follow=follow).head["value"])
+        """The metadata of the file, or with `follow` false of a symbolic link itself."""
+        cached = self.cache.lookup(str(self), follow=follow)
+        return cached.status if cached else FileStatus(*self._request("status", follow=follow).head["value"])
 
     def stat(self, *, follow_symlinks: bool = True) -> FileStatus:
-        """What it leads to, or what it is itself."""
+        """The metadata of the file, or with `follow` false of a symbolic link itself."""
         return self.status(follow=follow_symlinks)
 
     def lstat(self) -> FileStatus:
-        """What it is itself."""
+        """The metadata of the file, or of a symbolic link itself."""
         return self.status(follow=False)
 
     def exists(self) -> bool:
-        """Whether it leads to something."""
+        """Whether it exists."""
         return bool(self._mode())
 
     def is_dir(self) -> bool:
-        """Whether it leads to a folder."""
+        """Whether it is a folder, or a link to one."""
         return stat.S_ISDIR(self._mode())
 
     def is_file(self) -> bool:
-        """Whether it leads to a regular file."""
+        """Whether it is a regular file, or a link to one."""
         return stat.S_ISREG(self._mode())
 
     def is_symlink(self) -> bool:
-        """Whether it is a link."""
+        """Whether it is a symbolic link."""
         return stat.S_ISLNK(self._mode(follow=False))
 
     def iterdir(self) -> Iterator[Path]:
-        """What lies in this folder."""
-        return (self._path(name) for name in self._ask("names").head["value"])
+        """The paths in this folder."""
+        return (self._path(name) for name in self._request("names").head["value"])
 
     def glob(self, pattern: str) -> Iterator[Path]:
-        """What lies below and has such a name."""
+        """The paths below that match a pattern."""
         names = None if "/" in pattern or "**" in pattern else self.cache.names(str(self))
         if names is not None:
             return (self._path(name) for name in names if fnmatch.fnmatchcase(name, pattern))
-        return (self._path(found) for found in self._ask("glob", pattern=pattern).head["value"])
+        return (self._path(found) for found in self._request("glob", pattern=pattern).head["value"])
 
     def resolve(self) -> Path:
-        """The path without links, as far as there is one."""
-        return self._path(self.cache.real(str(self)) or self._ask("real").head["value"])
+        """The path with symbolic links resolved, as far as it exists."""
+        return self._path(self.cache.real(str(self)) or self._request("real").head["value"])
 
     def absolute(self) -> SshPath:
-        """The path itself: all are absolute."""
+        """The path itself, which is always absolute."""
         return self
 
     def entries_below(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
-        """What lies in this folder, sorted by name, or the first of it."""
-        if (known := self.cache.entries(str(self))) is not None:
-            return known[:limit]
+        """The entries of this folder sorted by name, at most `limit` of them."""
+        if (cached := self.cache.entries(str(self))) is not None:
+            return cached[:limit]
         found = self.channel.request("entries", root=str(root), folder=str(self), limit=limit).head["value"]
         return [DirectoryEntry(*entry) for entry in found]
 
     def entry(self, root: RemotePath) -> DirectoryEntry:
-        """What lies here; FileNotFoundError when there is nothing."""
+        """The entry of this path itself; raises FileNotFoundError if there is none."""
         found = self.channel.request("entries", root=str(root), paths=[str(self)]).head["value"]
         if not found:
             raise FileNotFoundError(str(self))
         return DirectoryEntry(*found[0])
 
     def is_writable(self) -> bool:
-        """Whether something can be written here."""
-        return bool(self._ask("access").head["value"])
+        """Whether the user may write here."""
+        return bool(self._request("access").head["value"])
 
     def expected_owner(self) -> int:
-        """The number of the user who asks."""
+        """The uid of the user on the host."""
         return self.user
 
     def as_uri(self) -> str:
-        """An address that file managers know; it says where the file is, and opens nothing by itself."""
+        """An sftp URL, which file managers open."""
         return f"sftp://{self.channel.host}{quote(os.fsencode(str(self)))}"
 
     # -- reading
 
     def open(self, mode: str = "r", buffering: int = -1) -> IO[bytes]:
-        """The file, to read its bytes."""
+        """Opens the file; mode "rb" only."""
         if mode != "rb":
             raise ValueError(f"{self} is elsewhere: it can be opened to read its bytes alone")
-        known = self.cache.lookup(str(self), follow=True)
-        if known and known.data is not None:
-            return io.BytesIO(known.data)
+        cached = self.cache.lookup(str(self), follow=True)
+        if cached and cached.data is not None:
+            return io.BytesIO(cached.data)
         file = RemoteFile(self.read_from)
         return cast("IO[bytes]", file if buffering == 0 else io.BufferedReader(file))
 
     def read_bytes(self) -> bytes:
-        """All of the file."""
-        known = self.cache.lookup(str(self), follow=True)
-        if known and known.data is not None:
-            return known.data
+        """The content of the file."""
+        cached = self.cache.lookup(str(self), follow=True)
+        if cached and cached.data is not None:
+            return cached.data
         with RemoteFile(self.read_from) as file:
             return file.readall()
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """All of the file as text."""
+        """The content of the file as text."""
         return self.read_bytes().decode(encoding, errors)
 
     def read_from(self, offset: int, limit: int) -> tuple[FileStatus, bytes]:
-        """What it leads to, and a piece of it."""
+        """The status of the file, and a range of it."""
         found, _, data = self._read(offset, limit)
         return found, data
 
     def read_piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
-        """Of a regular file, all of one moment: its status, its first bytes, a piece of it."""
+        """The status, the first `head` bytes and a range of a regular file, from one open file descriptor."""
         return self._read(offset, limit, head=head, regular=True)
 
     def digest(self, *, sync: bool = False) -> str:
-        """The SHA-256 (hex) of a file."""
-        found: str = self._ask("digest", sync=sync).head["value"][0]
+        """The SHA-256 (hex) of the file."""
+        found: str = self._request("digest", sync=sync).head["value"][0]
         return found
 
-    # -- changing
+    # -- writing
 
     def write_atomic(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
-        """Writes a file, whole or not at all; with `parents` its folder where there is none."""
-        self._tell("put", data, mode=mode, sync=sync, parents=parents)
+        """Writes the file atomically; with `parents` creates missing folders."""
+        self._send("put", data, mode=mode, sync=sync, parents=parents)
 
     def write_exclusive(self, data: bytes, mode: int, *, needs: RemotePath | None = None) -> bool:
-        """Writes a file that is not there, with its folder, whole or not at all; False when it is there."""
-        answer = self._change("put_new", data, mode=mode, needs=str(needs) if needs else None)
-        return bool(answer.head["value"])
+        """Writes a new file atomically, with its folder; returns False if it exists."""
+        response = self._change("put_new", data, mode=mode, needs=str(needs) if needs else None)
+        return bool(response.head["value"])
 
     def write_at(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
-        """Writes into a file, which ends there if it is to be cut; with a mode it is made."""
+        """Writes at an offset; truncates the file behind it with `cut`, creates it with a `mode`."""
         self._change("splice", data, offset=offset, cut=cut, mode=mode)
 
     def make_folder(self, mode: int) -> None:
-        """Makes a folder and those above it, unless they are there."""
-        self._tell("mkdir", mode=mode, parents=True, exist_ok=True)
+        """Creates the folder and its parents unless they exist."""
+        self._send("mkdir", mode=mode, parents=True, exist_ok=True)
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Makes a folder."""
+        """Creates the folder."""
         self._change("mkdir", mode=mode, parents=parents, exist_ok=exist_ok)
 
     def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
-        """Makes an empty file where there is none."""
-        (self._tell if exist_ok else self._change)("touch", mode=mode, exist_ok=exist_ok)
+        """Creates an empty file unless it exists."""
+        (self._send if exist_ok else self._change)("touch", mode=mode, exist_ok=exist_ok)
 
     def chmod(self, mode: int) -> None:
-        """Changes who may use it."""
+        """Changes the permissions."""
         self._change("chmod", mode=mode)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Deletes this name."""
-        (self._tell if missing_ok else self._change)("unlink", missing_ok=missing_ok)
+        """Deletes the file or link."""
+        (self._send if missing_ok else self._change)("unlink", missing_ok=missing_ok)
 
     def rmtree(self, *, ignore_errors: bool = False) -> None:
-        """Deletes a folder with all in it."""
-        (self._tell if ignore_errors else self._change)("rmtree", ignore_errors=ignore_errors)
+        """Deletes the folder recursively."""
+        (self._send if ignore_errors else self._change)("rmtree", ignore_errors=ignore_errors)
 
     def replace(self, target: SshPath) -> SshPath:
-        """Renames it, in place of what had that name."""
+        """Renames it, replacing the target."""
         self.cache.invalidate(str(target))
         self._change("move", target=str(target))
         return target
@@ -240,51 +240,51 @@ class SshPath(RemotePath):
     rename = replace
 
     def hardlink_to(self, target: SshPath) -> None:
-        """Makes it a second name of a file."""
+        """Creates it as a hard link to the target."""
         self._change("link", target=str(target))
 
     def symlink_to(self, target: object, target_is_directory: bool = False) -> None:
-        """Makes it a link."""
+        """Creates it as a symbolic link to the target."""
         self._change("symlink", target=str(target))
 
     def make_link(self, target: RemotePath) -> None:
-        """Makes it a link, and the folder that it is in, unless it is one."""
-        self._tell("symlink", target=str(target), exist_ok=True)
+        """Creates a symbolic link here, and its folder, unless there is a link already."""
+        self._send("symlink", target=str(target), exist_ok=True)
 
     def pipelined(self) -> AbstractContextManager[None]:
-        """Within it, this thread's changes whose answers nobody needs may be made together."""
+        """A context in which changes without a result may be sent together."""
         return self.channel.pipelined()
 
-    # -- how it is asked
+    # -- requests
 
     def _read(
         self, offset: int, limit: int, *, head: int = 0, regular: bool = False
     ) -> tuple[FileStatus, bytes, bytes]:
-        answer = self._ask("read", offset=offset, limit=limit, head=head, regular=regular)
-        found, head_bytes = answer.head["value"]
-        return FileStatus(*found), answer.data[:head_bytes], answer.data[head_bytes:]
+        response = self._request("read", offset=offset, limit=limit, head=head, regular=regular)
+        found, head_bytes = response.head["value"]
+        return FileStatus(*found), response.data[:head_bytes], response.data[head_bytes:]
 
     def _mode(self, *, follow: bool = True) -> int:
         try:
             return self.status(follow=follow).st_mode
         except OSError as error:
-            if error.errno not in _NOTHING:
+            if error.errno not in _MISSING:
                 raise
             return 0
 
     def _path(self, name: str) -> Path:
         return cast("Path", self / name)
 
-    def _ask(self, question: str, **asked: Any) -> Response:
-        return self.channel.request(question, path=str(self), **asked)
+    def _request(self, operation: str, **arguments: Any) -> Response:
+        return self.channel.request(operation, path=str(self), **arguments)
 
-    def _change(self, question: str, data: bytes = b"", **asked: Any) -> Response:
+    def _change(self, operation: str, data: bytes = b"", **arguments: Any) -> Response:
         self.cache.invalidate(str(self))
-        return self.channel.request(question, data, path=str(self), **asked)
+        return self.channel.request(operation, data, path=str(self), **arguments)
 
-    def _tell(self, question: str, data: bytes = b"", **asked: Any) -> None:
+    def _send(self, operation: str, data: bytes = b"", **arguments: Any) -> None:
         self.cache.invalidate(str(self))
-        self.channel.send(question, data, path=str(self), **asked)
+        self.channel.send(operation, data, path=str(self), **arguments)
 
 
 def path_class(channel: SshChannel, cache: StatCache, user: int) -> type[SshPath]:

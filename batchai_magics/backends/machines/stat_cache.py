@@ -1,4 +1,4 @@
-"""What lay in folders a moment ago, each thread's own: one look asks once for what it reads in many files."""
+"""A cache of metadata and small files for the length of one poll, which then takes one request."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.service.remote_path import DirectoryEntry, FileStatus
 
-MOST = 256  # folders, and files, in one question
+MAX_PATHS = 256  # folders, and as many files, in one request
 
 
 class CachedFile(NamedTuple):
-    """What was seen of a file; the bytes of a small one."""
+    """The metadata of a file (or of a link itself), and its content if it is small."""
 
     status: FileStatus
     data: bytes | None
 
 
 class CachedFolder(NamedTuple):
-    """What was seen in a folder, by name, and where the folder really is."""
+    """The files of a folder by name, and its path with links resolved."""
 
     real: str
-    inside: Mapping[str, CachedFile]
+    files: Mapping[str, CachedFile]
 
 
 class StatCache(threading.local):
-    """What this thread has been told of folders, and of single files. Outside of `taken` nothing is known.
+    """The cached folders and files of this thread; empty outside of `prefetched`.
 
-    What is None has changed, and is asked for again.
+    The value None marks an entry to fetch again.
     """
 
     def __init__(self, channel: SshChannel) -> None:
         self._channel = channel
         self._folders: dict[str, CachedFolder | None] = {}
         self._files: dict[str, tuple[CachedFile | None] | None] = {}
-        self._listed: set[str] = set()  # folders of whose files the bytes are not wanted
+        self._listed: set[str] = set()  # folders whose files are cached without content
 
     @contextlib.contextmanager
     def prefetched(
         self, folders: Sequence[str], files: Sequence[str], listed: Sequence[str]
     ) -> Iterator[None]:
-        """Within it, this thread reads what was there when it began, or when it changed something there."""
+        """A context that caches these paths on entry; changes by this thread invalidate them."""
         new_folders = [folder for folder in dict.fromkeys([*folders, *listed]) if folder not in self._folders]
         new_files = [file for file in dict.fromkeys(files) if file not in self._files]
         new_listed = {*listed} - {*folders, *self._listed}
         self._listed |= new_listed
         try:
-            for first in range(0, max(len(new_folders), len(new_files)), MOST):
-                self._ask(new_folders[first : first + MOST], new_files[first : first + MOST])
+            for first in range(0, max(len(new_folders), len(new_files)), MAX_PATHS):
+                self._fetch(new_folders[first : first + MAX_PATHS], new_files[first : first + MAX_PATHS])
             yield
         finally:
             self._listed -= new_listed
@@ -64,47 +64,47 @@ class StatCache(threading.local):
                 self._files.pop(file, None)
 
     def lookup(self, path: str, *, follow: bool) -> CachedFile | None:
-        """What is known of a path; None for nothing. FileNotFoundError where nothing was."""
+        """The cached file; None if unknown. Raises FileNotFoundError if it is known not to exist."""
         parent, _, name = path.rpartition("/")
         if path in self._files:
-            seen = self._file(path)
+            cached = self._file(path)
         elif parent in self._folders:
-            seen = self._folder(parent).inside.get(name)
+            cached = self._folder(parent).files.get(name)
         else:
             return None
-        if seen is None:
+        if cached is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return None if follow and stat.S_ISLNK(seen.status.st_mode) else seen
+        return None if follow and stat.S_ISLNK(cached.status.st_mode) else cached
 
     def names(self, folder: str) -> Sequence[str] | None:
-        """What lies in a folder; None where that is not known."""
-        return list(self._folder(folder).inside) if folder in self._folders else None
+        """The names in a folder; None if unknown."""
+        return list(self._folder(folder).files) if folder in self._folders else None
 
     def real(self, path: str) -> str | None:
-        """The path without links; None where that is not known."""
+        """The path with links resolved; None if unknown."""
         parent, _, name = path.rpartition("/")
         if path in self._folders:
             return self._folder(path).real
         if parent not in self._folders or name in (".", ".."):
             return None
         folder = self._folder(parent)
-        seen = folder.inside.get(name)
-        return None if seen is None or stat.S_ISLNK(seen.status.st_mode) else f"{folder.real}/{name}"
+        cached = folder.files.get(name)
+        return None if cached is None or stat.S_ISLNK(cached.status.st_mode) else f"{folder.real}/{name}"
 
     def entries(self, folder: str) -> Sequence[DirectoryEntry] | None:
-        """What lies in a folder, by name; None where that is not known, and where there are links."""
+        """The entries of a folder sorted by name; None if unknown, or if there are links to follow."""
         if folder not in self._folders:
             return None
-        inside = sorted(self._folder(folder).inside.items())
-        if any(stat.S_ISLNK(seen.status.st_mode) for _, seen in inside):
+        files = sorted(self._folder(folder).files.items())
+        if any(stat.S_ISLNK(cached.status.st_mode) for _, cached in files):
             return None
-        told = ((name, seen.status) for name, seen in inside)
+        metadata = ((name, cached.status) for name, cached in files)
         return [
-            DirectoryEntry(name, status.st_mode, status.st_size, status.st_mtime) for name, status in told
+            DirectoryEntry(name, status.st_mode, status.st_size, status.st_mtime) for name, status in metadata
         ]
 
     def invalidate(self, path: str) -> None:
-        """It is about to change: what is beside it, and all below it, is asked for again."""
+        """Invalidates a path that is about to change, with its siblings and all below it."""
         folder = path.rpartition("/")[0]
         for name in self._folders:
             if name == folder or f"{name}/".startswith(f"{path}/"):
@@ -115,30 +115,30 @@ class StatCache(threading.local):
 
     def _folder(self, path: str) -> CachedFolder:
         if self._folders[path] is None:
-            self._ask([path], [])
+            self._fetch([path], [])
         folder = self._folders[path]
         assert folder is not None, "it has just been asked for"
         return folder
 
     def _file(self, path: str) -> CachedFile | None:
         if self._files[path] is None:
-            self._ask([], [path])
-        (seen,) = self._files[path] or (None,)
-        return seen
+            self._fetch([], [path])
+        (cached,) = self._files[path] or (None,)
+        return cached
 
-    def _ask(self, folders: Sequence[str], files: Sequence[str]) -> None:
+    def _fetch(self, folders: Sequence[str], files: Sequence[str]) -> None:
         whole = [folder for folder in folders if folder not in self._listed]
         listed = [*self._listed.intersection(folders)]
-        answer = self._channel.request("snapshot", folders=whole, files=list(files), listed=listed)
-        read = io.BytesIO(answer.data).read
-        in_folders, alone = answer.head["value"]
+        response = self._channel.request("snapshot", folders=whole, files=list(files), listed=listed)
+        read = io.BytesIO(response.data).read
+        in_folders, alone = response.head["value"]
         for path in folders:
             real, found = in_folders[path]
-            self._folders[path] = CachedFolder(real, {one[0]: _seen(one, read) for one in found})
+            self._folders[path] = CachedFolder(real, {one[0]: _cached_file(one, read) for one in found})
         for path, one in zip(files, alone, strict=True):
-            self._files[path] = (_seen(one, read) if one else None,)
+            self._files[path] = (_cached_file(one, read) if one else None,)
 
 
-def _seen(told: Sequence[Any], read: Callable[[int], bytes]) -> CachedFile:
-    _, status, size = told
+def _cached_file(result: Sequence[Any], read: Callable[[int], bytes]) -> CachedFile:
+    _, status, size = result
     return CachedFile(FileStatus(*status), None if size is None else read(size))

@@ -1,4 +1,4 @@
-"""Paths on another machine: what would take many questions there takes one."""
+"""Paths on another machine, with operations that take one round trip each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeGuard
 
 
 class FileStatus(NamedTuple):
-    """What `stat` says of a file; the same names as those of `os.stat_result`."""
+    """The metadata of a file, with the field names of `os.stat_result`."""
 
     st_mode: int
     st_size: int
@@ -21,12 +21,12 @@ class FileStatus(NamedTuple):
 
     @property
     def st_mtime(self) -> float:
-        """When it was changed, in seconds since 1970."""
+        """When it was last modified, in seconds since 1970."""
         return self.st_mtime_ns / 1e9
 
 
 class DirectoryEntry(NamedTuple):
-    """Something in a folder. A link that stays inside of the place counts as what it leads to."""
+    """An entry of a folder. A link that stays inside the root has the metadata of its target."""
 
     name: str
     mode: int
@@ -36,88 +36,89 @@ class DirectoryEntry(NamedTuple):
 
 
 class RemotePath(PurePosixPath):
-    """A path on another machine: like `Path`, whose verbs it has, but no system call here takes it."""
+    """A path on another machine: it has the methods of `Path`, but is not `os.PathLike`."""
 
     def __fspath__(self) -> str:
         raise TypeError(f"{self} is on another machine")
 
     @abstractmethod
     def status(self, *, follow: bool) -> FileStatus:
-        """What it leads to, or what it is itself."""
+        """The metadata of the file, or with `follow` false of a symbolic link itself."""
 
     @abstractmethod
     def make_folder(self, mode: int) -> None:
-        """Makes a folder and those above it, unless they are there."""
+        """Creates the folder and its parents unless they exist."""
 
     @abstractmethod
     def write_atomic(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
-        """Writes a file, whole or not at all; with `parents` its folder where there is none."""
+        """Writes the file atomically; with `parents` creates missing folders."""
 
     @abstractmethod
     def write_exclusive(self, data: bytes, mode: int, *, needs: RemotePath | None = None) -> bool:
-        """Writes a file that is not there, with its folder, whole or not at all; False when it is there.
+        """Writes a new file atomically, with its folder; returns False if it exists.
 
-        FileNotFoundError when what it `needs` is not there.
+        Raises:
+            FileNotFoundError: The path that it `needs` does not exist.
         """
 
     @abstractmethod
     def make_link(self, target: RemotePath) -> None:
-        """Makes it a link, and the folder that it is in, unless it is one."""
+        """Creates a symbolic link here, and its folder, unless there is a link already."""
 
     @abstractmethod
     def pipelined(self) -> AbstractContextManager[None]:
-        """Within it, this thread's changes whose answers nobody needs may be made together.
+        """A context in which changes without a result may be sent together.
 
-        What goes wrong with one is raised by what comes next, or at the end; no more is done then.
+        The error of one is raised by the next operation or on exit; later changes are not made.
         """
 
     @abstractmethod
     def write_at(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
-        """Writes into a file, which ends there if it is to be cut; with a mode it is made."""
+        """Writes at an offset; truncates the file behind it with `cut`, creates it with a `mode`."""
 
     @abstractmethod
     def digest(self, *, sync: bool = False) -> str:
-        """The SHA-256 (hex) of a file."""
+        """The SHA-256 (hex) of the file."""
 
     @abstractmethod
     def read_piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
-        """Of a regular file, all of one moment: its status, its first bytes, a piece of it."""
+        """The status, the first `head` bytes and a range of a regular file, from one open file descriptor."""
 
     @abstractmethod
     def entries_below(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
-        """What lies in this folder, sorted by name, or the first of it."""
+        """The entries of this folder sorted by name, at most `limit` of them."""
 
     @abstractmethod
     def entry(self, root: RemotePath) -> DirectoryEntry:
-        """What lies here; FileNotFoundError when there is nothing."""
+        """The entry of this path itself; raises FileNotFoundError if there is none."""
 
     @abstractmethod
     def resolve(self) -> Path:
-        """The path without links, as far as there is one."""
+        """The path with symbolic links resolved, as far as it exists."""
 
     @abstractmethod
     def is_writable(self) -> bool:
-        """Whether something can be written here."""
+        """Whether the user may write here."""
 
     @abstractmethod
     def expected_owner(self) -> int:
-        """The number of the user who has to own what is ours there."""
+        """The uid that must own our files there."""
 
     @abstractmethod
     def is_dir(self) -> bool:
-        """Whether it leads to a folder."""
+        """Whether it is a folder, or a link to one."""
 
     @abstractmethod
     def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
-        """Makes an empty file where there is none."""
+        """Creates an empty file unless it exists."""
 
     @abstractmethod
     def unlink(self, missing_ok: bool = False) -> None:
-        """Deletes this name."""
+        """Deletes the file or link."""
 
     @abstractmethod
     def rmtree(self, *, ignore_errors: bool = False) -> None:
-        """Deletes a folder with all in it."""
+        """Deletes the folder recursively."""
 
 
 def is_remote(path: object) -> TypeGuard[RemotePath]:

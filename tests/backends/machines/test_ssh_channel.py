@@ -153,7 +153,7 @@ def test_two_kernels_share_one_connection(own_sshd: RealSshd) -> None:
     first, second = SshMachine(own_sshd.channel()), SshMachine(own_sshd.channel())
     assert first.user == second.user == os.getuid()
     assert own_sshd.logins == 1
-    sockets = Path(str(first._channel._shared)).parent
+    sockets = Path(str(first._channel._control_path)).parent
     assert sockets.stat().st_mode & 0o077 == 0
     first.close()
     assert second.has_program("sh")
@@ -218,7 +218,7 @@ def test_it_is_not_asked_all_the_time_while_nobody_answers(own_sshd: RealSshd) -
     own_sshd.kill()
     codes = {code_of(machine._channel) for _ in range(100)}
     assert {code for code, _ in codes} == {"HostUnreachable"}
-    assert machine._channel._pauses <= 4
+    assert machine._channel._failed_attempts <= 4
 
 
 def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> None:
