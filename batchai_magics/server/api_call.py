@@ -75,12 +75,14 @@ class ApiCall:
         experiment = id.child(Kind.EXPERIMENT, check_name(parts["experiment"], Kind.EXPERIMENT))
         return experiment.child(kind, check_name(parts["name"], kind))
 
-    def integer_parameter(self, name: str, default: int, *, least: int, most: int) -> int:
+    def integer_parameter(self, name: str, default: int, *, minimum: int, maximum: int) -> int:
         """An integer query parameter within bounds."""
         text = self.query.get(name, str(default))
-        if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and least <= int(text) <= most:
+        if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and minimum <= int(text) <= maximum:
             return int(text)
-        message = f"The query parameter {name} must be a whole number from {least} to {most}, not {text!r}."
+        message = (
+            f"The query parameter {name} must be a whole number from {minimum} to {maximum}, not {text!r}."
+        )
         raise ApiError(400, "InvalidQueryParameterValue", message)
 
     @property
@@ -140,10 +142,10 @@ def _may_hold_surrogates(body: bytes) -> bool:
 def parse_query(text: bytes) -> dict[str, str]:
     """The query parameters, names in lower case. A `+` is kept, because signatures contain it."""
     pairs = (pair.partition(b"=") for pair in text.split(b"&") if pair)
-    said = (
+    decoded = (
         (decode_url_text(name, "The name of a query parameter").lower(), value) for name, _, value in pairs
     )
-    return {name: decode_url_text(value, f"The query parameter {name}") for name, value in said}
+    return {name: decode_url_text(value, f"The query parameter {name}") for name, value in decoded}
 
 
 def _reject_constant(word: str) -> float:

@@ -70,12 +70,14 @@ def _is_locked(file: Path) -> bool:
 
 def choose_server(folder: Path, url: str | None) -> RunningServer:
     """The server of a URL, or the only one running; UsageError for none or several."""
-    there = running_servers(folder)
+    servers = running_servers(folder)
     if url:
         named = RunningServer(url.rstrip("/"))
-        return next((server for server in there if server.url == named.url), named)
-    if len(there) != 1:
-        what = "several servers run here" if there else "no server runs here"
-        hint = f"Name one: --url {there[0].url}" if there else "Start it (batchai serve), or give its --url."
+        return next((server for server in servers if server.url == named.url), named)
+    if len(servers) != 1:
+        what = "several servers run here" if servers else "no server runs here"
+        hint = (
+            f"Name one: --url {servers[0].url}" if servers else "Start it (batchai serve), or give its --url."
+        )
         raise UsageError(what, hint=hint)
-    return there[0]
+    return servers[0]

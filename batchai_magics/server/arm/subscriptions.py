@@ -126,8 +126,8 @@ def assign_role(service: Service, call: ApiCall) -> ApiResponse:
     """Echoes the assignment, which is not stored."""
     service.check_subscription(call)
     body = call.json()
-    asked = body.get("properties", body)
-    properties = dict(asked) if isinstance(asked, dict) else {}
+    requested = body.get("properties", body)
+    properties = dict(requested) if isinstance(requested, dict) else {}
     scope = call.path.lower().partition("/providers/microsoft.authorization")[0]
     return ApiResponse(
         201,

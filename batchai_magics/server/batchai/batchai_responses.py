@@ -74,7 +74,7 @@ _TOKEN = "$skiptoken"
 
 def requested_page(call: ApiCall) -> Page:
     """The page that a request asks for."""
-    size = call.integer_parameter("maxresults", MAX_PAGE_SIZE, least=1, most=MAX_PAGE_SIZE)
+    size = call.integer_parameter("maxresults", MAX_PAGE_SIZE, minimum=1, maximum=MAX_PAGE_SIZE)
     return Page(size, check_skip_token(call.query.get(_TOKEN, "")))
 
 
@@ -135,10 +135,10 @@ def _find_operation(service: Service, call: ApiCall) -> Operation:
 
 def _operation_response(service: Service, call: ApiCall, operation: Operation, status: int) -> ApiResponse:
     url = f"{call.origin}{_operation_path(service, call.parts['location'], 'operationresults', operation)}"
-    answer = ApiResponse(status, operation.to_wire(url))
+    response = ApiResponse(status, operation.to_wire(url))
     if operation.ended is not None:
-        return answer
-    return replace(answer.with_headers(Retry_After=RETRY_S), is_news=False)
+        return response
+    return replace(response.with_headers(Retry_After=RETRY_S), is_news=False)
 
 
 def _workspace_location(service: Service, call: ApiCall) -> str:

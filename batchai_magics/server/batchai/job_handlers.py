@@ -40,7 +40,7 @@ def list_output_files(service: Service, call: ApiCall) -> ApiResponse:
     if not directory_id:
         message = "The required query parameter outputdirectoryid is missing."
         raise ApiError(400, "MissingRequiredQueryParameter", message)
-    expiry_min = call.integer_parameter("linkexpiryinminutes", 60, least=5, most=_LONGEST_LINK_MIN)
+    expiry_min = call.integer_parameter("linkexpiryinminutes", 60, minimum=5, maximum=_LONGEST_LINK_MIN)
     job, path = _job(service, call), directory_path(call.query.get("directory", "."))
     start, end = _page_range(call)
     files = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min, limit=end + 1)
@@ -72,7 +72,9 @@ def _job(service: Service, call: ApiCall) -> JobResource:
 def _page_range(call: ApiCall) -> tuple[int, int]:
     """Start and end of a page in a list sorted by name; the token is the number of entries before it."""
     start = int(check_skip_token(call.query.get("$skiptoken", "")) or 0)
-    return start, start + call.integer_parameter("maxresults", MAX_PAGE_SIZE, least=1, most=MAX_PAGE_SIZE)
+    return start, start + call.integer_parameter(
+        "maxresults", MAX_PAGE_SIZE, minimum=1, maximum=MAX_PAGE_SIZE
+    )
 
 
 def directory_path(directory: str) -> str:

@@ -106,16 +106,16 @@ class App:
         try:
             check_url_encoding(request.scope)
         except BatchAIError as error:
-            told = (
+            response = (
                 storage_errors.storage_error_response(error, "-") if is_of_storage else error_response(error)
             )
-            return self._as_response(told)
+            return self._as_response(response)
         if is_of_storage:
             return await self._storage(request, host)
-        answer = self._own_answer(request, first)
-        return self._as_response(answer) if answer else self._arm
+        own_response = self._own_endpoint(request, first)
+        return self._as_response(own_response) if own_response else self._arm
 
-    def _own_answer(self, request: Request, first: str) -> ApiResponse | None:
+    def _own_endpoint(self, request: Request, first: str) -> ApiResponse | None:
         """The server's own endpoints (health, OpenAPI, metrics, identity); None for all others."""
         if first == "healthz":
             return ApiResponse(data={"status": "ok"})
@@ -137,8 +137,8 @@ class App:
         return app
 
     def _entered(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
-        most_bytes = self.limits.range_bytes if route.takes_files else self.limits.body_bytes
-        respond = make_endpoint(route, self._context, most_bytes)
+        max_bytes = self.limits.range_bytes if route.takes_files else self.limits.body_bytes
+        respond = make_endpoint(route, self._context, max_bytes)
 
         async def enter(request: Request) -> Response:
             try:
@@ -172,16 +172,18 @@ class App:
         )
         try:
             admit = partial(self._storage_router.authorize, call, host, caller)
-            answer = await self._admitted(request, call, await self._storage_threads.run(admit))
+            response = await self._admitted(request, call, await self._storage_threads.run(admit))
         except BatchAIError as error:
-            answer = storage_errors.storage_error_response(error, "-")
+            response = storage_errors.storage_error_response(error, "-")
         except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
-            answer = storage_errors.storage_error_response(to_api_error(call, error), "-")
+            response = storage_errors.storage_error_response(to_api_error(call, error), "-")
         if OWN_CLIENT not in call.headers:
-            answer = storage_errors.without_extensions(answer)
+            response = storage_errors.without_extensions(response)
         version = call.headers.get("x-ms-version") or call.query.get("sv") or ""
-        answer = answer.with_headers(x_ms_version=version if _DATE.fullmatch(version) else _DEFAULT_VERSION)
-        return to_starlette(answer, self._storage_threads, is_file=True)
+        response = response.with_headers(
+            x_ms_version=version if _DATE.fullmatch(version) else _DEFAULT_VERSION
+        )
+        return to_starlette(response, self._storage_threads, is_file=True)
 
     async def _admitted(self, request: Request, call: ApiCall, admitted: AuthorizedRequest) -> ApiResponse:
         """Reads the body of an authorized request and runs its handler."""
@@ -197,8 +199,8 @@ class App:
             ask = partial(self._storage_threads.run, partial(admitted.respond, ready))
             return await self._waiting.wait_for_bytes(ready, partial(_response_or_error, ask))
 
-    def _as_response(self, answer: ApiResponse) -> Response:
-        return to_starlette(answer, self._threads)
+    def _as_response(self, response: ApiResponse) -> Response:
+        return to_starlette(response, self._threads)
 
 
 async def _response_or_error(ask: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:

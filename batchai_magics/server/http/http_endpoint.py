@@ -66,14 +66,14 @@ def _raw_path(scope: Mapping[str, Any]) -> bytes:
     return bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
 
 
-def to_starlette(answer: ApiResponse, threads: ThreadPool, *, is_file: bool = False) -> Response:
+def to_starlette(response: ApiResponse, threads: ThreadPool, *, is_file: bool = False) -> Response:
     """The Starlette response with a request id; one that cannot be encoded becomes a 500.
 
     Files have their own caching headers, resources are never cached.
     """
     always = _COMMON_HEADERS if is_file else {**_COMMON_HEADERS, **_NO_CACHE_HEADERS}
     try:
-        return _starlette_response(answer, threads, always)
+        return _starlette_response(response, threads, always)
     except (ValueError, TypeError):  # UnicodeError is a ValueError
         number = uuid.uuid4().hex[:12]
         LOG.exception("defect %s: an answer that cannot be encoded", number)
@@ -83,15 +83,17 @@ def to_starlette(answer: ApiResponse, threads: ThreadPool, *, is_file: bool = Fa
         )
 
 
-def _starlette_response(answer: ApiResponse, threads: ThreadPool, always: Mapping[str, str]) -> Response:
-    headers = {**always, **answer.headers, "request-id": str(uuid.uuid4())}
+def _starlette_response(response: ApiResponse, threads: ThreadPool, always: Mapping[str, str]) -> Response:
+    headers = {**always, **response.headers, "request-id": str(uuid.uuid4())}
     headers["x-ms-request-id"] = headers["request-id"]
-    if answer.chunks is not None:
-        return StreamingResponse(threads.iterate(answer.chunks), status_code=answer.status, headers=headers)
-    if answer.data is not None:
+    if response.chunks is not None:
+        return StreamingResponse(
+            threads.iterate(response.chunks), status_code=response.status, headers=headers
+        )
+    if response.data is not None:
         headers["Content-Type"] = JSON
-        return Response(_json(answer.data), status_code=answer.status, headers=headers)
-    return Response(answer.body or b"", status_code=answer.status, headers=headers)
+        return Response(_json(response.data), status_code=response.status, headers=headers)
+    return Response(response.body or b"", status_code=response.status, headers=headers)
 
 
 def _json(data: Any) -> bytes:
@@ -147,19 +149,19 @@ class HandlerContext:
     waiting: LongPolling
 
 
-def make_endpoint(route: Route, context: HandlerContext, most_bytes: int) -> Endpoint:
-    """The route as a Starlette endpoint, for authenticated users and bodies up to `most_bytes`."""
+def make_endpoint(route: Route, context: HandlerContext, max_bytes: int) -> Endpoint:
+    """The route as a Starlette endpoint, for authenticated users and bodies up to `max_bytes`."""
 
     async def respond(request: Request) -> Response:
         call = parse_head(request)
-        upload = ExpectedBody(BodySender(call.user.name, client_address(request)), most_bytes)
+        upload = ExpectedBody(BodySender(call.user.name, client_address(request)), max_bytes)
         try:
             with context.bodies.reserve(call, upload):
                 ready = replace(call, body=await context.bodies.read(request, upload))
-                answer = await _respond(route, context, ready)
+                response = await _respond(route, context, ready)
         except BatchAIError as error:
-            answer = error_response(error)
-        return to_starlette(published_response(answer, call, route), context.streams)
+            response = error_response(error)
+        return to_starlette(published_response(response, call, route), context.streams)
 
     return respond
 

@@ -96,14 +96,14 @@ class LongPolling:
         known = call.headers.get(SINCE, "")
 
         async def poll_state() -> ApiResponse:
-            answer = await ask()
-            state = answer.state or (content_digest(answer.data) if call.method == "GET" else "")
-            is_told = state and answer.data is not None
-            return answer.with_headers(**{STATE: state}) if is_told else answer
+            response = await ask()
+            state = response.state or (content_digest(response.data) if call.method == "GET" else "")
+            is_told = state and response.data is not None
+            return response.with_headers(**{STATE: state}) if is_told else response
 
-        def is_news(answer: ApiResponse) -> bool:
-            state = answer.headers.get(STATE)
-            return state != known if answer.is_news is None else answer.is_news
+        def is_news(response: ApiResponse) -> bool:
+            state = response.headers.get(STATE)
+            return state != known if response.is_news is None else response.is_news
 
         key = _poll_key(call) if call.method == "GET" else object()
         return await self._until(call, key, poll_state, is_news)
@@ -112,7 +112,9 @@ class LongPolling:
         """The response with bytes of a file, once there are any beyond its known end."""
         if call.method != "GET" or PREFER.lower() not in call.headers:
             return await ask()
-        return await self._until(call, object(), ask, lambda answer: answer.status != _RANGE_NOT_SATISFIABLE)
+        return await self._until(
+            call, object(), ask, lambda response: response.status != _RANGE_NOT_SATISFIABLE
+        )
 
     async def wait_for_watcher(
         self, call: ApiCall, watcher: Watcher, *, poll: PollAfter, ask: Poll
@@ -130,27 +132,29 @@ class LongPolling:
                 known = watcher.first_state(polled.data) if known is None else known
                 is_due = left_s <= 0 or watcher.is_other_state(polled.data, known)
                 if is_due or watcher.has_bytes(polled.data):
-                    answer = await self._polls.next(_poll_key(call), ask)
-                    if is_due or answer.is_news is not False:
-                        return self._applied(call, answer.with_headers(**{STATE: watcher.state(polled.data)}))
+                    response = await self._polls.next(_poll_key(call), ask)
+                    if is_due or response.is_news is not False:
+                        return self._applied(
+                            call, response.with_headers(**{STATE: watcher.state(polled.data)})
+                        )
 
     async def _poll_after(self, place: Hashable, poll: PollAfter) -> ApiResponse:
         """A poll that receives the result of the previous one."""
-        answer = await poll(self._polled.pop(place, None))
+        response = await poll(self._polled.pop(place, None))
         while len(self._polled) >= _MAX_REMEMBERED_POLLS:
             del self._polled[next(iter(self._polled))]  # the least recently polled
-        self._polled[place] = answer
-        return answer
+        self._polled[place] = response
+        return response
 
     async def _until(
         self, call: ApiCall, key: Hashable, ask: Poll, is_news: Callable[[ApiResponse], bool]
     ) -> ApiResponse:
         end = self._end(call)
         with self._counted():
-            answer = await self._polls.next(key, ask, self._between_s)
-            while not is_news(answer) and (left_s := end - time.monotonic()) > 0:
-                answer = await self._polls.next(key, ask, min(left_s, self._between_s))
-        return self._applied(call, answer)
+            response = await self._polls.next(key, ask, self._between_s)
+            while not is_news(response) and (left_s := end - time.monotonic()) > 0:
+                response = await self._polls.next(key, ask, min(left_s, self._between_s))
+        return self._applied(call, response)
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
@@ -171,8 +175,8 @@ class LongPolling:
     def _end(self, call: ApiCall) -> float:
         return time.monotonic() + wait_s(call, self._limits)
 
-    def _applied(self, call: ApiCall, answer: ApiResponse) -> ApiResponse:
-        return answer.with_headers(Preference_Applied=f"wait={wait_s(call, self._limits):g}")
+    def _applied(self, call: ApiCall, response: ApiResponse) -> ApiResponse:
+        return response.with_headers(Preference_Applied=f"wait={wait_s(call, self._limits):g}")
 
 
 def wait_s(call: ApiCall, limits: ServerLimits) -> float:
@@ -183,10 +187,10 @@ def wait_s(call: ApiCall, limits: ServerLimits) -> float:
 
 def _poll_key(call: ApiCall) -> Hashable:
     """The key of requests that one response serves."""
-    own = (
+    extension_headers = (
         (name, value)
         for name, value in call.headers.items()
         if name.startswith(_EXTENSION_PREFIX) and name != SINCE
     )
-    asked = (call.method, call.origin, call.path, *sorted(call.query.items()))
-    return (asked, call.body, call.user, *sorted(own))
+    target = (call.method, call.origin, call.path, *sorted(call.query.items()))
+    return (target, call.body, call.user, *sorted(extension_headers))

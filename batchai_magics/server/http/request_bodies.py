@@ -112,7 +112,7 @@ class RequestBodies:
         if not amount:
             yield
             return
-        if any(self._taken[name] + amount > most for name, most in quotas.items()):
+        if any(self._taken[name] + amount > limit for name, limit in quotas.items()):
             self._metrics.count_rejected()
             text = "The server has as many unfinished request bodies as it takes at once."
             raise ApiError(503, "ServerBusy", text)
@@ -132,9 +132,9 @@ class RequestBodies:
 
 async def _with_deadlines(pieces: AsyncIterator[bytes], limits: ServerLimits) -> AsyncIterator[bytes]:
     """The chunks of a body; raises TimeoutError when they arrive too slowly."""
-    begun, count = anyio.current_time(), 0
+    started, count = anyio.current_time(), 0
     while True:
-        deadline = begun + limits.body_s + count / limits.body_bytes_s
+        deadline = started + limits.body_s + count / limits.body_bytes_s
         with anyio.fail_after(min(limits.body_idle_s, deadline - anyio.current_time())):
             piece = await anext(pieces, None)
         if piece is None:
@@ -147,18 +147,18 @@ def _has_body(headers: Mapping[str, str]) -> bool:
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
 
-def _declared_size(call: ApiCall, most_bytes: int) -> int:
+def _declared_size(call: ApiCall, max_bytes: int) -> int:
     """The size to reserve: the declared length, or the maximum if it is unknown."""
     if not _has_body(call.headers):
         return 0
     if "transfer-encoding" in call.headers:
-        return most_bytes
+        return max_bytes
     length = call.headers["content-length"]
-    if not length.isdigit() or int(length[:19]) > most_bytes:
-        raise _too_large(most_bytes)
+    if not length.isdigit() or int(length[:19]) > max_bytes:
+        raise _too_large(max_bytes)
     return int(length)
 
 
-def _too_large(most_bytes: int) -> Exception:
-    message = f"The request body is larger than the {most_bytes} bytes that are taken here."
+def _too_large(max_bytes: int) -> Exception:
+    message = f"The request body is larger than the {max_bytes} bytes that are taken here."
     return ApiError(413, "RequestBodyTooLarge", message)

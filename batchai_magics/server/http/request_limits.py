@@ -116,15 +116,15 @@ class RequestGuard:
             self._metrics.count_rejected()
             return
         self._count += 1
-        patience = anyio.CancelScope()
-        seen = _ResponseSender(send, self._limits.send_s, patience)
+        send_timeout = anyio.CancelScope()
+        sender = _ResponseSender(send, self._limits.send_s, send_timeout)
         started = time.perf_counter()
         try:
-            with self._metrics.in_progress(), patience:
-                await self._app(scope, receive, seen.send)
+            with self._metrics.in_progress(), send_timeout:
+                await self._app(scope, receive, sender.send)
         finally:
             self._count -= 1
-            self._record(scope, seen.status, time.perf_counter() - started)
+            self._record(scope, sender.status, time.perf_counter() - started)
 
     def close(self) -> None:
         """Closes the access log."""
@@ -145,8 +145,8 @@ class _ResponseSender:
     uvicorn then closes the connection, as the response is incomplete.
     """
 
-    def __init__(self, send: Send, most_s: float, patience: anyio.CancelScope) -> None:
-        self._send, self._most_s, self._patience = send, most_s, patience
+    def __init__(self, send: Send, most_s: float, send_timeout: anyio.CancelScope) -> None:
+        self._send, self._most_s, self._patience = send, most_s, send_timeout
         self.status = 499  # until a response starts
 
     async def send(self, message: Message) -> None:

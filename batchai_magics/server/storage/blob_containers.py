@@ -35,9 +35,9 @@ def create(request: StorageRequest) -> ApiResponse:
     check_share_name(request.share)
     if request.share in request.storage.shares():
         raise StorageApiError(409, "ContainerAlreadyExists", "The specified container already exists.")
-    kept = storage_metadata.parse_metadata(request.call)
+    new_metadata = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
-    request.service.metadata.set_metadata(request.resource.key, kept)
+    request.service.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(201, headers=share_headers(request))
 
 
@@ -49,10 +49,10 @@ def show(request: StorageRequest) -> ApiResponse:
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
     """Replaces the metadata of a container."""
-    kept = storage_metadata.parse_metadata(request.call)
+    new_metadata = storage_metadata.parse_metadata(request.call)
     request.check_share()
     _check_conditions(request, "if-modified-since")
-    request.service.metadata.set_metadata(request.resource.key, kept)
+    request.service.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(200, body=b"", headers=share_headers(request))
 
 

@@ -77,14 +77,17 @@ def read(request: StorageRequest) -> ApiResponse:
 
     mask = job_logs.byte_mask(request.service, request.path)
 
-    def pieces(span: ByteSpan) -> Iterator[bytes]:
+    def read_span(span: ByteSpan) -> Iterator[bytes]:
         start = span.start
         for data in _read(request, request.path, span):
             yield mask(start, data) if mask else data
             start += len(data)
 
     return content_response(
-        _blob_headers(request, blob), blob.size_bytes, requested_span(request.call, blob.size_bytes), pieces
+        _blob_headers(request, blob),
+        blob.size_bytes,
+        requested_span(request.call, blob.size_bytes),
+        read_span,
     )
 
 
@@ -98,21 +101,25 @@ def show(request: StorageRequest) -> ApiResponse:
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
     """Replaces the metadata of a blob."""
-    said = storage_metadata.parse_metadata(request.call)
-    return ApiResponse(200, headers=_change_record(request, lambda record: replace(record, metadata=said)))
+    new_values = storage_metadata.parse_metadata(request.call)
+    return ApiResponse(
+        200, headers=_change_record(request, lambda record: replace(record, metadata=new_values))
+    )
 
 
 def set_properties(request: StorageRequest) -> ApiResponse:
     """Replaces the content properties of a blob; omitted ones are cleared."""
-    said = storage_metadata.blob_properties(request.call)
-    return ApiResponse(200, headers=_change_record(request, lambda record: replace(record, properties=said)))
+    new_values = storage_metadata.blob_properties(request.call)
+    return ApiResponse(
+        200, headers=_change_record(request, lambda record: replace(record, properties=new_values))
+    )
 
 
 def delete(request: StorageRequest) -> ApiResponse:
     """Deletes a blob."""
-    wanted_state = conditional_headers.write_conditions(request.call.headers)
+    conditions = conditional_headers.write_conditions(request.call.headers)
     with request.service.metadata.exclusive(request.resource.key):
-        wanted_state.check_write(blob_version(_get_blob(request), request.record))
+        conditions.check_write(blob_version(_get_blob(request), request.record))
         request.storage.delete(request.share, request.path)
         request.service.metadata.set(request.resource.key, EMPTY_RECORD)
     return ApiResponse(202)
@@ -120,12 +127,12 @@ def delete(request: StorageRequest) -> ApiResponse:
 
 def check_target(request: StorageRequest) -> None:
     """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder."""
-    wanted_state = conditional_headers.write_conditions(request.call.headers)
+    conditions = conditional_headers.write_conditions(request.call.headers)
     request.check_share()
     found = _find_blob(request)
-    if found and (found.is_directory or wanted_state.none_match == ("*",)):
+    if found and (found.is_directory or conditions.none_match == ("*",)):
         raise StorageApiError(409, "BlobAlreadyExists", "The specified blob already exists.")
-    wanted_state.check_write(blob_version(found, request.record) if found else None)
+    conditions.check_write(blob_version(found, request.record) if found else None)
     if found:
         request.check_may_replace(sas.CREATE_FILE)
 
@@ -152,11 +159,11 @@ def _change_record(
     request: StorageRequest, change: Callable[[StorageRecord], StorageRecord]
 ) -> dict[str, str]:
     """Changes the record of a blob if the request's conditions hold; returns the response headers."""
-    wanted_state, kept = conditional_headers.write_conditions(request.call.headers), request.service.metadata
-    with kept.exclusive(request.resource.key):
+    conditions, store = conditional_headers.write_conditions(request.call.headers), request.service.metadata
+    with store.exclusive(request.resource.key):
         blob = _get_blob(request)
-        wanted_state.check_write(blob_version(blob, request.record))
-        kept.set(request.resource.key, change(request.record).revised(changed=time.time()))
+        conditions.check_write(blob_version(blob, request.record))
+        store.set(request.resource.key, change(request.record).revised(changed=time.time()))
         return {**version_headers(blob, request.record), "x-ms-request-server-encrypted": "true"}
 
 

@@ -39,8 +39,8 @@ def copy(request: StorageRequest) -> ApiResponse:
             offset += len(piece)
         stamp = blobs.commit_blob(request, part, record) if is_blob else _commit_file(request, part, record)
     request.uploads.parts.end(part)
-    told = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
-    return ApiResponse(202, headers={**stamp, **told})
+    copy_headers = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
+    return ApiResponse(202, headers={**stamp, **copy_headers})
 
 
 def _commit_file(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:

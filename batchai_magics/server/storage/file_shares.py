@@ -34,9 +34,9 @@ def create_share(request: StorageRequest) -> ApiResponse:
     check_share_name(request.share)
     if request.share in request.storage.shares():
         raise StorageApiError(409, "ShareAlreadyExists", "The specified share already exists.")
-    kept = storage_metadata.parse_metadata(request.call)
+    new_metadata = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
-    request.service.metadata.set_metadata(request.resource.key, kept)
+    request.service.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(201, headers=share_headers(request))
 
 
@@ -57,11 +57,11 @@ def delete_share(request: StorageRequest) -> ApiResponse:
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
     """Replaces the metadata of a share or folder."""
-    kept = storage_metadata.parse_metadata(request.call)
-    shown = show_folder(request)
-    request.service.metadata.set_metadata(request.resource.key, kept)
+    new_metadata = storage_metadata.parse_metadata(request.call)
+    folder = show_folder(request)
+    request.service.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(
-        200, body=b"", headers={name: shown.headers[name] for name in ("ETag", "Last-Modified")}
+        200, body=b"", headers={name: folder.headers[name] for name in ("ETag", "Last-Modified")}
     )
 
 
@@ -87,20 +87,20 @@ def share_entries(request: StorageRequest, page: NamePage) -> ListEntries:
 def share_names(request: StorageRequest) -> list[str]:
     """The names of the account's shares or containers with the requested prefix."""
     prefix = request.call.query.get("prefix", "")
-    ours = [resource_of_share(request.resource.service, share, "") for share in request.storage.shares()]
-    theirs = [found.share for found in ours if found.account == request.resource.account]
-    return [name for name in theirs if name.startswith(prefix)]
+    resources = [resource_of_share(request.resource.service, share, "") for share in request.storage.shares()]
+    names = [found.share for found in resources if found.account == request.resource.account]
+    return [name for name in names if name.startswith(prefix)]
 
 
 def create_folder(request: StorageRequest) -> ApiResponse:
     """Creates a folder in an existing one."""
     request.check_share()
-    kept = storage_metadata.parse_metadata(request.call)
+    new_metadata = storage_metadata.parse_metadata(request.call)
     try:
         request.storage.show(request.share, request.path)
     except NotFoundError:
         request.storage.make_folder(request.share, request.path)
-        request.service.metadata.set_metadata(request.resource.key, kept)
+        request.service.metadata.set_metadata(request.resource.key, new_metadata)
         return ApiResponse(201, headers=version_headers(request.storage.show(request.share, request.path)))
     raise StorageApiError(409, "ResourceAlreadyExists", "The specified resource already exists.")
 
@@ -145,8 +145,10 @@ def list_folder(request: StorageRequest) -> ApiResponse:
 def _visible_entries(request: StorageRequest) -> dict[str, ShareFile]:
     """The complete entries with the requested prefix, by name; links and pipes only for our own client."""
     prefix = request.call.query.get("prefix", "")
-    there = {file.path.rsplit("/", 1)[-1]: file for file in request.storage.list(request.share, request.path)}
-    wanted = {name: file for name, file in there.items() if name.startswith(prefix) and not is_part(name)}
+    entries = {
+        file.path.rsplit("/", 1)[-1]: file for file in request.storage.list(request.share, request.path)
+    }
+    wanted = {name: file for name, file in entries.items() if name.startswith(prefix) and not is_part(name)}
     return (
         wanted
         if request.is_own_client

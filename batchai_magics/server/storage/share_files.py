@@ -34,7 +34,7 @@ _PIECE = 1 << 20
 
 def create(request: StorageRequest) -> ApiResponse:
     """Creates a file of a size; it appears on its share once all bytes have arrived."""
-    size = parse_size_header(request.call, "x-ms-content-length", most=MAX_FILE_BYTES)
+    size = parse_size_header(request.call, "x-ms-content-length", maximum=MAX_FILE_BYTES)
     request.check_share()
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call), storage_metadata.file_properties(request.call)
@@ -75,24 +75,24 @@ def set_properties(request: StorageRequest) -> ApiResponse:
 
     Omitted properties are cleared, unless the request only resizes.
     """
-    said, shown = storage_metadata.file_properties(request.call), _get_file(request)
+    parsed, file = storage_metadata.file_properties(request.call), _get_file(request)
     is_resized = bool(request.call.headers.get("x-ms-content-length"))
     if is_resized:
-        size = parse_size_header(request.call, "x-ms-content-length", most=MAX_FILE_BYTES)
+        size = parse_size_header(request.call, "x-ms-content-length", maximum=MAX_FILE_BYTES)
         if request.uploads.find(request.resource):
             raise StorageApiError(409, "SharingViolation", "The file is being uploaded.")
         request.storage.resize(request.share, request.path, size)
-        shown = _get_file(request)
-    if said or not is_resized:
-        _keep_record(request, replace(_get_record(request), properties=said))
-    return ApiResponse(200, headers=version_headers(shown))
+        file = _get_file(request)
+    if parsed or not is_resized:
+        _keep_record(request, replace(_get_record(request), properties=parsed))
+    return ApiResponse(200, headers=version_headers(file))
 
 
 def set_metadata(request: StorageRequest) -> ApiResponse:
     """Replaces the metadata of a file."""
-    said, shown = storage_metadata.parse_metadata(request.call), _get_file(request)
-    _keep_record(request, replace(_get_record(request), metadata=said))
-    return ApiResponse(200, headers=version_headers(shown))
+    parsed, file = storage_metadata.parse_metadata(request.call), _get_file(request)
+    _keep_record(request, replace(_get_record(request), metadata=parsed))
+    return ApiResponse(200, headers=version_headers(file))
 
 
 def show(request: StorageRequest) -> ApiResponse:
@@ -105,14 +105,14 @@ def show(request: StorageRequest) -> ApiResponse:
     is_masked = job_logs.byte_mask(request.service, request.path) is not None
     if WANT_DIGEST in request.call.headers and file.is_file and not is_masked:
         digest[DIGEST] = request.storage.digest(request.share, request.path)
-    told = {
+    headers = {
         **version_headers(file),
         **size,
         **digest,
         "x-ms-type": "File",
         "x-ms-file-attributes": file.kind.value,
     }
-    return ApiResponse(200, headers=told, body=b"")
+    return ApiResponse(200, headers=headers, body=b"")
 
 
 def read(request: StorageRequest) -> ApiResponse:
@@ -127,7 +127,7 @@ def read(request: StorageRequest) -> ApiResponse:
     if not source.is_file:
         request.storage.read(request.share, path, 0, 0)  # raises the appropriate error
 
-    def pieces(span: ByteSpan) -> Iterator[bytes]:
+    def read_span(span: ByteSpan) -> Iterator[bytes]:
         start, end = span.start, span.end or 0
         while start < end:
             data = request.storage.read(request.share, path, start, min(_PIECE, end - start))
@@ -140,7 +140,7 @@ def read(request: StorageRequest) -> ApiResponse:
         {**_file_headers(request, source), **digest},
         requested_span(request.call, source.size_bytes),
     )
-    return content_response(headers, source.size_bytes, span, pieces)
+    return content_response(headers, source.size_bytes, span, read_span)
 
 
 def ranges(request: StorageRequest) -> ApiResponse:
@@ -169,23 +169,23 @@ def rename(request: StorageRequest) -> ApiResponse:
     """Renames the file in `x-ms-file-rename-source` to this name."""
     path = source_path(request, request.call.headers.get(RENAME_SOURCE, ""))
     request.check_share()
-    shown = request.storage.show(request.share, path)
-    if not request.is_own_client and shown.is_directory is not (
+    file = request.storage.show(request.share, path)
+    if not request.is_own_client and file.is_directory is not (
         request.call.query.get("restype") == "directory"
     ):
         raise _type_mismatch()
-    said, changed = (
+    parsed, changed = (
         storage_metadata.parse_metadata(request.call),
         storage_metadata.file_properties(request.call),
     )
     kept, key = request.service.metadata, request.resource.key
     with kept.exclusive(key):
-        _check_target(request, shown)
+        _check_target(request, file)
         request.storage.rename(request.share, path, request.path)
         kept.move(replace(request.resource, path=path).key, key)
         record = request.record
         kept.set(
-            key, StorageRecord(said or record.metadata, {**record.properties, **changed}, record.revision)
+            key, StorageRecord(parsed or record.metadata, {**record.properties, **changed}, record.revision)
         )
     return ApiResponse(200, headers=version_headers(_get_file(request)))
 
@@ -270,11 +270,11 @@ def _file_headers(request: StorageRequest, file: ShareFile) -> dict[str, str]:
         raise _type_mismatch()
     record = _get_record(request)
     kept = {} if request.is_own_client else record.properties
-    told = {
+    headers = {
         **storage_metadata.property_headers(request.call, kept),
         **storage_metadata.metadata_headers(record.metadata),
     }
-    return {**version_headers(file), **told, "x-ms-type": "File"}
+    return {**version_headers(file), **headers, "x-ms-type": "File"}
 
 
 def _md5(data: bytes) -> str:
@@ -310,14 +310,14 @@ def read_output(request: StorageRequest) -> ApiResponse:
 
     mask = job_logs.byte_mask(request.service, request.path)
 
-    def pieces(span: ByteSpan) -> Iterator[bytes]:
+    def read_span(span: ByteSpan) -> Iterator[bytes]:
         start, end, data = span.start, span.end or 0, first.data[: (span.end or 0) - span.start]
         while data:
             yield mask(start, data) if mask else data
             start += len(data)
             data = backend.read(file, start, min(_PIECE, end - start)).data if start < end else b""
 
-    return content_response(headers, first.size, requested_span(request.call, first.size), pieces)
+    return content_response(headers, first.size, requested_span(request.call, first.size), read_span)
 
 
 def _first_read_bytes(span: ByteSpan | None) -> int:

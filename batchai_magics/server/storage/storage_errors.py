@@ -59,8 +59,8 @@ def without_extensions(answer: ApiResponse) -> ApiResponse:
 
 def error_xml(code: str, error: BatchAIError, request_id: str) -> bytes:
     """The XML of an error, with a hint and error class for our own client."""
-    ours = {**({HINT: error.hint} if error.hint else {}), **kind_of(error)}
-    more = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in ours.items())
+    extensions = {**({HINT: error.hint} if error.hint else {}), **kind_of(error)}
+    more = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in extensions.items())
     time = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f0Z")
     text = escape(f"{error.message}\nRequestId:{request_id}\nTime:{time}")
     body = (

@@ -28,7 +28,7 @@ from batchai_magics.server.storage.storage_resource import (
 
 def begin_upload(request: StorageRequest) -> ApiResponse:
     """Starts or resumes a chunked upload; responds with the number of bytes received so far."""
-    size = parse_size_header(request.call, "x-ms-content-length", most=MAX_FILE_BYTES)
+    size = parse_size_header(request.call, "x-ms-content-length", maximum=MAX_FILE_BYTES)
     request.check_share()
     received = request.storage.begin(request.share, request.path, size)
     return ApiResponse(201, headers={**_unfinished_headers(request), RECEIVED: str(received)})
@@ -88,8 +88,8 @@ def store_files(service: Service, call: ApiCall) -> ApiResponse:
         storage.upload(share, contents)
         for resource in resources:
             service.metadata.set_new(resource, EMPTY_RECORD)
-    shown = [storage.show(share, path) for path in contents]
-    return ApiResponse(data={"value": [version_headers(file)[LAST_WRITE_HEADER] for file in shown]})
+    stored = [storage.show(share, path) for path in contents]
+    return ApiResponse(data={"value": [version_headers(file)[LAST_WRITE_HEADER] for file in stored]})
 
 
 def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:

@@ -63,24 +63,24 @@ def file_properties(call: ApiCall) -> dict[str, str]:
 
 def property_headers(call: ApiCall, properties: Mapping[str, str]) -> dict[str, str]:
     """The content properties as response headers; a SAS may override them."""
-    told = {_TYPE: _DEFAULT_TYPE, **properties}
+    headers = {_TYPE: _DEFAULT_TYPE, **properties}
     for name, spelling in _PROPERTIES.items():
         override = call.query.get(spelling.signature, "") if "sig" in call.query else ""
         if override:
-            told[name] = _check_value(spelling.signature, override)
-    return told
+            headers[name] = _check_value(spelling.signature, override)
+    return headers
 
 
 def property_elements(properties: Mapping[str, str]) -> str:
     """The content properties as XML elements."""
-    told = {_TYPE: _DEFAULT_TYPE, **properties}
-    return "".join(f"<{name}>{escape(told[name])}</{name}>" for name in _PROPERTIES if name in told)
+    headers = {_TYPE: _DEFAULT_TYPE, **properties}
+    return "".join(f"<{name}>{escape(headers[name])}</{name}>" for name in _PROPERTIES if name in headers)
 
 
 def _parse_headers(call: ApiCall, names: Mapping[str, str]) -> dict[str, str]:
     """The non-empty headers, by property name."""
-    said = {name: header for name, header in names.items() if call.headers.get(header)}
-    return {name: _check_value(header, call.headers[header]) for name, header in said.items()}
+    present = {name: header for name, header in names.items() if call.headers.get(header)}
+    return {name: _check_value(header, call.headers[header]) for name, header in present.items()}
 
 
 def _check_value(name: str, value: str) -> str:

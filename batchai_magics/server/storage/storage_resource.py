@@ -148,13 +148,13 @@ def check_path(path: str) -> str:
     return path.strip("/")
 
 
-def parse_size_header(call: ApiCall, name: str, *, most: int) -> int:
+def parse_size_header(call: ApiCall, name: str, *, maximum: int) -> int:
     """A size in a header."""
     text = call.headers.get(name, "")
-    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) <= most:
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) <= maximum:
         return int(text)
     code = "InvalidHeaderValue" if text else "MissingRequiredHeader"
-    raise StorageApiError(400, code, f"The header {name} must be a number from 0 to {most}, not {text!r}.")
+    raise StorageApiError(400, code, f"The header {name} must be a number from 0 to {maximum}, not {text!r}.")
 
 
 def _service_of(call: ApiCall) -> str:

@@ -42,10 +42,10 @@ def content_response(
     more = {"Accept-Ranges": "bytes", "Content-Length": str(end - whole.start)}
     if span:
         more["Content-Range"] = f"bytes {span.start}-{end - 1}/{size}"
-    answer = ApiResponse(206 if span else 200, headers={**headers, **more})
+    response = ApiResponse(206 if span else 200, headers={**headers, **more})
     if end - whole.start <= _INLINE_BYTES:
-        return replace(answer, body=b"".join(pieces(whole)))
-    return replace(answer, chunks=pieces(whole))
+        return replace(response, body=b"".join(pieces(whole)))
+    return replace(response, chunks=pieces(whole))
 
 
 MAX_LIST_SIZE = 5000
@@ -74,7 +74,7 @@ class ListEntries:
 
 def name_page(call: ApiCall, names: Sequence[str]) -> NamePage:
     """The requested page of sorted names."""
-    size = call.integer_parameter("maxresults", MAX_LIST_SIZE, least=1, most=MAX_LIST_SIZE)
+    size = call.integer_parameter("maxresults", MAX_LIST_SIZE, minimum=1, maximum=MAX_LIST_SIZE)
     first = _parse_marker(call.query.get("marker", ""))
     rest = [name for name in sorted(names) if name >= first]
     marker = base64.urlsafe_b64encode(rest[size].encode()).decode() if len(rest) > size else ""
@@ -85,8 +85,8 @@ def list_response(
     call: ApiCall, attributes: Mapping[str, str], entries: ListEntries, *more: ListEntries
 ) -> ApiResponse:
     """The response with one list, or several with the same page."""
-    said = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
-    request = "".join(
+    attribute_text = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
+    echoed = "".join(
         f"<{element}>{escape(call.query[name])}</{element}>"
         for name, element in (("marker", "Marker"), ("prefix", "Prefix"), ("maxresults", "MaxResults"))
         if call.query.get(name)
@@ -94,7 +94,7 @@ def list_response(
     every = (entries, *more)
     lists = "".join(f"<{each.element}>{''.join(each.inner)}</{each.element}>" for each in every)
     body = (
-        f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults{said}>{request}'
+        f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults{attribute_text}>{echoed}'
         f"{lists}<NextMarker>{entries.next}</NextMarker></EnumerationResults>"
     )
     return ApiResponse(200, body=body.encode(), headers={"Content-Type": "application/xml"})

@@ -56,10 +56,10 @@ class PartFiles:
         """Deletes part files of dead servers, and those not written to for a day."""
         for note in self._folder.glob("*.json") if self._folder.exists() else ():
             with contextlib.suppress(BatchAIError, ValueError, KeyError):  # its share may be gone
-                told = json.loads(note.read_text(encoding="utf-8"))
-                storage: Storage = (CONTAINERS if told["service"] == "blob" else STORAGE).of(backend)
-                share, part = told["share"], told["path"]
-                if _is_running(int(told["pid"])) and not _is_stale(storage, share, part):
+                data = json.loads(note.read_text(encoding="utf-8"))
+                storage: Storage = (CONTAINERS if data["service"] == "blob" else STORAGE).of(backend)
+                share, part = data["share"], data["path"]
+                if _is_running(int(data["pid"])) and not _is_stale(storage, share, part):
                     continue
                 storage.delete(share, part)
             note.unlink(missing_ok=True)
@@ -183,22 +183,22 @@ class UnfinishedUploads:
     def add_block(self, resource: StorageResource, id: str, part: str) -> str | None:
         """Records a block of a blob; returns the part file it replaces."""
         with self._lock:
-            kept = self._blocks.setdefault(resource, UncommittedBlocks({}, 0.0))
-            old = kept.parts.get(id)
-            kept.parts[id], kept.last_write = part, self._clock()
+            uncommitted = self._blocks.setdefault(resource, UncommittedBlocks({}, 0.0))
+            old = uncommitted.parts.get(id)
+            uncommitted.parts[id], uncommitted.last_write = part, self._clock()
         return old
 
     def blocks(self, resource: StorageResource) -> dict[str, str]:
         """The part files of a blob's blocks, by id."""
         with self._lock:
-            kept = self._blocks.get(resource)
-            return dict(kept.parts) if kept else {}
+            uncommitted = self._blocks.get(resource)
+            return dict(uncommitted.parts) if uncommitted else {}
 
     def drop_blocks(self, storage: Storage, resource: StorageResource, share: str) -> None:
         """Deletes the uncommitted blocks of a blob."""
         with self._lock:
-            kept = self._blocks.pop(resource, None)
-        for part in kept.parts.values() if kept else ():
+            uncommitted = self._blocks.pop(resource, None)
+        for part in uncommitted.parts.values() if uncommitted else ():
             self.discard(storage, share, part)
 
     def drop(self, storage: Storage, resource: StorageResource, share: str) -> bool:
