@@ -40,7 +40,7 @@ from batchai_magics.backends.node.ports import free_ports
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.log_seals import seal_record
 from batchai_magics.backends.node.ranks.ranks import Ranks
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import Context
 from batchai_magics.backends.service.inherited_environment import inherited
@@ -270,7 +270,7 @@ def _process(job: JobLayout) -> psutil.Process | None:
 def main() -> None:
     """Waits for nodes, runs the job, records its end."""
     layout, guid, entry = Layout(Path(sys.argv[1])), sys.argv[2], Path(sys.argv[3])
-    job, bell = layout.job(guid), Bell()
+    job, bell = layout.job(guid), SignalPipe()
     termination.adopt_orphans()
     try:
         outcome = _run(job, _wait_for_nodes(entry, job), bell)
@@ -305,7 +305,7 @@ def _locked(file: Path) -> Iterator[None]:
         yield
 
 
-def _run(job: JobLayout, nodes: list[str], bell: Bell) -> Outcome:
+def _run(job: JobLayout, nodes: list[str], bell: SignalPipe) -> Outcome:
     given = json.loads((job.root / "given.json").read_text())
     (job.root / "given.json").unlink()
     bindings = Bindings(nodes, ["127.0.0.1"] * len(nodes), free_ports(given["ports"]))
@@ -338,7 +338,7 @@ class PlanResult(NamedTuple):
     is_mpi_missed: bool
 
 
-def _run_plan(plan: Plan, env: Mapping[str, str], job: JobLayout, bell: Bell) -> PlanResult:
+def _run_plan(plan: Plan, env: Mapping[str, str], job: JobLayout, bell: SignalPipe) -> PlanResult:
     with (
         contextlib.closing(seal_record(job.seals)) as record,
         contextlib.closing(Ranks(plan, bell, env=env)) as ranks,

@@ -27,7 +27,7 @@ def rows() -> Iterator[Row]:
     """The processor time of one sample, and the share of a core that samples take."""
     with tempfile.TemporaryDirectory() as folder, _ranks() as groups:
         sampler = Sampler(_plan(folder), first_rank=0)
-        sampler.look(groups)
+        sampler.sample_if_due(groups)
         ours_s = _cost_s(lambda: sampler._write(sampler._sample(groups)))
         theirs_s = _cost_s(lambda: [_by_psutil(group) for group in groups.values()])
         yield Row(f"sample of {RANKS} ranks", ours_s * 1e3, "psutil", theirs_s * 1e3, "ms")
@@ -40,7 +40,7 @@ def _share(sampler: Sampler, groups: dict[int, int]) -> float:
     """In percent, with the search for processes: what a look costs, over the time until the next one."""
     sampler._search_due = sampler.due_s = 0.0
     began, now_s = time.thread_time(), time.monotonic()
-    sampler.look(groups)
+    sampler.sample_if_due(groups)
     search_s = sampler._search_due - now_s
     cost_s, wait_s = time.thread_time() - began, sampler.due_s - now_s
     sample_s = _cost_s(lambda: sampler._write(sampler._sample(groups)))

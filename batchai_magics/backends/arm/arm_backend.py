@@ -35,7 +35,7 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.service.extensions.server_offer import Offer
+from batchai_magics.backends.service.extensions.server_offer import ServerOffer
 from batchai_magics.config import Settings
 from batchai_magics.models.execution import STDOUTERR, OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
@@ -201,7 +201,7 @@ class ArmBackend(BackendBase):
     def _api(self) -> PublishedApi:
         return self._discovery.api
 
-    def _extended_api(self, offer: Offer) -> ServerExtensions:
+    def _extended_api(self, offer: ServerOffer) -> ServerExtensions:
         shares, containers = (
             extended_storage(self._connection, self.accounts, self._resource_group, service)
             for service in ("file", "blob")

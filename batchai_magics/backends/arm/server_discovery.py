@@ -10,7 +10,7 @@ from batchai_magics.backends.arm.arm_requests import ArmRequest
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.service.extensions import server_offer
-from batchai_magics.backends.service.extensions.server_offer import Offer
+from batchai_magics.backends.service.extensions.server_offer import ServerOffer
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.ids import PROVIDER
 
@@ -30,7 +30,9 @@ class ServerDiscovery(Generic[Api]):
     used and each use queries again. Thread-safe.
     """
 
-    def __init__(self, connection: Connection, published: Api, extended: Callable[[Offer], Api]) -> None:
+    def __init__(
+        self, connection: Connection, published: Api, extended: Callable[[ServerOffer], Api]
+    ) -> None:
         self._connection, self._extended = connection, extended
         self._lock = threading.Lock()
         self._api = published

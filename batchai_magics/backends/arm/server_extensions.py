@@ -35,7 +35,7 @@ from batchai_magics.backends.base import (
 )
 from batchai_magics.backends.service.extensions import output_wire
 from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, waiting
-from batchai_magics.backends.service.extensions.server_offer import ENSURE, Offer
+from batchai_magics.backends.service.extensions.server_offer import ENSURE, ServerOffer
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -52,7 +52,7 @@ class ServerExtensions(PublishedApi):
         self,
         backend: Backend,
         connection: Connection,
-        offer: Offer,
+        offer: ServerOffer,
         *,
         storage: ExtendedStorage,
         containers: ExtendedStorage,

@@ -45,7 +45,7 @@ class Entry:
     def at(cls, root: Path, path: Path) -> Entry:
         """What lies at `path`, somewhere below `root`; FileNotFoundError when there is nothing."""
         if is_remote(path) and is_remote(root):
-            return cls.told(path.entry(root))
+            return cls.from_directory_entry(path.entry(root))
         found = path.lstat()
         is_link = stat.S_ISLNK(found.st_mode)
         if is_link:
@@ -56,7 +56,7 @@ class Entry:
         return cls(text_of(path.name), kind, size_bytes, modified, is_link)
 
     @classmethod
-    def told(cls, found: DirectoryEntry) -> Entry:
+    def from_directory_entry(cls, found: DirectoryEntry) -> Entry:
         """What another machine says of something that lies there."""
         kind = _KINDS[stat.S_IFMT(found.mode)]
         size_bytes = found.size_bytes if kind is FileKind.FILE else 0
@@ -86,7 +86,7 @@ def below(root: Path, folder: Path, limit: int | None = None) -> Iterator[Entry]
 def _below(root: Path, folder: Path, limit: int | None) -> Iterator[Entry]:
     try:
         if is_remote(folder) and is_remote(root):
-            yield from map(Entry.told, folder.entries_below(root, limit))
+            yield from map(Entry.from_directory_entry, folder.entries_below(root, limit))
             return
         names = sorted(os.listdir(folder))  # noqa: PTH208 a path for each of a million names takes seconds
     except FileNotFoundError:
@@ -155,7 +155,7 @@ def open_regular(file: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb", buffering=0)
 
 
-class Piece(NamedTuple):
+class FileSlice(NamedTuple):
     """A piece of a regular file; size, number and first bytes are of the very file that it is of."""
 
     data: bytes
@@ -164,24 +164,24 @@ class Piece(NamedTuple):
     head: bytes
 
 
-def read_piece(file: Path | RemotePath, offset: int, limit: int, *, head: int = 0) -> Piece:
+def read_piece(file: Path | RemotePath, offset: int, limit: int, *, head: int = 0) -> FileSlice:
     """A piece of a file, and its first bytes. It raises what `open_regular` raises."""
     if isinstance(file, RemotePath):
         return _far_piece(file, offset, limit, head)
     with open_regular(file) as stream:
         found = os.fstat(stream.fileno())
         data = os.pread(stream.fileno(), limit, offset) if offset < found.st_size else b""
-        return Piece(data, found.st_size, _number(found), os.pread(stream.fileno(), head, 0))
+        return FileSlice(data, found.st_size, _number(found), os.pread(stream.fileno(), head, 0))
 
 
-def _far_piece(file: RemotePath, offset: int, limit: int, head: int) -> Piece:
+def _far_piece(file: RemotePath, offset: int, limit: int, head: int) -> FileSlice:
     try:
         found, first, data = file.read_piece(offset, limit, head=head)
     except OSError as error:
         if error.errno in _UNOPENED:
             raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None
         raise
-    return Piece(data, found.st_size, _number(found), first)
+    return FileSlice(data, found.st_size, _number(found), first)
 
 
 def _number(found: os.stat_result | FileStatus) -> str:

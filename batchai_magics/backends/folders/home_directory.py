@@ -11,7 +11,7 @@ from batchai_magics.backends.folders import entries, full_disk, mounts, outputs,
 from batchai_magics.backends.folders.file_repository import Snapshots
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.logs import Logs
-from batchai_magics.backends.folders.stop_order import StopOrder
+from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.node_programs import JOB_MODULE
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
@@ -85,9 +85,9 @@ class HomeDirectory:
         site = _site(run, job, self._logs(run), port_count(description))
         plan = own_logs.made(planning.plan(description, nodes, site), self._layout.home)
         engine = plan.containers._replace(engine=run.container_engine)
-        plan = containers.noted(plan._replace(containers=engine))
+        plan = containers.with_container_note(plan._replace(containers=engine))
         if run.spec.batchai_stop_if:
-            StopOrder(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
+            StopIfRequest(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
         task = _setup_task(run.cluster)
         return Launch(
             plan=plan._replace(notes=(*plan.notes, *self._notes(run, job))),

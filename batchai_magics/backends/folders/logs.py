@@ -55,13 +55,13 @@ class Logs:
                 self.job.hidden / path.name, offset, chunk.end
             )  # a link shows them too
             chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
-        return self._told(chunk, stream) if chunk.data and stream else chunk
+        return self._annotated(chunk, stream) if chunk.data and stream else chunk
 
     def _read(self, path: Path, offset: int, limit: int) -> Chunk:
         chunk = outputs.read(path, offset, limit, is_complete=not self.is_open)
         return replace(chunk, seal=outputs.seal(self.job.seals, path.name)) if chunk.is_complete else chunk
 
-    def _told(self, chunk: Chunk, stream: str) -> Chunk:
+    def _annotated(self, chunk: Chunk, stream: str) -> Chunk:
         """A piece of a shared log with whose its lines are, and when they were written."""
         spans = output_records.writers(self.job.spans(stream), chunk.offset, chunk.end)
         times = output_records.times(self.job.times(stream), chunk.offset, chunk.end)

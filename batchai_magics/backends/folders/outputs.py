@@ -8,7 +8,7 @@ from pathlib import Path
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, Seal
 from batchai_magics.backends.folders import entries
-from batchai_magics.backends.folders.entries import Entry, Piece, inside, read_piece
+from batchai_magics.backends.folders.entries import Entry, FileSlice, inside, read_piece
 from batchai_magics.backends.node.ranks.log_seals import seals_in
 from batchai_magics.errors import StorageError
 from batchai_magics.models.execution import ERR, OUT, FileKind, OutputFile
@@ -67,6 +67,6 @@ def seal(record: Path, name: str) -> Seal | None:
     return Seal(*seals[name]) if seals and name in seals else None
 
 
-def _generation(piece: Piece) -> str:
+def _generation(piece: FileSlice) -> str:
     """What a file is known by: its number, and its first bytes once it has so many."""
     return piece.number if len(piece.head) < HEAD_BYTES else f"{piece.number}-{zlib.crc32(piece.head):08x}"

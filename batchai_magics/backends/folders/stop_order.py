@@ -10,7 +10,7 @@ from typing import NamedTuple
 from batchai_magics.backends.service import private_files
 
 
-class StopOrder(NamedTuple):
+class StopIfRequest(NamedTuple):
     """What a job is to be stopped for, as its description says it, and the patterns of its metrics."""
 
     conditions: Sequence[str]
@@ -21,6 +21,6 @@ class StopOrder(NamedTuple):
         private_files.write(file, json.dumps(self._asdict()))
 
     @classmethod
-    def read(cls, file: Path) -> StopOrder:
+    def read(cls, file: Path) -> StopIfRequest:
         """What was written so."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))

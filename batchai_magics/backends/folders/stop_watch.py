@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.folders.stop_order import StopOrder
+from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.output_records import WrittenBy
 from batchai_magics.backends.service.log_records import records_in
@@ -30,7 +30,7 @@ LOOK_S = 0.5  # between two looks at the logs
 class StopWatch:
     """The logs of one job, read on at each look."""
 
-    def __init__(self, order: StopOrder, plan: Plan) -> None:
+    def __init__(self, order: StopIfRequest, plan: Plan) -> None:
         self._stopping = StopEvaluation([stop_condition(text) for text in order.conditions])
         self._logs = [_Log(log, order.patterns) for log in plan.output]
 
@@ -39,7 +39,7 @@ class StopWatch:
         """Conditions about a number that was not printed, each in a sentence."""
         return self._stopping.unseen
 
-    def look(self, now_s: float) -> str:
+    def check(self, now_s: float) -> str:
         """Why the job is to be stopped, by what its logs hold by now; empty while it is not."""
         for log in self._logs:
             log.read(self._stopping, now_s)
@@ -49,13 +49,13 @@ class StopWatch:
         """Looks until the job is to be stopped, and gives why; empty when it was over before that."""
         while True:
             is_last = over.is_set()
-            reason = self.look(time.monotonic())
+            reason = self.check(time.monotonic())
             if reason or is_last:
                 return "" if is_last else reason
             over.wait(LOOK_S)
 
 
-class _Piece(NamedTuple):
+class _LogSlice(NamedTuple):
     """Some new bytes of a log, and who wrote which of them."""
 
     data: bytes
@@ -85,7 +85,7 @@ class _Log:
                 return
             self._offset = end
             writers = output_records.writers(spans, start, end) if self._log.spans else ()
-            stopping.add(records_in(_Piece(data[: end - start], start, writers), self._parser), now_s)
+            stopping.add(records_in(_LogSlice(data[: end - start], start, writers), self._parser), now_s)
 
 
 def _read(file: Path, offset: int) -> tuple[bytes, int]:

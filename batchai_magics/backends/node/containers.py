@@ -46,7 +46,7 @@ def _works(name: str) -> bool:
         return False
 
 
-def noted(plan: Plan) -> Plan:
+def with_container_note(plan: Plan) -> Plan:
     """The plan with a note where its containers are not as the description asks for."""
     image, engine, _ = plan.containers
     note = ""
@@ -58,12 +58,12 @@ def noted(plan: Plan) -> Plan:
     return plan._replace(notes=(*plan.notes, note)) if note else plan
 
 
-def boxed(plan: Plan, folders: Sequence[Path]) -> Plan:
+def in_containers(plan: Plan, folders: Sequence[Path]) -> Plan:
     """The plan with every process put into a container, if the job asks for one and an engine was found."""
     image, engine, _ = plan.containers
     if not (image and engine):
         return plan
-    boxes = [_box(plan, image, process, folders) for process in plan.processes]
+    boxes = [_container_command(plan, image, process, folders) for process in plan.processes]
     processes = tuple(
         process._replace(env=_env(plan, process), command=box.command(process.command))
         for process, box in zip(plan.processes, boxes, strict=True)
@@ -74,8 +74,10 @@ def boxed(plan: Plan, folders: Sequence[Path]) -> Plan:
     return plan._replace(processes=processes, containers=used, meeting=meeting)
 
 
-def _box(plan: Plan, image: Image, process: Process, folders: Sequence[Path]) -> Box:
-    return Box(
+def _container_command(
+    plan: Plan, image: Image, process: Process, folders: Sequence[Path]
+) -> ContainerCommand:
+    return ContainerCommand(
         plan.containers.engine,
         image,
         f"batchai-{plan.guid}-{process.rank}",
@@ -116,7 +118,7 @@ def passes_descriptors(engine: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Box:
+class ContainerCommand:
     """One container: what runs it, its name, the folders it sees, and the variables it gets, by name.
 
     The ranks of an MPI job reach each other through the machine's shared memory, which is then not theirs

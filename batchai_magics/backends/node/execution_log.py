@@ -28,7 +28,7 @@ class ExecutionLog:
 RESIZED = "its nodes left the cluster"
 
 
-def mark(log: Path, number: int, nodes: Sequence[str], reason: str) -> str:
+def mark_attempt(log: Path, number: int, nodes: Sequence[str], reason: str) -> str:
     """Writes into a log where an attempt begins, and why the one before is over; gives the sentence.
 
     A full disk loses the line, not the job.

@@ -40,7 +40,7 @@ def starts_launcher(command: str) -> bool:
     return bool(_STARTS_MPI.search(command))
 
 
-def noted(plan: Plan) -> Plan:
+def with_launcher_note(plan: Plan) -> Plan:
     """The plan with a note where a process starts a launcher of its own."""
     if not any(starts_launcher(process.command) for process in plan.processes):
         return plan
@@ -60,12 +60,12 @@ ENV = {
 }
 
 
-def is_meant(command: str) -> bool:
+def needs_open_mpi(command: str) -> bool:
     """Whether a command line starts `mpirun` with options that only Open MPI has."""
     return bool(starts_launcher(command) and _OPTIONS.search(command))
 
 
-def find() -> str:
+def find_open_mpi() -> str:
     """The path of this machine's Open MPI `mpirun`, or an empty string."""
     names = ("mpirun.openmpi", "mpirun")
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
@@ -81,15 +81,15 @@ def _is_open_mpi(mpirun: Path) -> bool:
     return b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout
 
 
-def chosen(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
+def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
     """The plan with this machine's Open MPI for commands written for it; with a note when there is none.
 
     `programs` is a folder for what comes first on PATH then, `hosts` the host file that it replaces.
     """
     shutil.rmtree(programs, ignore_errors=True)
-    if not any(is_meant(process.command) for process in plan.processes):
+    if not any(needs_open_mpi(process.command) for process in plan.processes):
         return plan
-    mpirun = find()
+    mpirun = find_open_mpi()
     if not mpirun:
         note = "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
         return plan._replace(notes=(*plan.notes, note))

@@ -16,7 +16,7 @@ from batchai_magics.backends.arm.server_discovery import ServerDiscovery
 from batchai_magics.backends.arm.server_extensions import ServerExtensions
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FACETS, Capabilities, Pace
-from batchai_magics.backends.service.extensions.server_offer import Offer
+from batchai_magics.backends.service.extensions.server_offer import ServerOffer
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
 from tests.backends.arm.scripted_connection import ScriptedConnection
@@ -26,7 +26,7 @@ OFFER = {"capabilities": {**asdict(Capabilities(name="x")), "pace": {"look_s": 0
 ANY = ("accounts", "groups", "storage", "usages")
 
 
-def discovery(connection: ScriptedConnection) -> ServerDiscovery[str | Offer]:
+def discovery(connection: ScriptedConnection) -> ServerDiscovery[str | ServerOffer]:
     """Gives the offer of an extended server, or `published`."""
     return ServerDiscovery(connection, "published", lambda offer: offer)
 
@@ -124,4 +124,4 @@ def test_concurrent_callers_share_one_query() -> None:
     for thread in threads:
         thread.join(PATIENCE_S)
     assert (told, len(connection.requests)) == ([found.api] * 4, 1)
-    assert isinstance(found.api, Offer)
+    assert isinstance(found.api, ServerOffer)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import containers, mpi_launchers
-from batchai_magics.backends.node.containers import Box
+from batchai_magics.backends.node.containers import ContainerCommand
 from batchai_magics.launch.plan import (
     Containers,
     Image,
@@ -25,8 +25,8 @@ from batchai_magics.launch.plan import (
 IMAGE = Image("tf:1", "https://me.azurecr.io", shm_size="1g")
 
 
-def box(engine: str, image: Image = IMAGE, *, is_rank: bool = False) -> Box:
-    return Box((engine,), image, "name", [Path("/home me")], ["COLOUR"], is_rank)
+def box(engine: str, image: Image = IMAGE, *, is_rank: bool = False) -> ContainerCommand:
+    return ContainerCommand((engine,), image, "name", [Path("/home me")], ["COLOUR"], is_rank)
 
 
 def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_word() -> None:
@@ -94,18 +94,18 @@ def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path: Path) -> Non
 )
 def test_what_is_not_as_asked_for_is_noted(launcher, engine, size, note) -> None:
     asked = plan("x")._replace(launcher=launcher, containers=Containers(Image("tf", shm_size=size), engine))
-    made = containers.noted(asked).notes
+    made = containers.with_container_note(asked).notes
     assert made[0] == "first"
     assert [note in last for last in made[1:]] == ([True] if note else [])
 
 
 def test_a_job_without_an_image_has_nothing_to_be_told() -> None:
-    assert containers.noted(plan("x")) == plan("x")
+    assert containers.with_container_note(plan("x")) == plan("x")
 
 
 def test_every_process_is_put_into_a_container_of_its_own() -> None:
     asked = plan("one", "two")._replace(containers=Containers(Image("tf"), ("docker",)), secrets=("TOKEN",))
-    made = containers.boxed(asked, [Path("/home")])
+    made = containers.in_containers(asked, [Path("/home")])
     assert [process.command.rpartition(" ")[2] for process in made.processes] == ["one", "two"]
     assert ["--name=batchai-guid-1 " in process.command for process in made.processes] == [False, True]
     assert all(" --env=COLOUR " in p.command and " --env=TOKEN " in p.command for p in made.processes)
@@ -117,7 +117,7 @@ def test_every_process_is_put_into_a_container_of_its_own() -> None:
 
 def test_ranks_in_containers_are_told_to_copy_what_they_share() -> None:
     asked = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)), launcher=Launcher.MPI)
-    (process,) = containers.boxed(asked, [Path("/home")]).processes
+    (process,) = containers.in_containers(asked, [Path("/home")]).processes
     assert process.env == containers.RANK_ENV
     assert " --env=MPIR_CVAR_CH4_CMA_ENABLE " in process.command
     assert "--ipc=host" in process.command
@@ -125,7 +125,7 @@ def test_ranks_in_containers_are_told_to_copy_what_they_share() -> None:
 
 @pytest.mark.parametrize("of", [Containers(Image("tf")), Containers(None, ("docker",))])
 def test_without_an_image_or_an_engine_a_plan_stays_as_it_is(of: Containers) -> None:
-    assert containers.boxed(plan("x")._replace(containers=of), [Path("/home")]) == plan("x")._replace(
+    assert containers.in_containers(plan("x")._replace(containers=of), [Path("/home")]) == plan("x")._replace(
         containers=of
     )
 
@@ -138,9 +138,9 @@ def test_without_an_image_or_an_engine_a_plan_stays_as_it_is(of: Containers) -> 
 )
 @pytest.mark.parametrize("program", ["mpirun", "/usr/bin/mpiexec", "true;mpirun", "(mpirun"])
 def test_every_option_of_open_mpi_is_known_after_every_way_to_start_it(program: str, option: str) -> None:
-    assert mpi_launchers.is_meant(f"{program} {option} x")
-    assert not mpi_launchers.is_meant(f"{program} -n 2 x")
-    assert not mpi_launchers.is_meant(f"python {option} x")
+    assert mpi_launchers.needs_open_mpi(f"{program} {option} x")
+    assert not mpi_launchers.needs_open_mpi(f"{program} -n 2 x")
+    assert not mpi_launchers.needs_open_mpi(f"python {option} x")
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def plan(*commands: str) -> Plan:
 
 def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path], monkeypatch) -> None:
     monkeypatch.setattr(mpi_launchers, "find", lambda: "/opt/mpirun")
-    made = mpi_launchers.chosen(plan("true", "mpirun -mca a b x"), **job)
+    made = mpi_launchers.with_open_mpi(plan("true", "mpirun -mca a b x"), **job)
     assert {path.name: str(path.readlink()) for path in job["programs"].iterdir()} == {
         "mpirun": "/opt/mpirun",
         "mpiexec": "/opt/mpirun",
@@ -178,7 +178,7 @@ def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path]
 
 def test_where_open_mpi_is_missing_the_plan_says_so(job: dict[str, Path], monkeypatch) -> None:
     monkeypatch.setattr(mpi_launchers, "find", lambda: "")
-    made = mpi_launchers.chosen(plan("mpirun -mca a b x"), **job)
+    made = mpi_launchers.with_open_mpi(plan("mpirun -mca a b x"), **job)
     assert made.notes[0] == "first"
     assert "Open MPI" in made.notes[1]
     assert made.nodes == plan("x").nodes
@@ -186,8 +186,8 @@ def test_where_open_mpi_is_missing_the_plan_says_so(job: dict[str, Path], monkey
 
 def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypatch) -> None:
     monkeypatch.setattr(mpi_launchers, "find", lambda: "/opt/mpirun")
-    mpi_launchers.chosen(plan("mpirun -mca a b x"), **job)
-    assert mpi_launchers.chosen(plan("mpirun -n 2 x"), **job) == plan("mpirun -n 2 x")
+    mpi_launchers.with_open_mpi(plan("mpirun -mca a b x"), **job)
+    assert mpi_launchers.with_open_mpi(plan("mpirun -n 2 x"), **job) == plan("mpirun -n 2 x")
     assert not job["programs"].exists()
 
 
@@ -204,9 +204,9 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, m
         place.write_text("#!/bin/sh\necho Open MPI\n")
         place.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
-    assert mpi_launchers.find() == str(tmp_path / "b" / "mpirun.openmpi")
+    assert mpi_launchers.find_open_mpi() == str(tmp_path / "b" / "mpirun.openmpi")
     (tmp_path / "b" / "mpirun.openmpi").write_text("#!/bin/sh\necho HYDRA\n")
-    assert mpi_launchers.find() == str(tmp_path / "a" / "mpirun")
+    assert mpi_launchers.find_open_mpi() == str(tmp_path / "a" / "mpirun")
 
 
 # -- MPI -----------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
 )
 def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, meeting: Rendezvous) -> None:
     asked = plan("x")._replace(containers=Containers(Image("tf"), engine), launcher=Launcher.MPI)
-    assert containers.boxed(asked, [Path("/home")]).meeting is meeting
+    assert containers.in_containers(asked, [Path("/home")]).meeting is meeting
 
 
 def test_podman_hands_on_the_connection_to_the_process_manager_as_the_third_descriptor() -> None:
@@ -242,8 +242,8 @@ def test_podman_hands_on_the_connection_to_the_process_manager_as_the_third_desc
 
 
 def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means() -> None:
-    assert mpi_launchers.noted(plan("mpirun -n 2 x", "mpirun -n 2 x")).notes == (
+    assert mpi_launchers.with_launcher_note(plan("mpirun -n 2 x", "mpirun -n 2 x")).notes == (
         "first",
         mpi_launchers.OWN_LAUNCHER,
     )
-    assert mpi_launchers.noted(plan("python train.py")).notes == ("first",)
+    assert mpi_launchers.with_launcher_note(plan("python train.py")).notes == ("first",)

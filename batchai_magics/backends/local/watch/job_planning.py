@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.backends.folders import mounts, own_logs, private
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.folders.stop_order import StopOrder
+from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table, resource_table
@@ -63,10 +63,10 @@ def write(store: Store, layout: Layout, run: JobRow) -> None:
     prepared = launch.preparation(asked, plan, site)
     folders = (layout.home, Path(RUN_SCRIPT))
     if prepared:
-        containers.boxed(prepared, folders).write(str(job.preparation))
+        containers.in_containers(prepared, folders).write(str(job.preparation))
     if asked.stop_if:
-        StopOrder(asked.stop_if, asked.patterns).write(job.stop_if)
-    containers.boxed(plan, folders).write(str(job.plan))
+        StopIfRequest(asked.stop_if, asked.patterns).write(job.stop_if)
+    containers.in_containers(plan, folders).write(str(job.plan))
 
 
 def _make_folders(job: JobLayout, asked: Description) -> None:
@@ -145,9 +145,9 @@ def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
     if run.engine:  # an image may have a module path of its own
         plan = plan._replace(processes=tuple(_with_module(process, job) for process in plan.processes))
     plan = plan._replace(containers=plan.containers._replace(engine=run.engine))
-    plan = containers.noted(plan)
-    chosen = mpi_launchers.chosen(plan, programs=job.bin, hosts=job.host_file)
-    return mpi_launchers.noted(chosen) if chosen.notes == plan.notes else chosen
+    plan = containers.with_container_note(plan)
+    chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
+    return mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
 
 
 def _with_module(process: Process, job: JobLayout) -> Process:

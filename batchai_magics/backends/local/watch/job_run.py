@@ -30,10 +30,10 @@ from batchai_magics.backends.node.outcome import (
     too_long,
     unwritable,
 )
-from batchai_magics.backends.node.ranks.leftover_processes import Found
+from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
 from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_record
 from batchai_magics.backends.node.ranks.ranks import Ranks
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Limits, Plan
 
@@ -72,7 +72,9 @@ ENDING_S = 0.3  # grace for the other ranks after one has failed
 class JobRun:
     """Runs one job from its assignment to its end."""
 
-    def __init__(self, layout: JobLayout, writer: OutcomeWriter, secrets: JobSecrets, *, bell: Bell) -> None:
+    def __init__(
+        self, layout: JobLayout, writer: OutcomeWriter, secrets: JobSecrets, *, bell: SignalPipe
+    ) -> None:
         self._layout = layout
         self._plan = Plan.read(str(layout.plan))
         self._env = {**os.environ, **mpi_launchers.transport(self._plan), **secrets.variables}
@@ -104,7 +106,7 @@ class JobRun:
         *before, now = self._attempts or ({},)
         if before:
             log, reason = Path(self._plan.output.stdout.path), before[-1].get("reason", QUEUED_AGAIN)
-            self._log.write(execution_log.mark(log, len(self._attempts), now["nodes"], reason))
+            self._log.write(execution_log.mark_attempt(log, len(self._attempts), now["nodes"], reason))
 
     def _meet_requirements(self) -> Outcome | None:
         """Pulls images, mounts volumes and creates folders; the outcome if any of it fails."""
@@ -141,7 +143,7 @@ class JobRun:
         """Waits for a tool to exit; the outcome if the job was interrupted meanwhile."""
         while child.poll() is None:
             select.select([self._bell], [], [], self._interruption.patience_s)
-            interrupted = self._interruption.outcome(self._bell.heard())
+            interrupted = self._interruption.outcome(self._bell.read())
             if interrupted:
                 return interrupted
         return None
@@ -240,13 +242,13 @@ class JobRun:
         """Ends all remaining processes of the job: SIGTERM, then SIGKILL."""
         process.end(self._leftover_processes)
 
-    def _leftover_processes(self) -> list[Found]:
+    def _leftover_processes(self) -> list[LiveProcess]:
         """Processes the job has started, also in containers; helpers of those exit with them."""
         if self._plan.containers.engine or not process.HAS_ORPHANS:
             return process.marked(self._plan.guid)
         return self._child_processes()
 
-    def _child_processes(self) -> list[Found]:
+    def _child_processes(self) -> list[LiveProcess]:
         """All descendants of this process but the ranks and mount servers, which exit on unmount."""
         serving = process.marked(mount_commands.mark(self._plan.guid)) if self._plan.mounts else []
         return [each for each in process.descendants(self._rank_pids) if each not in serving]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.ranks import leftover_processes
-from batchai_magics.backends.node.ranks.leftover_processes import MARK, Found
+from batchai_magics.backends.node.ranks.leftover_processes import MARK, LiveProcess
 from batchai_magics.backends.node.ranks.rank import LIBC, die_with_parent
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def identity_of_child(pid: int) -> str:
     return identity(pid) or f"{pid}:ended:{_boot()}"  # matches no live process
 
 
-def identity_of(process: Found) -> str:
+def identity_of(process: LiveProcess) -> str:
     """The identity of a process found by `marked` or `descendants`."""
     return f"{process.pid}:{process.started.decode()}:{_boot()}"
 
@@ -57,7 +57,7 @@ def pid_of(name: str) -> int:
     return int(name.partition(":")[0])
 
 
-def marked(mark: str) -> list[Found]:
+def marked(mark: str) -> list[LiveProcess]:
     """Every live process with this mark in its environment, wherever it is in the process tree."""
     if sys.platform == "linux":
         return leftover_processes.marked(mark)
@@ -71,7 +71,7 @@ def marked(mark: str) -> list[Found]:
     return found
 
 
-def descendants(but: Set[int]) -> list[Found]:
+def descendants(but: Set[int]) -> list[LiveProcess]:
     """Every live descendant of this process but these children; it adopts orphans."""
     if sys.platform == "linux":
         return leftover_processes.descendants(but)
@@ -81,11 +81,11 @@ def descendants(but: Set[int]) -> list[Found]:
     return [_to_found(process) for process in below if process.pid not in but]
 
 
-def _to_found(process: psutil.Process) -> Found:
-    return Found(process.pid, str(process.create_time()).encode())
+def _to_found(process: psutil.Process) -> LiveProcess:
+    return LiveProcess(process.pid, str(process.create_time()).encode())
 
 
-def end(find: Callable[[], Iterable[Found]], *, grace_s: float = GRACE_S) -> None:
+def end(find: Callable[[], Iterable[LiveProcess]], *, grace_s: float = GRACE_S) -> None:
     """SIGTERM to all that `find` returns; after the grace, SIGKILL until it returns none."""
     send(find(), signal.SIGTERM)
     deadline = time.monotonic() + grace_s
@@ -94,7 +94,7 @@ def end(find: Callable[[], Iterable[Found]], *, grace_s: float = GRACE_S) -> Non
     kill(find)
 
 
-def kill(find: Callable[[], Iterable[Found]]) -> None:
+def kill(find: Callable[[], Iterable[LiveProcess]]) -> None:
     """SIGKILL to all that `find` returns, repeatedly, until it returns none."""
     deadline = time.monotonic() + KILL_S
     pause_s = 0.001
@@ -104,7 +104,7 @@ def kill(find: Callable[[], Iterable[Found]]) -> None:
         pause_s = min(2 * pause_s, 0.1)
 
 
-def send(processes: Iterable[Found], number: signal.Signals) -> None:
+def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
     """Signals these processes; a reused pid is not signalled."""
     for process in processes:
         _send_to(identity_of(process), number)

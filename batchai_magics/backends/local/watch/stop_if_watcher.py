@@ -39,13 +39,13 @@ def main() -> None:
 
     Conditions that could not be checked are printed then.
     """
-    from batchai_magics.backends.folders.stop_order import StopOrder
+    from batchai_magics.backends.folders.stop_order import StopIfRequest
     from batchai_magics.backends.folders.stop_watch import StopWatch
 
     home, guid = sys.argv[1:3]
     layout = Layout(Path(home))
     job = layout.job(guid)
-    watch = StopWatch(StopOrder.read(job.stop_if), Plan.read(str(job.plan)))
+    watch = StopWatch(StopIfRequest.read(job.stop_if), Plan.read(str(job.plan)))
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     reason = watch.follow(over)

@@ -23,7 +23,7 @@ from batchai_magics.backends.local.watch.node_assignment import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.node.outcome import Outcome, not_run, stopped
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
 POLL_S = 0.2  # polling interval of a queued job whose secrets are held here
@@ -53,7 +53,7 @@ class Supervisor:
     def __init__(self, home: Path) -> None:
         self._layout = Layout(home)
         self._store = SharedStore(self._layout.database, may_make=False)
-        self._bell = Bell()
+        self._bell = SignalPipe()
         self._takes_over_until = time.monotonic() + TAKE_OVER_S
 
     def watch(self, key: str, guid: str, secrets: JobSecrets) -> JobRow | None:

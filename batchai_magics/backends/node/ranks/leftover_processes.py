@@ -12,7 +12,7 @@ MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job star
 _ENDED = (b"Z", b"X")
 
 
-class Found(NamedTuple):
+class LiveProcess(NamedTuple):
     """A living process, by a pid that it may lose, and the start time that no later process with it has."""
 
     pid: int
@@ -30,19 +30,19 @@ class Found(NamedTuple):
                 os.kill(self.pid, number)
 
 
-def find(pid: int) -> Found | None:
+def find(pid: int) -> LiveProcess | None:
     """The living process of that pid; a zombie is none."""
     fields = _stat(pid)
-    return None if not fields or fields[0] in _ENDED else Found(pid, fields[19])
+    return None if not fields or fields[0] in _ENDED else LiveProcess(pid, fields[19])
 
 
-def marked(mark: str) -> list[Found]:
+def marked(mark: str) -> list[LiveProcess]:
     """Every living process whose environment has this mark."""
     entry = f"{MARK}={mark}".encode()
     return [found for pid in _pids() if _has(pid, entry) and (found := find(pid))]
 
 
-def descendants(but: Set[int]) -> list[Found]:
+def descendants(but: Set[int]) -> list[LiveProcess]:
     """Every living process below this one, which adopts orphans, but for these children of it."""
     if _children() <= but:
         return []

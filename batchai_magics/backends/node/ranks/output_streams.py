@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.ranks.log_seals import GrowingSeal, LogSeal
-from batchai_magics.backends.node.ranks.printed_secrets import PLACE, begun, places
+from batchai_magics.backends.node.ranks.printed_secrets import PLACE, find_spans, partial_match_length
 
 if TYPE_CHECKING:
     from batchai_magics.launch.plan import LogFile
@@ -129,7 +129,7 @@ class LogWriter:
             time.sleep(LOCK_PAUSE_S)
 
     def _mark_secrets(self, start: int, data: bytes) -> None:
-        marks = [PLACE.pack(start + first, start + end) for first, end in places(data, self.secrets)]
+        marks = [PLACE.pack(start + first, start + end) for first, end in find_spans(data, self.secrets)]
         if marks:
             self._parts.append((self._hidden, memoryview(b"".join(marks))))
 
@@ -198,7 +198,7 @@ class Stream:
     def show(self) -> None:
         """Shows a progress line, and a lone process's unfinished line too."""
         rest = b"".join(self._pending)
-        held = 0 if self.writer.is_shared else begun(rest, self.writer.secrets)
+        held = 0 if self.writer.is_shared else partial_match_length(rest, self.writer.secrets)
         cut = rest.rfind(b"\r") + 1 if self.writer.is_shared else len(rest) - held
         self._pending = [rest[:cut]]
         self._flush()

@@ -21,11 +21,11 @@ _PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 
 def forms(values: Iterable[str]) -> tuple[bytes, ...]:
     """What to look for: the lines of each value as it is, and as JSON, Python, URLs and base64 write it."""
-    lines = [line.strip() for value in values for form in _written(value) for line in _LINE_END.split(form)]
+    lines = [line.strip() for value in values for form in _encodings(value) for line in _LINE_END.split(form)]
     return tuple(sorted({line for line in lines if len(line) >= SHORTEST}))
 
 
-def _written(value: str) -> list[bytes]:
+def _encodings(value: str) -> list[bytes]:
     data = os.fsencode(value)
     texts = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
     quoted = "".join(chr(byte) if byte in _PLAIN_IN_URLS else f"%{byte:02X}" for byte in data)
@@ -58,7 +58,7 @@ def _base64_inside(data: bytes, offset: int) -> bytes:
     return whole[(8 * offset + 5) // 6 : 8 * (offset + len(data)) // 6]
 
 
-def places(data: bytes, sought: Sequence[bytes]) -> list[tuple[int, int]]:
+def find_spans(data: bytes, sought: Sequence[bytes]) -> list[tuple[int, int]]:
     """Where any of them stands in `data`: starts and ends, in order, those joined that touch."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(place for form in sought for place in _places_of(form, data)):
@@ -76,11 +76,11 @@ def _places_of(form: bytes, data: bytes) -> Iterable[tuple[int, int]]:
         at = data.find(form, at + 1)
 
 
-def begun(data: bytes, sought: Sequence[bytes]) -> int:
+def partial_match_length(data: bytes, sought: Sequence[bytes]) -> int:
     """How many bytes at the end of `data` may be the beginning of one of them."""
-    return max((_begun(data, form) for form in sought), default=0)
+    return max((_partial_length(data, form) for form in sought), default=0)
 
 
-def _begun(data: bytes, form: bytes) -> int:
+def _partial_length(data: bytes, form: bytes) -> int:
     longest = min(len(form) - 1, len(data))
     return next((size for size in range(longest, 0, -1) if data.endswith(form[:size])), 0)

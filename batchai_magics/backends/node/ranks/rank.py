@@ -43,17 +43,17 @@ class Pipe:
 
     def empty(self) -> None:
         """Passes on all that is in the pipe now and ends the stream, though others may still write to it."""
-        left = self._left
+        left = self._pending_bytes
         for start in range(0, left, PIECE):
             self.move(min(PIECE, left - start))
         self.stream.finish()
 
     def lose(self) -> None:
         """Counts what is in the pipe as lost."""
-        self.stream.lose(self._left)
+        self.stream.lose(self._pending_bytes)
 
     @property
-    def _left(self) -> int:
+    def _pending_bytes(self) -> int:
         """How many bytes are in the pipe."""
         if self.file.closed:
             return 0

@@ -19,7 +19,7 @@ from batchai_magics.backends.node.ranks.output_streams import LogWriter, Stream,
 from batchai_magics.backends.node.ranks.printed_secrets import forms
 from batchai_magics.backends.node.ranks.process_guard import Guard
 from batchai_magics.backends.node.ranks.rank import Pipe, Rank, Ticket
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import SignedRecord, exit_record
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
 from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
@@ -39,7 +39,7 @@ class Ranks:
     leaves no record.
     """
 
-    def __init__(self, plan: Plan, bell: Bell, *, env: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, bell: SignalPipe, *, env: Mapping[str, str]) -> None:
         self.ends: dict[int, ProcessExit] = {}
         self.unwritable: OSError | None = None
         self.plan, self._env, self._bell = plan, env, bell
@@ -116,7 +116,9 @@ class Ranks:
         for rank in [*self._running.values()]:
             self._look_after(rank)
         if self._sampler:
-            self._sampler.look({rank.number: rank.group for rank in self._running.values() if not rank.end})
+            self._sampler.sample_if_due(
+                {rank.number: rank.group for rank in self._running.values() if not rank.end}
+            )
         self._write()
         heard, self._heard = self._heard, set()
         return heard
@@ -182,7 +184,7 @@ class Ranks:
         return self._writers[log]
 
     def _hear(self) -> None:
-        self._heard |= self._bell.heard()
+        self._heard |= self._bell.read()
 
     def _watch(self, pipe: Pipe) -> None:
         self._selector.register(pipe.file, selectors.EVENT_READ, partial(self._move, pipe))

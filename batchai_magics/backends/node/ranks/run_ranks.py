@@ -26,7 +26,7 @@ else:  # a program: its neighbours lie beside it, and the Plan where the package
 
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.ranks import Ranks
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 
 WATCH_S = 0.5  # how often the parent is looked at where the kernel does not tell
 EX_IOERR = 74
@@ -39,7 +39,7 @@ def main() -> NoReturn:
     index = sys.argv[2] if len(sys.argv) > 2 else rank_of_launcher()
     parent = os.getppid()
     die_with_parent(signal.SIGTERM)
-    ranks = Ranks(plan, Bell(), env=os.environ)
+    ranks = Ranks(plan, SignalPipe(), env=os.environ)
     if index:
         ranks.start_one(int(index))
     else:

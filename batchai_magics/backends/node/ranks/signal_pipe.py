@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterable
 
 
-class Bell:
+class SignalPipe:
     """Readable from when one of these signals comes until it is heard; the process itself goes on."""
 
     def __init__(self, numbers: Iterable[int] = (signal.SIGCHLD, signal.SIGTERM)) -> None:
@@ -22,7 +22,7 @@ class Bell:
         """The descriptor to wait for."""
         return self._reader
 
-    def heard(self) -> set[int]:
+    def read(self) -> set[int]:
         """The signals since it was asked last."""
         try:
             return set(os.read(self._reader, 1 << 16))

@@ -64,7 +64,7 @@ class Sampler:
         nodes = {process.rank: plan.node_of(process).id for process in plan.processes}
         self._write({"version": VERSION, "machine": os.uname().nodename, "nodes": nodes, "notes": notes})
 
-    def look(self, groups: Mapping[int, int]) -> None:
+    def sample_if_due(self, groups: Mapping[int, int]) -> None:
         """Takes a sample of the process groups of these ranks, if the next one is due."""
         now_s = time.monotonic()
         if now_s < self.due_s:

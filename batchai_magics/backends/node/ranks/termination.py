@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from batchai_magics.backends.node.ranks import leftover_processes
-from batchai_magics.backends.node.ranks.leftover_processes import Found
+from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
 from batchai_magics.backends.node.ranks.rank import LIBC
 from batchai_magics.backends.node.ranks.ranks import Ranks
 
@@ -22,12 +22,12 @@ def adopt_orphans() -> None:
         LIBC.prctl(36, 1, 0, 0, 0)
 
 
-def below(own: Collection[int] = ()) -> list[Found]:
+def below(own: Collection[int] = ()) -> list[LiveProcess]:
     """Every living process below this one, but for those that it needs itself."""
     return leftover_processes.descendants(frozenset(own))
 
 
-def send(processes: Iterable[Found], number: signal.Signals) -> None:
+def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
     """Signals processes."""
     for process in processes:
         process.send(number)
@@ -41,7 +41,7 @@ def end(ranks: Ranks, *, patience_s: float) -> None:
     # What serves containers ends with them, by itself: only what runs inside is marked.
     boxed = leftover_processes.marked if ranks.plan.containers.engine else None
 
-    def find() -> list[Found]:
+    def find() -> list[LiveProcess]:
         return boxed(ranks.plan.guid) if boxed else below(ranks.own)
 
     send(find(), signal.SIGTERM)
@@ -55,7 +55,7 @@ def end(ranks: Ranks, *, patience_s: float) -> None:
     ranks.give_up()
 
 
-def kill(find: Callable[[], list[Found]] = below) -> None:
+def kill(find: Callable[[], list[LiveProcess]] = below) -> None:
     """SIGKILL to all that is found, again for what was started meanwhile, until nothing is left."""
     deadline = time.monotonic() + KILL_S
     while (left := find()) and time.monotonic() < deadline:

@@ -32,7 +32,7 @@ def from_bytes(body: bytes) -> Iterator[Packed]:
         if count > MOST_FILES:
             raise ValueError(f"a pack has at most {MOST_FILES} files")
         end = body.find(b"\n", start)
-        path, size, digest = _told(body[start:end] if end >= 0 else b"")
+        path, size, digest = _parse_line(body[start:end] if end >= 0 else b"")
         start = end + 1 + size
         data = body[end + 1 : start]
         if len(data) != size:
@@ -45,7 +45,7 @@ def _line(path: str, data: bytes) -> bytes:
     return json.dumps(told, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
 
 
-def _told(line: bytes) -> tuple[str, int, str]:
+def _parse_line(line: bytes) -> tuple[str, int, str]:
     match json.loads(line.decode(errors="surrogatepass")):
         case [str(path), int(size), str(digest)] if size >= 0:
             return path, size, digest

@@ -12,7 +12,7 @@ ENSURE = "ensure"  # among the facets of servers that create what a job needs in
 
 
 @dataclass(frozen=True)
-class Offer:
+class ServerOffer:
     """What a server offers: the capabilities of what is behind it, and the facets that it has."""
 
     capabilities: Capabilities
@@ -26,7 +26,7 @@ def to_wire(backend: Backend, pace: Pace) -> dict[str, Any]:
     return {"capabilities": known, "facets": [*facets, ENSURE]}
 
 
-def from_wire(data: Mapping[str, Any], name: str) -> Offer | None:
+def from_wire(data: Mapping[str, Any], name: str) -> ServerOffer | None:
     """Reads what `to_wire` gives, for a backend called `name`; None for what is no such thing.
 
     What is not known here, of a newer server, is left out; what an older one does not say is the default.
@@ -36,7 +36,9 @@ def from_wire(data: Mapping[str, Any], name: str) -> Offer | None:
         return None
     flags = {field.name for field in fields(Capabilities)} - {"name", "pace"}
     known = {flag: bool(given[flag]) for flag in flags if flag in given}
-    return Offer(Capabilities(name=name, pace=_pace(given.get("pace")), **known), tuple(map(str, facets)))
+    return ServerOffer(
+        Capabilities(name=name, pace=_pace(given.get("pace")), **known), tuple(map(str, facets))
+    )
 
 
 def _pace(given: object) -> Pace:

@@ -77,7 +77,7 @@ class Attempt:
         if not self._before:
             return ""
         left = self._left_before
-        return execution_log.mark(log, self.number, nodes, left.reason if left else UNTOLD)
+        return execution_log.mark_attempt(log, self.number, nodes, left.reason if left else UNTOLD)
 
     @property
     def _left_before(self) -> AttemptEnd | None:

@@ -72,4 +72,4 @@ class JobBundle(NamedTuple):
         from batchai_magics.backends.node import containers  # few jobs need it
 
         own = [bindings.scratch] if bindings.scratch else []
-        return containers.boxed(plan, [Path(folder) for folder in (self.home, *own)])
+        return containers.in_containers(plan, [Path(folder) for folder in (self.home, *own)])

@@ -17,7 +17,7 @@ from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, o
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.ranks import Ranks
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm.node.oom_kills import (
     KILLED,
@@ -34,7 +34,7 @@ from batchai_magics.launch.plan import Launcher, Plan, ProcessExit
 class SingleNodeLauncher:
     """The processes of a plan of one node: children of this program, which is MPI's process manager."""
 
-    def __init__(self, plan: Plan, bell: Bell, env: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, bell: SignalPipe, env: Mapping[str, str]) -> None:
         self._env = {**env, **mpi_launchers.transport(plan)}
         self._ranks = Ranks(plan, bell, env=self._env)
         self._by_themselves: set[int] | None = None
@@ -105,7 +105,7 @@ class SrunLauncher:
     def __init__(
         self,
         plan: Plan,
-        bell: Bell,
+        bell: SignalPipe,
         env: Mapping[str, str],
         *,
         files: RunFiles,
@@ -176,7 +176,7 @@ class SrunLauncher:
     def turn(self, timeout_s: float) -> set[int]:
         """Waits for a signal, no longer than that; gives those that came."""
         select.select([self._bell], [], [], min(timeout_s, LOOK_S))
-        return self._bell.heard()
+        return self._bell.read()
 
     def end(self, *, patience_s: float) -> None:
         """Has srun end all that it has started."""
@@ -261,7 +261,7 @@ class RankLauncher(Protocol):
 
 def launcher_of(
     plan: Plan,
-    bell: Bell,
+    bell: SignalPipe,
     env: Mapping[str, str],
     *,
     files: RunFiles,

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from batchai_magics.backends.node.ranks import termination
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.service import private_files
 
 
@@ -23,7 +23,7 @@ def main() -> None:
     """Runs the command, and leaves nothing of it behind."""
     code_file, command = Path(sys.argv[1]), sys.argv[2]
     termination.adopt_orphans()
-    bell = Bell()
+    bell = SignalPipe()
     child = subprocess.Popen(["/bin/bash", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
     if _is_left_alone(child, bell):
         code = child.wait()
@@ -32,14 +32,14 @@ def main() -> None:
         _end()
 
 
-def _is_left_alone(child: subprocess.Popen[bytes], bell: Bell) -> bool:
+def _is_left_alone(child: subprocess.Popen[bytes], bell: SignalPipe) -> bool:
     """Waits for the end of the command; False when nobody wants it any more."""
     asker = sys.stdin.fileno()
     while child.poll() is None:
         ready, _, _ = select.select([bell, asker], [], [])
         if asker in ready and not os.read(asker, 1 << 10):
             return False
-        if bell in ready and signal.SIGTERM in bell.heard():
+        if bell in ready and signal.SIGTERM in bell.read():
             return False
     return True
 

@@ -30,7 +30,7 @@ from batchai_magics.backends.node.outcome import (
 )
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_of, seal_record
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt import Attempt, batch_log_text, logged_end
@@ -54,7 +54,7 @@ LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without 
 
 def main() -> None:
     """Runs the job, and records its end."""
-    files, attempt, bell = RunFiles(Path(sys.argv[1])), int(sys.argv[2]), Bell()
+    files, attempt, bell = RunFiles(Path(sys.argv[1])), int(sys.argv[2]), SignalPipe()
     termination.adopt_orphans()
     if files.end:  # it was given up meanwhile
         return
@@ -75,7 +75,7 @@ def main() -> None:
 class JobRun:
     """One attempt at a job, on the nodes that it has got."""
 
-    def __init__(self, files: RunFiles, beginning: Attempt, bell: Bell) -> None:
+    def __init__(self, files: RunFiles, beginning: Attempt, bell: SignalPipe) -> None:
         self._files, self._beginning, self._bell = files, beginning, bell
         self._order = JobBundle.read(files.bundle)
         self._nodes = allocation.nodes()
@@ -166,7 +166,7 @@ class JobRun:
     def _rest(self) -> Outcome | None:
         """Waits a moment: another job sets these nodes up."""
         select.select([self._bell], [], [], LOOK_S)
-        return self._interruption(self._bell.heard())
+        return self._interruption(self._bell.read())
 
     def _prepare(self) -> Outcome | None:
         if self._preparation is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.ranks import Ranks
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.oom_kills import (
@@ -48,7 +48,7 @@ def main() -> None:
     note(started_folder(plan), rank)
     kills = oom_kills()
     is_told = False
-    with contextlib.closing(Ranks(plan, Bell(), env=os.environ | secrets_of(files, plan))) as ranks:
+    with contextlib.closing(Ranks(plan, SignalPipe(), env=os.environ | secrets_of(files, plan))) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
             if signal.SIGTERM in ranks.turn(LOOK_S) or files.end or is_followed(plan):

@@ -39,11 +39,11 @@ def main() -> None:
 
     What could not be checked then goes to stdout.
     """
-    from batchai_magics.backends.folders.stop_order import StopOrder
+    from batchai_magics.backends.folders.stop_order import StopIfRequest
     from batchai_magics.backends.folders.stop_watch import StopWatch
 
     files, attempt = RunFiles(Path(sys.argv[1])), int(sys.argv[2])
-    watch = StopWatch(StopOrder.read(files.layout.stop_if), Plan.read(str(files.layout.plan)))
+    watch = StopWatch(StopIfRequest.read(files.layout.stop_if), Plan.read(str(files.layout.plan)))
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     reason = watch.follow(over)

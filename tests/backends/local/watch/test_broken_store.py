@@ -127,10 +127,10 @@ import sys
 from pathlib import Path
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node.ranks.signal_pipe import Bell
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.outcome import Outcome
-Bell()
+SignalPipe()
 layout = Layout(Path(sys.argv[1]))
 OutcomeWriter(Store(layout.database), "key", "guid", layout.job("guid")).finish(Outcome(0))
 """

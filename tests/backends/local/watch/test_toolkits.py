@@ -134,7 +134,7 @@ def test_the_wire_form_of_a_failed_job_is_json(world: World) -> None:
 RECIPE = "mpirun -n 3 --hostfile $AZ_BATCHAI_MPI_HOST_FILE -mca btl self,tcp --allow-run-as-root "
 
 
-@pytest.mark.skipif(not mpi_launchers.find(), reason="Open MPI is not installed")
+@pytest.mark.skipif(not mpi_launchers.find_open_mpi(), reason="Open MPI is not installed")
 def test_open_mpis_options_run_open_mpi(world: World) -> None:
     command = RECIPE + "bash -c 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE'"
     job = run(world, "", customToolkitSettings={"commandLine": command})
@@ -160,4 +160,4 @@ def test_open_mpis_options_without_open_mpi_are_explained(world: World, monkeypa
     ],
 )
 def test_open_mpis_options_are_known(command: str, is_meant: bool) -> None:
-    assert mpi_launchers.is_meant(command) is is_meant
+    assert mpi_launchers.needs_open_mpi(command) is is_meant

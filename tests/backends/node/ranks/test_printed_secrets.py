@@ -11,14 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node.ranks.printed_secrets import SHORTEST, begun, forms, places
+from batchai_magics.backends.node.ranks.printed_secrets import (
+    SHORTEST,
+    find_spans,
+    forms,
+    partial_match_length,
+)
 
 TOKEN = 'pa/ss "wörd"+1'
 
 
 def hidden(data: bytes, *values: str) -> bytes:
     shown = bytearray(data)
-    for start, end in places(data, forms(values)):
+    for start, end in find_spans(data, forms(values)):
         shown[start:end] = b"*" * (end - start)
     return bytes(shown)
 
@@ -76,7 +81,7 @@ def test_a_value_that_is_no_utf8_is_found() -> None:
 
 @pytest.mark.parametrize(("data", "count"), [(b"say hun", 3), (b"hunter", 6), (b"hunter2", 0), (b"x", 0)])
 def test_what_may_begin_a_value_is_counted(data: bytes, count: int) -> None:
-    assert begun(data, [b"hunter2"]) == count
+    assert partial_match_length(data, [b"hunter2"]) == count
 
 
 @given(st.text("ab", min_size=SHORTEST, max_size=9), st.text("ab\n"), st.text("ab\n"))

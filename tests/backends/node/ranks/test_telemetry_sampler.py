@@ -78,7 +78,7 @@ def sampled(folder: Path, groups: dict[int, int], is_enough: Callable[[dict[int,
     taking = Sampler(plan(folder), first_rank=0)
 
     def look() -> bool:
-        taking.look(groups)
+        taking.sample_if_due(groups)
         samples = record(folder).samples
         return bool(samples) and is_enough({use.rank: use for use in samples[-1].ranks})
 
@@ -108,7 +108,7 @@ def test_ranks_that_have_just_begun_are_sampled_without_a_search(
     monkeypatch.setattr(telemetry_sampler, "_members", searches.append)
     taking = Sampler(plan(tmp_path), first_rank=0)
     taking._search_due += 3600  # however slow this machine is
-    taking.look({0: start(SLEEPS), 1: start(SLEEPS)})
+    taking.sample_if_due({0: start(SLEEPS), 1: start(SLEEPS)})
     taking.close()
     (sample,) = record(tmp_path).samples
     assert [(use.rank, use.processes) for use in sample.ranks] == [(0, 1), (1, 1)]
@@ -189,7 +189,7 @@ def test_a_sample_costs_next_to_nothing(tmp_path: Path, start: Start) -> None:
     taking._began -= 3600
     taking._search_due = 0.0
     now, began = time.monotonic(), time.thread_time()
-    taking.look(groups)
+    taking.sample_if_due(groups)
     cost_s = time.thread_time() - began
     waits_s = taking.due_s - now
     assert cost_s / waits_s < 0.005, f"{cost_s * 1e3:.1f} ms every {waits_s:.1f} s"
