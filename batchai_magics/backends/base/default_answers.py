@@ -1,4 +1,4 @@
-"""What backends are made from: the plain answers, and the one place where descriptions are refused."""
+"""Base classes of backends: default implementations, and the capability check in front of every change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class DefaultAnswers:
-    """What a backend has unless it has better: no facet, and look and tail made from its other verbs."""
+    """Defaults: no facets, and `status`, `tail` and the like built on the other methods."""
 
     storage: Storage | None = None
     containers: Storage | None = None
@@ -49,7 +49,7 @@ class DefaultAnswers:
         since: StatusSnapshot | None = None,
         wait_s: float = 0.0,
     ) -> StatusSnapshot:
-        """Jobs and clusters as they stand; one question for each, or for all of one parent."""
+        """The status of jobs and clusters, with one request for each parent."""
         return default_status(self, ids)
 
     def tail(
@@ -60,32 +60,32 @@ class DefaultAnswers:
         *,
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
-        """The new bytes of all of a job's logs; one question to list them and one for each."""
+        """The new bytes of all of a job's logs, with one request to list them and one for each."""
         return default_tail(self, job, positions, limit)
 
     def names(self: Backend, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
-        """The names inside `parent` that begin so; all are listed for it."""
+        """The names inside `parent` with a prefix, filtered from the whole list."""
         names = [item.id.name for item in self.list(parent, kind)]
         return [name for name in names if name.lower().startswith(prefix.lower())]
 
     def jobs_ahead_of(self: Backend, job: JobResource) -> Sequence[ResourceId]:
-        """The jobs before a queued one; those of its experiment and of a few others are listed for it."""
+        """The jobs ahead of a queued one, from the lists of its experiment and of a few others."""
         from batchai_magics.backends.base.jobs_ahead import default_jobs_ahead_of  # it loads the models
 
         return default_jobs_ahead_of(self, job)
 
     def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
-        """Creates what is missing of what a job needs; one question for each part of it."""
+        """Creates what a job needs and is missing, with one request for each part."""
         from batchai_magics.backends.base.job_needs import default_ensure  # it loads the models
 
         return default_ensure(self, needs)
 
     def close(self) -> None:
-        """Lets go of what is held open: nothing."""
+        """Releases nothing: the default holds no resources."""
 
 
 class BackendBase(DefaultAnswers, ABC):
-    """What our backends begin with: nothing that they cannot do reaches their own `_create` or `_update`."""
+    """Base of our backends: specs beyond their capabilities never reach `_create` or `_update`."""
 
     @property
     @abstractmethod
@@ -93,26 +93,26 @@ class BackendBase(DefaultAnswers, ABC):
         """What this backend can and cannot do."""
 
     def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
-        """Makes a resource; CapabilityError for what this backend cannot do, before anything is sent."""
+        """Creates a resource; raises CapabilityError before anything is sent."""
         refuse_beyond(self.capabilities, spec)
         return self._create(id, spec, owner)
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
-        """Changes a resource; CapabilityError as for `create`."""
+        """Updates a resource; raises CapabilityError before anything is sent."""
         refuse_beyond(self.capabilities, patch)
         return self._update(id, patch)
 
     @abstractmethod
     def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
-        """Makes a resource that this backend can make."""
+        """Creates a resource within the capabilities."""
 
     @abstractmethod
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
-        """Changes a resource in a way that this backend can."""
+        """Updates a resource within the capabilities."""
 
 
 def default_status(backend: Backend, ids: Collection[ResourceId]) -> StatusSnapshot:
-    """A look made from `show`, and from `list` where several are of one parent."""
+    """A snapshot built on `show`, or on `list` where several ids have one parent."""
     families: dict[tuple[str, Kind], list[ResourceId]] = {}
     for id in ids:
         families.setdefault((id.parent.key, id.kind), []).append(id)
@@ -133,7 +133,7 @@ def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
 def default_tail(
     backend: Backend, job: ResourceId, positions: Mapping[str, int], limit: int
 ) -> Mapping[str, Chunk]:
-    """A tail made from `files` and `read`."""
+    """A tail built on `files` and `read`."""
     chunks: dict[str, Chunk] = {}
     for listed in backend.files(job):
         position = positions.get(listed.path, 0)

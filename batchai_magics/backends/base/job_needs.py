@@ -1,4 +1,4 @@
-"""What a new job needs, created where it is missing, for backends that have nothing but their verbs."""
+"""Default `ensure`: creates the resources that a new job needs and that are missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def default_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
 
 
 def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
-    """The resources that are not there; what something is inside of is not asked for."""
+    """The missing resources; parents of an existing resource are not requested."""
     there: list[str] = []
     for id, _ in reversed(needs.resources):
         if not any(key.startswith(f"{id.key}/") for key in there) and _is_there(backend, id):
@@ -42,7 +42,7 @@ def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
 
 @contextlib.contextmanager
 def unless_there(backend: Backend, id: ResourceId) -> Iterator[None]:
-    """Within it, a ConflictError counts only if no other process has created the resource meanwhile."""
+    """Suppresses a ConflictError if another process has created the resource in the meantime."""
     try:
         yield
     except ConflictError:

@@ -1,4 +1,4 @@
-"""Which jobs get nodes before a queued one, for backends that have no better answer than their lists."""
+"""Default queue position: the jobs ahead of a queued one, computed from lists of jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from batchai_magics.models.job import JobPriority
 from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.states import ExecutionState
 
-MOST_EXPERIMENTS = 8  # beside its own, the newest ones, whose jobs are listed
+MOST_EXPERIMENTS = 8  # the newest ones, besides its own, whose jobs are listed
 _ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
 

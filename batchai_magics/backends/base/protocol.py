@@ -101,7 +101,11 @@ class Backend(Protocol):
         """
 
     def show(self, id: ResourceId) -> Resource:
-        """The resource as it stands; NotFoundError when there is none."""
+        """The current resource.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind directly inside `parent`, oldest first: all, or a page of them.
@@ -112,7 +116,7 @@ class Backend(Protocol):
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names of the resources of a kind directly inside `parent` that begin so, oldest first.
 
-        Letter case is nothing. What the resources are like is not looked at, however many there are.
+        Prefixes are matched case-insensitively. The resources themselves are not read.
         """
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
@@ -128,7 +132,7 @@ class Backend(Protocol):
         """The nodes of a cluster, or those a job runs on."""
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
-        """The jobs of whatever experiment that get nodes of its cluster before this queued one, in turn."""
+        """The jobs, of any experiment, that get nodes before this queued one, next job first."""
 
     def files(
         self,
@@ -146,15 +150,21 @@ class Backend(Protocol):
         """
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
-        """At most `limit` bytes of a file from `offset`; NotFoundError for what is no regular file."""
+        """At most `limit` bytes of a file from `offset`.
+
+        Raises:
+            NotFoundError: There is no regular file of that path.
+        """
 
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
-        """Jobs and clusters as `show` gives them, in one question; those that are not there are left out.
+        """Jobs and clusters as `show` returns them, in one request; missing ones are left out.
 
-        With `wait_s` it may wait so long, if the backend's pace allows it, for something not to be as it was
-        in `since`.
+        Args:
+            ids: Jobs and clusters, in any mix.
+            since: A previous snapshot; with `wait_s`, the call may block until something differs from it.
+            wait_s: Seconds to block at most, where the backend supports long polling.
         """
 
     def tail(
@@ -175,4 +185,4 @@ class Backend(Protocol):
         """
 
     def close(self) -> None:
-        """Lets go of what is held open; jobs run on."""
+        """Releases connections and files; jobs keep running."""

@@ -1,4 +1,4 @@
-"""Looks that all who watch a backend in this process share, no more of them than its pace allows."""
+"""Status polling: all pollers of a backend in this process share its requests, within its rate limit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from batchai_magics.models.ids import ResourceId
 
 
-FRESH_S = 0.2  # a look that another has just taken is as good as a new one; a busy machine takes its time
+FRESH_S = 0.2  # cache TTL for another poller's snapshot; generous, because a busy machine is slow
 
 
 class StatusPoller:
-    """Somebody who looks at some jobs and clusters again and again, with all others who do.
+    """Polls the status of some jobs and clusters.
 
-    Each look of one of them is for all watchers of the backend in this process.
+    One request serves all pollers of the backend in this process.
     """
 
     def __init__(
@@ -38,16 +38,16 @@ class StatusPoller:
         self.seen = self._shared.register(self)
 
     def add(self, id: ResourceId) -> None:
-        """Looks at one more from now on."""
+        """Adds a job or cluster to poll."""
         self.ids[id.key] = id
 
     def poll(self) -> StatusSnapshot | None:
-        """The next look at them; None as long as the backend's pace allows no other one."""
+        """The next snapshot; None until the backend's rate limit allows another request."""
         return self._shared.poll_for(self)
 
 
 class _SharedPolls:
-    """The last look at a backend, and all who watch it. It never holds the backend itself."""
+    """The last snapshot of a backend, and its pollers; it keeps no reference to the backend."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,13 +58,13 @@ class _SharedPolls:
         self._taken_at = 0.0
 
     def register(self, watcher: StatusPoller) -> int:
-        """Takes a watcher in; gives the number of the last look before it came."""
+        """Registers a poller and returns the number of the last snapshot, which it does not get."""
         with self._lock:
             self._pollers.add(watcher)
             return self._number
 
     def poll_for(self, watcher: StatusPoller) -> StatusSnapshot | None:
-        """A look that the watcher has not had: one that another has just taken, or a new one."""
+        """A snapshot that this poller has not seen: a cached one within its TTL, or a new one."""
         pace = watcher.backend.capabilities.pace
         with self._lock:
             age_s = watcher.clock() - self._taken_at

@@ -1,4 +1,4 @@
-"""What goes into a backend and comes out of it, beside the resources."""
+"""Arguments and results of backend methods, other than resources."""
 
 from __future__ import annotations
 
@@ -146,9 +146,9 @@ class Bookmark:
 
 @dataclass(frozen=True)
 class StatusSnapshot:
-    """Jobs and clusters as they stand, by `id.key`; what is not there is left out.
+    """The status of jobs and clusters, by `id.key`; missing ones are left out.
 
-    `state` is the word by which the backend knows all this again, where it has one.
+    `state` identifies the snapshot to the backend, where it supports long polling.
     """
 
     states: Mapping[str, Resource]
@@ -193,7 +193,7 @@ class Listing(tuple["Resource", ...]):
 
 @dataclass(frozen=True)
 class StoredItem:
-    """A part of what a backend keeps on this machine, and where."""
+    """Part of the data that a backend stores on this machine, with its path and size."""
 
     name: str
     path: str

@@ -1,6 +1,6 @@
-"""What the service says when it refuses: every error made here, so that all backends say it alike.
+"""The errors of the service, built in one place, so that all backends report them alike.
 
-The words, the codes and their odd grammar are those of the recordings; hints are ours.
+Messages and codes, odd grammar included, are those of recorded responses; hints are ours.
 """
 
 from __future__ import annotations

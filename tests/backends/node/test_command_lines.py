@@ -163,7 +163,7 @@ def plan(*commands: str) -> Plan:
 
 
 def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path], monkeypatch) -> None:
-    monkeypatch.setattr(mpi_launchers, "find", lambda: "/opt/mpirun")
+    monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "/opt/mpirun")
     made = mpi_launchers.with_open_mpi(plan("true", "mpirun -mca a b x"), **job)
     assert {path.name: str(path.readlink()) for path in job["programs"].iterdir()} == {
         "mpirun": "/opt/mpirun",
@@ -177,7 +177,7 @@ def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path]
 
 
 def test_where_open_mpi_is_missing_the_plan_says_so(job: dict[str, Path], monkeypatch) -> None:
-    monkeypatch.setattr(mpi_launchers, "find", lambda: "")
+    monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "")
     made = mpi_launchers.with_open_mpi(plan("mpirun -mca a b x"), **job)
     assert made.notes[0] == "first"
     assert "Open MPI" in made.notes[1]
@@ -185,7 +185,7 @@ def test_where_open_mpi_is_missing_the_plan_says_so(job: dict[str, Path], monkey
 
 
 def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypatch) -> None:
-    monkeypatch.setattr(mpi_launchers, "find", lambda: "/opt/mpirun")
+    monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "/opt/mpirun")
     mpi_launchers.with_open_mpi(plan("mpirun -mca a b x"), **job)
     assert mpi_launchers.with_open_mpi(plan("mpirun -n 2 x"), **job) == plan("mpirun -n 2 x")
     assert not job["programs"].exists()

@@ -1,4 +1,4 @@
-"""Processes of a job, wherever they hung themselves in the process tree, by what Linux tells in /proc."""
+"""Leftover processes of a job, found through /proc wherever they are in the process tree. Linux only."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ _ENDED = (b"Z", b"X")
 
 
 class LiveProcess(NamedTuple):
-    """A living process, by a pid that it may lose, and the start time that no later process with it has."""
+    """A running process, identified by its pid and start time, because pids are reused."""
 
     pid: int
     started: bytes
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return find(self.pid) == self
 
     def send(self, number: signal.Signals) -> None:
-        """Signals the process, and no other one."""
+        """Signals the process, unless its pid has been reused."""
         if self.is_alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
 
 
 def find(pid: int) -> LiveProcess | None:
-    """The living process of that pid; a zombie is none."""
+    """The running process of that pid; None for a zombie."""
     fields = _stat(pid)
     return None if not fields or fields[0] in _ENDED else LiveProcess(pid, fields[19])
 
 
 def marked(mark: str) -> list[LiveProcess]:
-    """Every living process whose environment has this mark."""
+    """Every running process whose environment has this mark."""
     entry = f"{MARK}={mark}".encode()
     return [found for pid in _pids() if _has(pid, entry) and (found := find(pid))]
 
 
 def descendants(but: Set[int]) -> list[LiveProcess]:
-    """Every living process below this one, which adopts orphans, but for these children of it."""
+    """Every running descendant of this process, a subreaper, except for these children."""
     if _children() <= but:
         return []
     children: dict[int, list[int]] = {}

@@ -1,7 +1,7 @@
-"""The values of a job's secrets, sought in what its processes print, while somebody still knows them.
+"""Finds the values of a job's secrets in the output of its processes.
 
-A rank has them in its environment: it notes where its output holds one, and who shows the output later needs
-to know no secret. The standard library alone, and little of it: this file travels with `run_ranks.py`.
+Ranks have the secrets in their environment: they record the spans in which their output contains one, so that
+readers can redact it without knowing any secret. Standard library only: copied to nodes with `run_ranks.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 PLACE = struct.Struct("<QQ")  # start, end: one record of a `hidden` file
-SHORTEST = 6  # bytes: what is shorter stands in too much that is none
+SHORTEST = 6  # bytes: shorter values would match too much harmless output
 
 _LINE_END = re.compile(rb"[\r\n]+")
 _PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -59,7 +59,7 @@ def _base64_inside(data: bytes, offset: int) -> bytes:
 
 
 def find_spans(data: bytes, sought: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Where any of them stands in `data`: starts and ends, in order, those joined that touch."""
+    """The spans (start, end) of all matches in `data`, sorted; adjacent ones are merged."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(place for form in sought for place in _places_of(form, data)):
         if joined and start <= joined[-1][1]:
@@ -77,7 +77,7 @@ def _places_of(form: bytes, data: bytes) -> Iterable[tuple[int, int]]:
 
 
 def partial_match_length(data: bytes, sought: Sequence[bytes]) -> int:
-    """How many bytes at the end of `data` may be the beginning of one of them."""
+    """How many bytes at the end of `data` may be the start of a match."""
     return max((_partial_length(data, form) for form in sought), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Signals as news on a descriptor: a child has ended, somebody asks this process to stop."""
+"""Signals as readable events on a file descriptor (the self-pipe trick)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class SignalPipe:
-    """Readable from when one of these signals comes until it is heard; the process itself goes on."""
+    """Becomes readable when one of these signals arrives; the signals have no other effect."""
 
     def __init__(self, numbers: Iterable[int] = (signal.SIGCHLD, signal.SIGTERM)) -> None:
         self._reader, self._writer = os.pipe()
@@ -19,11 +19,11 @@ class SignalPipe:
             signal.signal(number, lambda *_: None)
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """The descriptor to select on."""
         return self._reader
 
     def read(self) -> set[int]:
-        """The signals since it was asked last."""
+        """The signals that arrived since the last call."""
         try:
             return set(os.read(self._reader, 1 << 16))
         except BlockingIOError:

@@ -142,7 +142,7 @@ def test_open_mpis_options_run_open_mpi(world: World) -> None:
 
 
 def test_open_mpis_options_without_open_mpi_are_explained(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(mpi_launchers, "find", lambda: "")
+    monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "")
     job = run(world, "", nodeCount=1, customToolkitSettings={"commandLine": RECIPE + "true"})
     assert job.state is ExecutionState.FAILED
     (note,) = [d.value for d in job.show().execution.errors[0].details if d.name == "note"]
