@@ -1,7 +1,7 @@
 import IPython.core.interactiveshell
 
 from .backends.node.job_module import log as log
-from .cell.request import CellRequest as CellRequest
+from .cell.cell_request import CellRequest as CellRequest
 from .config import Settings as Settings
 from .errors import (
     BatchAIError as BatchAIError,
@@ -14,7 +14,7 @@ from .errors import (
     StorageError as StorageError,
     UsageError as UsageError,
 )
-from .jobs.handle import Job as Job
+from .jobs.job_handle import Job as Job
 from .jobs.submit import submit as submit
 from .metrics.runs.comparison import compare as compare
 from .metrics.runs.log_metrics import read_metrics as read_metrics

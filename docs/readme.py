@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base.backend_registry import BACKENDS
-from batchai_magics.cell.options import OPTIONS
+from batchai_magics.cell.cell_options import OPTIONS
 from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.config import Settings, environment_variable, general_settings
 from batchai_magics.options.option import Option

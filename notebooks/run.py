@@ -20,7 +20,7 @@ from nbclient import NotebookClient
 
 from batchai_magics.backends.base.backend_registry import load_settings, open_backend
 from batchai_magics.errors import BatchAIError
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import find
 from batchai_magics.metrics import StepRecord
 from batchai_magics.models.states import ExecutionState

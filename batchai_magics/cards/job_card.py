@@ -11,8 +11,7 @@ from datetime import datetime
 
 from batchai_magics.cards import card_parts
 from batchai_magics.errors import visible_lines
-from batchai_magics.jobs.logs import script_name, with_cell_lines
-from batchai_magics.jobs.progress import counts, progress_words
+from batchai_magics.jobs.job_logs import has_progress, progress_text, script_name, with_cell_lines
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.models.cluster import NodeStateCounts
@@ -85,8 +84,8 @@ class JobCard:
         """The labelled details besides state and name."""
         execution = self.job.execution
         facts = {"elapsed": self.elapsed}
-        if self.progress and counts(self.job):
-            facts["progress"] = progress_words(self.job, self.progress, self.now.timestamp())
+        if self.progress and has_progress(self.job):
+            facts["progress"] = progress_text(self.job, self.progress, self.now.timestamp())
         if execution and execution.exit_code is not None:
             facts["exit code"] = str(execution.exit_code)
         if self.counts is not None and not self.job.state.is_final:

@@ -7,9 +7,8 @@ from datetime import datetime, timezone
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.cards.job_card import JobCard, first_failure, to_html
-from batchai_magics.jobs.handle import Job
-from batchai_magics.jobs.logs import last_lines
-from batchai_magics.jobs.progress import progress_of
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_logs import last_lines, progress_of
 from batchai_magics.metrics import Record, summarize
 from batchai_magics.models.execution import ERR, OUT
 

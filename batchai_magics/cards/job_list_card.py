@@ -8,7 +8,7 @@ from datetime import datetime
 
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.table_card import TableCard, table_card_html, table_card_text
-from batchai_magics.jobs.progress import progress_words
+from batchai_magics.jobs.job_logs import progress_text
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.resources import JobResource
 
@@ -82,7 +82,7 @@ class JobListCard:
 
     def _progress_of(self, job: JobResource) -> str:
         progress = self.progress.get(job.id.name)
-        return progress_words(job, progress, self.now.timestamp()) if progress else ""
+        return progress_text(job, progress, self.now.timestamp()) if progress else ""
 
     def _duration(self, job: JobResource) -> str:
         if job.execution is None:

@@ -1,4 +1,4 @@
-"""A magic line and the body of its cell become a request for a job. No IPython here."""
+"""Turns a magic line and the body of its cell into a request for a job. Does not depend on IPython."""
 
 from batchai_magics import lazy_exports
 

@@ -1,1 +1,1 @@
-from .request import CellRequest as CellRequest, describe as describe, parse as parse
+from .cell_request import CellRequest as CellRequest, describe as describe, parse as parse

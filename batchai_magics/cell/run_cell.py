@@ -1,7 +1,7 @@
-"""Runs a cell's script with the notebook's variables, and keeps its `result`: run_cell.py SCRIPT ARGS.
+"""Runs a cell's script with the notebook's variables and saves its `result`: run_cell.py SCRIPT ARGS.
 
-A program of its own, of the standard library alone: it lies beside the script and is started in its place.
-What it writes is JSON. Tuples, arrays and the like are objects with one key that begins with `$`.
+A standalone program that uses only the standard library; it is uploaded beside the script and started in its
+place. It writes JSON, where tuples, arrays and the like are objects with one key that starts with `$`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-VARIABLES = "variables.pkl"  # beside this program, where variables go along
-FOLDER, FILE = "RESULT", "result.json"  # the output directory's id, and the file in it
+VARIABLES = "variables.pkl"  # pickled variables, beside this program
+FOLDER, FILE = "RESULT", "result.json"  # id of the output directory, and the file in it
 VERSION = 1
 MOST_BYTES = 16 << 20
 _RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK", "AZ_BATCHAI_TASK_INDEX", "SLURM_PROCID")
-_ARRAYS = "biufcmM"  # the kinds of numpy's types that are nothing but bytes
+_ARRAYS = "biufcmM"  # numpy kinds that are plain bytes
 
 
 def main() -> None:
-    """Runs the script as `__main__`; ends as it does."""
+    """Runs the script as `__main__` and exits as it does."""
     del sys.argv[0]
     script = sys.argv[0]
     sys.path[0] = str(Path(script).parent)
@@ -38,13 +38,13 @@ def main() -> None:
         exec(compile(Path(script).read_bytes(), script, "exec", dont_inherit=True), module.__dict__)
     except SystemExit as end:
         if not end.code:
-            _keep(module.__dict__)
+            _write_result(module.__dict__)
         raise
-    except Exception as error:  # noqa: BLE001 the script's own: told as if Python had run it
+    except Exception as error:  # noqa: BLE001 reported as if Python had run the script
         frames = error.__traceback__.tb_next if error.__traceback__ else None
         sys.excepthook(type(error), error.with_traceback(frames), frames)
         sys.exit(1)
-    _keep(module.__dict__)
+    _write_result(module.__dict__)
 
 
 def _variables() -> dict[str, Any]:
@@ -53,10 +53,10 @@ def _variables() -> dict[str, Any]:
     return values
 
 
-def _keep(names: Mapping[str, Any]) -> None:
-    """Writes the script's `result`; the file appears whole or not at all."""
+def _write_result(names: Mapping[str, Any]) -> None:
+    """Writes the script's `result` atomically."""
     folder = os.environ.get(f"AZ_BATCHAI_OUTPUT_{FOLDER}")
-    if "result" not in names or not folder or not _is_first():
+    if "result" not in names or not folder or not _is_first_rank():
         return
     try:
         place = Path(folder)
@@ -68,8 +68,8 @@ def _keep(names: Mapping[str, Any]) -> None:
         print(f"batchai: `result` could not be written: {error}", file=sys.stderr)
 
 
-def _is_first() -> bool:
-    """Whether this is rank 0 of the job; the first worker where there are parameter servers."""
+def _is_first_rank() -> bool:
+    """Whether this is rank 0 of the job, with parameter servers its first worker."""
     rank = next((os.environ[name] for name in _RANKS if os.environ.get(name)), "0")
     try:
         role = json.loads(os.environ.get("TF_CONFIG") or "{}")["task"]["type"]
@@ -79,7 +79,7 @@ def _is_first() -> bool:
 
 
 def document(value: object) -> str:
-    """The file's content: the value, or the sentence that says why it cannot be kept."""
+    """The content of the result file: the value, or the reason why it cannot be saved."""
     try:
         text = json.dumps({"version": VERSION, "result": plain(value)})
         if len(text) <= MOST_BYTES:
@@ -87,13 +87,13 @@ def document(value: object) -> str:
         reason = f"it takes {len(text) / (1 << 20):.1f} MiB, and at most {MOST_BYTES >> 20} MiB come back"
     except RecursionError:
         reason = "it is nested too deeply, or holds itself"
-    except Exception as error:  # noqa: BLE001 whatever an object's own method raises
+    except Exception as error:  # noqa: BLE001 objects' own methods may raise anything
         reason = str(error) or traceback.format_exception_only(type(error), error)[-1].strip()
     return json.dumps({"version": VERSION, "refused": reason})
 
 
 def plain(value: Any) -> Any:
-    """JSON's own types for a value; TypeError for what is more than data."""
+    """Converts a value to JSON types; raises TypeError for what is not plain data."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
@@ -125,7 +125,7 @@ def _plain_mapping(value: Mapping[Any, Any]) -> Any:
 
 
 def _plain_table(value: Any) -> Any:
-    """The same for tables, series and arrays of the usual libraries, none of which is imported here."""
+    """Converts tables, series, arrays and tensors without importing their libraries."""
     kind = type(value)
     name = _name_in_pandas(kind)
     if name == "DataFrame":

@@ -1,1 +1,1 @@
-"""The handle of a job, and how a cell's request becomes one."""
+"""The handle of a job, and submission of requests."""

@@ -1,4 +1,4 @@
-"""A cell's request becomes a job: defaults made, files uploaded, the job created or found again."""
+"""Submits a cell's request: creates defaults, uploads files, creates the job or finds it again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from batchai_magics.backends.base.job_needs import first_run, run_names, run_num
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
-from batchai_magics.jobs.arguments import wrong
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.argument_checks import argument_error
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.cluster import (
     ClusterPatch,
     ClusterSpec,
@@ -27,10 +27,10 @@ from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource
 
 @dataclass(frozen=True)
 class Submitted:
-    """The job of a request, and whether it was started now (or found again).
+    """The job of a request, and whether it is new or was found again.
 
-    `kept` is the latest run of its name where the cell was edited since; `grown` says of the cluster that it
-    has got more nodes for the job.
+    `kept` is the previous run of the name if the cell was edited since; `grown` is a message about nodes
+    added to the cluster.
     """
 
     job: Job
@@ -40,11 +40,11 @@ class Submitted:
 
     @property
     def note(self) -> str:
-        """What people should know of it; empty for the first run of a name."""
-        return " ".join(filter(None, (self.grown, self._said_of_run)))
+        """A message about the submission; empty for the first run of a name."""
+        return " ".join(filter(None, (self.grown, self._run_note)))
 
     @property
-    def _said_of_run(self) -> str:
+    def _run_note(self) -> str:
         name = self.job.name
         if not self.is_new:
             return f"{name} was submitted before from this very cell: here it is again. --new runs it anew."
@@ -56,10 +56,10 @@ class Submitted:
 
 
 def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submitted:
-    """Creates the job, or finds it again when a run of its name is the very same.
+    """Creates the job, or finds it again if a run of its name is identical.
 
-    A cell that differs from all of them is the next run of the name, as with `request.is_new`; with
-    `request.is_same` it is a ConflictError.
+    A cell that differs from all runs becomes the next run of the name, as with `request.is_new`; with
+    `request.is_same` it raises ConflictError.
     """
     _check_arguments(request, settings)
     workspace = workspace_id(settings, request.workspace)
@@ -69,61 +69,61 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     runs = backend.ensure(JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share))
     if request.uploads:
         STORAGE.of(backend).upload(settings.share, request.uploads)
-    grown = _grown(backend, request) if request.is_growing else ""
-    return replace(_created(backend, request, experiment, runs), grown=grown)
+    grown = _grow_cluster(backend, request) if request.is_growing else ""
+    return replace(_create_or_find(backend, request, experiment, runs), grown=grown)
 
 
 def _check_arguments(request: object, settings: object) -> None:
     if not isinstance(request, CellRequest):
         hint = "Make one with batchai_magics.cell.parse(line, script, settings=settings)."
-        raise wrong("submit", "request", request, "a CellRequest", hint=hint)
+        raise argument_error("submit", "request", request, "a CellRequest", hint=hint)
     if not isinstance(settings, Settings):
         hint = "Make them with batchai_magics.Settings()."
-        raise wrong("submit", "settings", settings, "Settings", hint=hint)
+        raise argument_error("submit", "settings", settings, "Settings", hint=hint)
 
 
-def _created(
+def _create_or_find(
     backend: Backend, request: CellRequest, experiment: ResourceId, runs: Sequence[JobResource]
 ) -> Submitted:
     names = [run.id.name for run in runs]
     latest = names[-1] if names else request.name
     if request.is_new:
-        return _started(backend, experiment, _next_run(request.name, names), request)
+        return _start_run(backend, experiment, _next_run(request.name, names), request)
     if not runs:
-        return _first(backend, request, experiment)
-    same = _same(runs, request)
-    if same or _may_be_same(request.spec.to_wire(), runs[-1].spec.to_wire()):
-        with contextlib.suppress(ConflictError):  # of the secrets, which are not told
+        return _first_run(backend, request, experiment)
+    same = _same_run(runs, request)
+    if same or _may_match(request.spec.to_wire(), runs[-1].spec.to_wire()):
+        with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
             return Submitted(_create(backend, experiment, same or latest, request), is_new=False)
-    return _edited(backend, request, experiment, names)
+    return _next_run_of_edited(backend, request, experiment, names)
 
 
-def _first(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:
-    """The first run of a name, unless another process has just created it."""
+def _first_run(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:
+    """Starts the first run of a name, or the next if another process has just created it."""
     try:
-        return _started(backend, experiment, request.name, request)
+        return _start_run(backend, experiment, request.name, request)
     except ConflictError:
-        return _edited(backend, request, experiment, [request.name])
+        return _next_run_of_edited(backend, request, experiment, [request.name])
 
 
-def _edited(
+def _next_run_of_edited(
     backend: Backend, request: CellRequest, experiment: ResourceId, names: Sequence[str]
 ) -> Submitted:
-    """The next run of a name whose latest run is another one."""
+    """Starts the next run of a name whose latest run differs."""
     if request.is_same:
         text = f"a different job called {names[-1]} exists"
         hint = "Leave out --same, and the cell is the next run of that name."
         raise ConflictError(text, code="Conflict", hint=hint)
     name = _next_run(request.name, names)
-    return replace(_started(backend, experiment, name, request), kept=names[-1])
+    return replace(_start_run(backend, experiment, name, request), kept=names[-1])
 
 
-def _started(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Submitted:
+def _start_run(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Submitted:
     return Submitted(_create(backend, experiment, name, request), is_new=True)
 
 
-def _grown(backend: Backend, request: CellRequest) -> str:
-    """Gives the cluster as many nodes as the job wants; says so if it had fewer."""
+def _grow_cluster(backend: Backend, request: CellRequest) -> str:
+    """Resizes the cluster to the job's node count if it has fewer; returns a message."""
     id, count = ResourceId.parse(request.spec.cluster.id), request.spec.node_count
     cluster = backend.show(id)
     scale = cluster.spec.scale_settings if isinstance(cluster, Cluster) else None
@@ -140,25 +140,25 @@ def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRe
     return Job(backend, id, patterns=request.patterns)
 
 
-def _same(runs: Sequence[JobResource], request: CellRequest) -> str:
-    """The latest run that is described as the cell describes it, secrets left out; empty if none is."""
+def _same_run(runs: Sequence[JobResource], request: CellRequest) -> str:
+    """The name of the latest run with the same spec, ignoring secrets; empty if there is none."""
     asked = request.spec.to_wire()
     return next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
 
 
-def _may_be_same(asked: Any, shown: Any) -> bool:
-    """Whether a description may be the one that is shown: a service adds to it, and spells ids its way."""
+def _may_match(asked: Any, shown: Any) -> bool:
+    """Whether a spec may equal the returned one: services add fields and change the case of ids."""
     if isinstance(asked, Mapping):
         is_mapping = isinstance(shown, Mapping)
-        return is_mapping and all(_may_be_same(value, shown.get(key)) for key, value in asked.items())
+        return is_mapping and all(_may_match(value, shown.get(key)) for key, value in asked.items())
     if isinstance(asked, list):
         is_list = isinstance(shown, list) and len(asked) == len(shown)
-        return is_list and all(map(_may_be_same, asked, shown))
+        return is_list and all(map(_may_match, asked, shown))
     return str(asked).lower() == str(shown).lower()
 
 
 def find(backend: Backend, name: str, settings: Settings) -> Job:
-    """The handle of a job by its name, in the experiment of the settings; else a NotFoundError."""
+    """The handle of a job in the experiment of the settings; raises NotFoundError with a similar name."""
     experiment = workspace_id(settings).child(Kind.EXPERIMENT, settings.experiment)
     job = Job(backend, experiment.child(Kind.JOB, name))
     try:
@@ -174,7 +174,7 @@ def find(backend: Backend, name: str, settings: Settings) -> Job:
 def ensure_defaults(
     backend: Backend, settings: Settings, *, workspace: str = "", experiment: str = ""
 ) -> None:
-    """Makes the workspace, the experiment and the default cluster, unless they are there."""
+    """Creates the workspace, the experiment and the default cluster unless they exist."""
     id = workspace_id(settings, workspace)
     inside = id.child(Kind.EXPERIMENT, experiment or settings.experiment)
     is_default = id.workspace == settings.workspace
@@ -185,7 +185,7 @@ def ensure_defaults(
 def _defaults(
     settings: Settings, workspace: ResourceId, experiment: ResourceId, *, cluster: ResourceId | None
 ) -> Sequence[tuple[ResourceId, Spec]]:
-    """What a job is in, and its cluster where that is the default one of the workspace."""
+    """Workspace and experiment of a job, and its cluster if that is the default one."""
     default = workspace.child(Kind.CLUSTER, settings.cluster)
     own = (workspace, WorkspaceSpec(location=settings.location)), (experiment, ExperimentSpec())
     if cluster is None or cluster.key != default.key:
@@ -199,7 +199,7 @@ def _defaults(
 
 
 def next_run(backend: Backend, experiment: ResourceId, name: str) -> str:
-    """The name that a further run of a job gets: after `resnet` and `resnet-2` it is `resnet-3`."""
+    """The name of the next run of a job: after `resnet` and `resnet-2`, `resnet-3`."""
     base = first_run(name)
     first = base if _runs(backend, experiment, base) else name
     return _next_run(first, _runs(backend, experiment, first))

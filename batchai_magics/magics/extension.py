@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from batchai_magics.commands.output.command_result import Result
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
 
 
 _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
-_JOB_TYPE = ("batchai_magics.jobs.handle", "Job")
+_JOB_TYPE = ("batchai_magics.jobs.job_handle", "Job")
 _RESULT_TYPE = ("batchai_magics.commands.output.command_result", "Result")
 _DASHBOARD_TYPE = ("batchai_magics.commands.output.command_result", "LiveResult")
 _CHARTED_TYPES = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_result import LiveResult, Result
     from batchai_magics.commands.parsing.command_completion import NameLookup
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.options.option_help import DisplayText
 
@@ -36,7 +36,7 @@ def with_help(text: Callable[[], str]) -> Callable[[Magic], Magic]:
 
 
 def _job_help() -> str:
-    from batchai_magics.cell.options import help_text
+    from batchai_magics.cell.cell_options import help_text
 
     return help_text()
 
@@ -66,7 +66,7 @@ class BatchAIMagics(Magics):
     def batchai_job(self, line: str, cell: str = "") -> Job | DisplayText | None:
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
         from batchai_magics.cell import parse
-        from batchai_magics.cell.options import HelpRequested
+        from batchai_magics.cell.cell_options import HelpRequested
         from batchai_magics.magics.cell_job_name import name_of_cell
         from batchai_magics.magics.notebook_output import print_notes
         from batchai_magics.options.option_help import DisplayText

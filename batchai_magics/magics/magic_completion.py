@@ -20,7 +20,7 @@ _ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<
 
 WARM_UP_S = 1.0  # after loading, when a notebook is probably idle
 _NEEDED = (
-    "cell.options",
+    "cell.cell_options",
     "commands.parsing.command_completion",
     "jobs.submit",
 )
@@ -60,7 +60,7 @@ def parse_line(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
         return None
     words, fragment = parts
     if in_cell:
-        from batchai_magics.cell.options import expected_in_cell
+        from batchai_magics.cell.cell_options import expected_in_cell
 
         return expected_in_cell(words), fragment
     return _expected(match["magic"], words), fragment

@@ -22,7 +22,7 @@ from batchai_magics.errors import BatchAIError, JobFailedError, interrupt_error,
 from batchai_magics.models.execution import ERR, OUT
 
 if TYPE_CHECKING:
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
 
 
 _GRACE_S = 3.0  # a second interrupt within this time cancels the job

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.widgets.core.feed import Source
     from batchai_magics.widgets.core.publisher import Publisher

@@ -21,7 +21,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
 from benchmarks.row import Row, table
 from benchmarks.server.load import VERSION, at_once, p95, processor_s

@@ -17,7 +17,7 @@ from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.config import Settings
 from batchai_magics.follow import MetricsAdded
 from batchai_magics.follow.chunk_readers import parse_metrics
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bulk.columns import Columns
 from batchai_magics.metrics.record import Record, StepRecord

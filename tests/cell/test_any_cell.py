@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.cell import parse
-from batchai_magics.cell.options import OPTIONS, expected_in_cell
-from batchai_magics.cell.request import describe
+from batchai_magics.cell.cell_options import OPTIONS, expected_in_cell
+from batchai_magics.cell.cell_request import describe
 from batchai_magics.config import Settings
 from batchai_magics.options.option_completion import split_at_cursor
 from tests import odd

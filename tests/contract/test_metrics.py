@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from tests.contract.place import Place
 
 pytestmark = pytest.mark.slow

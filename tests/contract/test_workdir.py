@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.execution import STDOUTERR, WORKDIR
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.states import ExecutionState

@@ -19,7 +19,7 @@ from batchai_magics.follow import (
     StateChanged,
     events,
 )
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import StepRecord
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState

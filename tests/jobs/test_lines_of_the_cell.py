@@ -1,4 +1,4 @@
-from batchai_magics.jobs.logs import with_cell_lines
+from batchai_magics.jobs.job_logs import with_cell_lines
 
 TRACE = '  File "/mnt/scripts/default/train/0a1b/train.py", line 7, in <module>'
 

@@ -15,7 +15,7 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.follow import LogBytes
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import card_bundle, chart_bundle
 from batchai_magics.widgets.job.page_requests import RequestHandler
@@ -108,4 +108,4 @@ def test_whoever_shows_a_log_reads_it_where_secrets_are_hidden() -> None:
         for file in (package / folder).rglob("*.py")
         if re.search(r"backend\.(read|tail)\(|(?<!shown_)chunks\(self", file.read_text(encoding="utf-8"))
     }
-    assert raw == {"jobs/logs.py", "jobs/handle.py", "widgets/dashboards/job_rates.py"}
+    assert raw == {"jobs/job_logs.py", "jobs/job_handle.py", "widgets/dashboards/job_rates.py"}

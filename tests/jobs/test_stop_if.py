@@ -107,7 +107,7 @@ def test_the_option_goes_with_a_job_file(
     )
     line = ["job", "create", "-n", "r", "-f", str(file), "-c", world.settings.cluster]
     cli.main([*line, "--stop-if", "loss is nan"])
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
 
     job = Job(world.backend, world.job_id("r")).wait(PATIENCE_S)
     assert job.show().spec.batchai_stop_if == ("loss > 99", "loss is nan")

@@ -5,8 +5,8 @@ import pytest
 from batchai_magics.cards import job_card_data
 from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.jobs import handle
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs import job_handle
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted import FAILURE, JOB, ScriptedBackend, step_line
 
@@ -26,8 +26,8 @@ class Clock:
 
     def __init__(self, monkeypatch, at_s=float("inf"), then=lambda: None):
         self.now, self.at_s, self.then = 0.0, at_s, then
-        monkeypatch.setattr(handle.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(handle.time, "sleep", self.sleep)
+        monkeypatch.setattr(job_handle.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(job_handle.time, "sleep", self.sleep)
 
     def sleep(self, seconds):
         self.now += seconds

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from tests.patience import PATIENCE_S
 
 

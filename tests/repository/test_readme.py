@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.commands.specs.command_table import COMMANDS
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from azure.storage.fileshare import ShareServiceClient
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import Copy, FileRef
-from batchai_magics.jobs.logs import chunks, yield_all
+from batchai_magics.jobs.job_logs import chunks, consume
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.server.access.authentication import Users
@@ -85,7 +85,7 @@ def test_others_read_asterisks_and_no_digest_to_guess_by(leak: Leak, who: str) -
 
 def test_others_read_the_whole_log_and_nothing_is_wrong_with_it(leak: Leak) -> None:
     pieces: list[bytes] = []
-    assert yield_all(chunks(leak.bob, leak.file), lambda chunk: pieces.append(chunk.data)) == ""
+    assert consume(chunks(leak.bob, leak.file), lambda chunk: pieces.append(chunk.data)) == ""
     assert b"".join(pieces) == MASKED
 
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
 from tests.patience import PATIENCE_S

@@ -21,7 +21,7 @@ from batchai_magics.models.resources import JobResource
 if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_progress import Operation
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
 
 
 # The modules for logs and job specs are slow to import, so only the commands that need them do.
@@ -64,7 +64,7 @@ def _yield_all(parts: list[Message | LogOutput]) -> StreamParts:
 
 def show(context: Context, arguments: Namespace) -> Job:
     """The handle of the job, which notebooks display live."""
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
 
     return Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
 

@@ -15,7 +15,7 @@ from batchai_magics.commands.handlers import bulk_jobs, resource_commands, stora
 from batchai_magics.commands.handlers.job_submission import Submission, submit
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import next_run
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec

@@ -17,7 +17,7 @@ from batchai_magics.commands.handlers import (
     storage_credentials,
 )
 from batchai_magics.errors import command_error
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.documents.load import load_file
 from batchai_magics.models.ids import ResourceId, cluster_id, cluster_named_in
 from batchai_magics.models.job import JobSpec

@@ -119,7 +119,7 @@ def _logs(arguments: Namespace) -> Iterator[tuple[str, LogMetrics]]:
 def _patterns(texts: list[str] | None) -> dict[str, str]:
     if not texts:
         return {}
-    from batchai_magics.cell.option_values import patterns_of  # imports the models of jobs
+    from batchai_magics.cell.cell_option_values import patterns_of  # imports the models of jobs
 
     return patterns_of(texts)
 

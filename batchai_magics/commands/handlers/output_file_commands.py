@@ -26,8 +26,8 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.table_columns import SetupFile
 from batchai_magics.errors import NotFoundError, command_error, visible
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, LogFault, events
-from batchai_magics.jobs.files import entries_below
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_files import entries_below
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.execution import FileKind, OutputFile
 from batchai_magics.models.ids import Kind

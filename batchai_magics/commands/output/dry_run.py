@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sized
 
-from batchai_magics.cell.request import CellRequest, describe
+from batchai_magics.cell.cell_request import CellRequest, describe
 from batchai_magics.config import Settings
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch import process_variables

@@ -66,8 +66,8 @@ class JobList(list[JobResource]):
         telling = self._with_progress()
         if not telling:
             return {}
-        from batchai_magics.jobs.progress import progress_of, progress_words  # imports the log readers
+        from batchai_magics.jobs.job_logs import progress_of, progress_text  # imports the log readers
 
         seen = [(job, progress_of(self._backend, job)) for job in telling]
         now = time.time()
-        return {job.id.key: progress_words(job, progress, now) for job, progress in seen if progress}
+        return {job.id.key: progress_text(job, progress, now) for job, progress in seen if progress}

@@ -12,7 +12,7 @@ from typing import Any
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.follow import METRICS_FILE, Event, Follower, LogBytes, MetricsAdded, StateChanged
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.record import Record

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import REFRESH_INTERVAL_S, CellOutput, Clock, LiveOutput, WaitFor

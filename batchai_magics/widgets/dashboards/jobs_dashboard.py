@@ -11,7 +11,7 @@ from typing import Any
 from batchai_magics.backends.base import Backend
 from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.jobs.progress import counts
+from batchai_magics.jobs.job_logs import has_progress
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -128,7 +128,7 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
     @property
     def progress(self) -> dict[str, Progress]:
         """The latest progress of the jobs that report it, by name."""
-        names = (job.id.name for job in self.jobs if counts(job))
+        names = (job.id.name for job in self.jobs if has_progress(job))
         return {name: progress for name in names if (progress := self._progress.get(name))}
 
     def job(self, name: str) -> ResourceId | None:

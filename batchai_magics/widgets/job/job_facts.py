@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from batchai_magics.cards.job_card import first_failure
-from batchai_magics.jobs.files import directories_of
-from batchai_magics.jobs.logs import script_name
+from batchai_magics.jobs.job_files import directories_of
+from batchai_magics.jobs.job_logs import script_name
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.execution import ERR, RankExit
 from batchai_magics.models.resources import JobResource

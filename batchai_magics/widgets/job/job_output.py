@@ -29,7 +29,7 @@ from batchai_magics.widgets.job.job_view import JobView
 from batchai_magics.widgets.job.page_requests import OpenJob
 
 if TYPE_CHECKING:
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
 
 
 LAST_LINES = 12

@@ -20,7 +20,7 @@ from batchai_magics.widgets.job.message_batch import Batch, Cursor
 from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler, text_answer
 
 if TYPE_CHECKING:
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
 
 
 PAGE_TIMEOUT_S = 60.0  # a page sends a heartbeat every 20 s

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError
-from batchai_magics.jobs.logs import shown
+from batchai_magics.jobs.job_logs import read_redacted
 from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.widgets.job.failure_report import failure_report
 from batchai_magics.widgets.job.job_feed import JobFeed
@@ -22,7 +22,7 @@ from batchai_magics.widgets.job.message_batch import Batch
 from batchai_magics.widgets.job.rank_lines import Read, rank_page, ranks_between
 
 if TYPE_CHECKING:
-    from batchai_magics.jobs.handle import Job
+    from batchai_magics.jobs.job_handle import Job
 
 
 OpenJob = Callable[["Job"], str]
@@ -124,7 +124,7 @@ class RequestHandler:
 
     def _failure(self, content: dict[str, Any]) -> Batch:
         def read(file: str, offset: int, limit: int) -> Chunk:
-            return shown(self._job.backend, FileRef(self._job.id, file), offset, limit)
+            return read_redacted(self._job.backend, FileRef(self._job.id, file), offset, limit)
 
         return _reply(
             content, {"failure": failure_report(self._job.show(), read, self._job.files(STDOUTERR))}
@@ -157,10 +157,10 @@ class RequestHandler:
         backend = self._job.backend
         feed = self._feed
         if file.path != MERGED or feed is None:
-            return partial(shown, backend, file)
+            return partial(read_redacted, backend, file)
 
         def read_file(path: str, offset: int, limit: int) -> Chunk:
-            return shown(backend, replace(file, path=path), offset, limit)
+            return read_redacted(backend, replace(file, path=path), offset, limit)
 
         return lambda offset, limit: feed.merged.read(read_file, offset, limit, is_complete=feed.is_over)
 

@@ -21,7 +21,7 @@ from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import LogOutput, Message
 from batchai_magics.config import Settings
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import find, submit
 from tests.patience import PATIENCE_S
 from tests.ports import free_port

@@ -15,7 +15,7 @@ import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.node.node_programs import RUN_SCRIPT
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.job import JobSpec
 from tests.world import World, until
 

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from batchai_magics.cell.options import expected_in_cell
+from batchai_magics.cell.cell_options import expected_in_cell
 from batchai_magics.commands.parsing.command_completion import (
     NameLookup,
     candidates,

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from batchai_magics.errors import NotFoundError
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]

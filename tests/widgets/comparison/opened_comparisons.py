@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import compare, scaling
 from batchai_magics.widgets.comparison import comparison_output as comparisons
 from tests.widgets.core.recorded_page import say

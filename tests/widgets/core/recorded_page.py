@@ -1,7 +1,7 @@
 """A page that records what it is given, a clock that is set by hand, and turns of the publisher."""
 
 from batchai_magics.follow import Follower
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.core import display, pages
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import LiveJobOutput

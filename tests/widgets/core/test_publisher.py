@@ -5,7 +5,7 @@ import pytest
 from batchai_magics import widgets
 from batchai_magics.errors import UsageError
 from batchai_magics.follow import Follower
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import JobCardOutput
 from tests.widgets.core.recorded_page import live, say, turns

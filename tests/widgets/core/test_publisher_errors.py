@@ -1,7 +1,7 @@
 """What goes wrong with one view leaves the others alone, and closing leaves nothing."""
 
 from batchai_magics import widgets
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.job.job_feed import JobFeed

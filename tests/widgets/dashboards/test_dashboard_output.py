@@ -7,7 +7,7 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from batchai_magics import widgets
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
 from tests.patience import PATIENCE_S

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import elevation
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.job import JobSpec

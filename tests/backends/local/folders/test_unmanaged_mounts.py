@@ -10,7 +10,7 @@ from batchai_magics.backends.local.folders import mounted_trees, unmanaged_mount
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import mount_commands
 from batchai_magics.errors import NotFoundError, SpecError
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.job import JobSpec

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.containers import DOCKER
 from tests.patience import PATIENCE_S

@@ -1,7 +1,7 @@
-"""`--upload`: files, folders and glob patterns of the notebook's folder go beside the script.
+"""`--upload`: uploads files, folders and glob patterns beside the script.
 
-Each keeps its path relative to that folder, so that a package stays one: `import a.models` finds
-`a/models.py`. What lies elsewhere goes by its own name.
+Files keep their path relative to the notebook's folder, so that packages stay importable: `import a.models`
+finds `a/models.py`. Files from elsewhere keep only their name.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path, PurePosixPath
 from batchai_magics.errors import UsageError
 from batchai_magics.models.file_names import text_of
 
-# What programs leave behind in folders; it stays here unless it is named itself.
-LEFT_OUT = (
+# Caches and metadata, not uploaded unless named explicitly.
+EXCLUDED = (
     *("__pycache__", "*.pyc", ".git", ".hg", ".svn", ".ipynb_checkpoints", ".venv", ".DS_Store"),
     *(".pytest_cache", ".mypy_cache", ".ruff_cache"),
 )
-MOST_BYTES = 256 << 20  # of all files together: the kernel holds them until they are on the share
-MOST_FILES = 5000
+MAX_BYTES = 256 << 20  # of all files together, which the kernel holds in memory until uploaded
+MAX_FILES = 5000
 _ON_SHARE = "put large data on a share with `%az storage file upload-batch`, and read it there with --mount"
 
 
 @dataclass(frozen=True)
-class _Item:
-    """What a word of the option names: a file or a folder, and its path beside the script."""
+class _UploadItem:
+    """A file or folder named by `--upload`, and its path beside the script."""
 
     word: str  # as it was written
     source: Path
@@ -37,11 +37,11 @@ class _Item:
 
 
 def read_uploads(words: Sequence[str], folder: Path) -> dict[str, bytes]:
-    """The files to put beside the script, by their paths there; UsageError names what it cannot take."""
+    """The content of all files to upload, by target path; raises UsageError that names what it rejects."""
     root = _absolute("", folder)
     files: dict[str, Path] = {}
     size = 0
-    for item in (file for word in words for named in _named(word, root) for file in _files(named, root)):
+    for item in (file for word in words for named in _items_of(word, root) for file in _files(named, root)):
         if item.target not in files:
             size += _size(item)
             files[item.target] = item.source
@@ -53,12 +53,12 @@ def read_uploads(words: Sequence[str], folder: Path) -> dict[str, bytes]:
     return {target: _read(target, source) for target, source in sorted(files.items())}
 
 
-def _named(word: str, root: Path) -> Iterator[_Item]:
-    """The files and folders that a word stands for."""
+def _items_of(word: str, root: Path) -> Iterator[_UploadItem]:
+    """The files and folders that a word names or matches."""
     path = _absolute(word, root)
     if os.path.lexists(path):
         name = path.relative_to(root if path.is_relative_to(root) else path.parent).as_posix()
-        yield _Item(word, path, "" if name == "." else text_of(name))
+        yield _UploadItem(word, path, "" if name == "." else text_of(name))
     elif glob.has_magic(word):
         yield from _matches(word, path, root)
     else:
@@ -66,43 +66,43 @@ def _named(word: str, root: Path) -> Iterator[_Item]:
         raise UsageError(f"--upload {word}: there is no such file or folder", hint=hint)
 
 
-def _matches(word: str, pattern: Path, root: Path) -> Iterator[_Item]:
-    """What a glob pattern matches: `*`, `?`, `[a-z]`, and `**` for folders of any depth."""
+def _matches(word: str, pattern: Path, root: Path) -> Iterator[_UploadItem]:
+    """The matches of a glob pattern with `*`, `?`, `[a-z]` and `**`."""
     above = (path for path in pattern.parents if not glob.has_magic(str(path)))
     base = root if pattern.is_relative_to(root) else next(above)
     names = glob.glob(str(pattern.relative_to(base)), root_dir=base, recursive=True)  # noqa: PTH207 `**/` as in a shell
-    found = [Path(name) for name in sorted(names) if not any(map(_is_left_out, Path(name).parts))]
+    found = [Path(name) for name in sorted(names) if not any(map(_is_excluded, Path(name).parts))]
     if "**" in pattern.parts:  # it matches folders as well as all that is in them
         found = [path for path in found if not (base / path).is_dir()]
     if not found:
-        hint = f"the folder is {root}; {_left_out_hint()}"
+        hint = f"the folder is {root}; {_excluded_hint()}"
         raise UsageError(f"--upload {word}: no file matches", hint=hint)
     for path in found:
-        yield _Item(word, base / path, text_of(path.as_posix()))
+        yield _UploadItem(word, base / path, text_of(path.as_posix()))
 
 
 def _absolute(word: str, root: Path) -> Path:
-    """The path of a word, without `..` and without following links."""
+    """The absolute path of a word without `..`, links not resolved."""
     return Path(os.path.abspath(root / Path(word).expanduser()))  # noqa: PTH100 links are kept
 
 
-def _files(item: _Item, root: Path) -> Iterator[_Item]:
-    """The file that an item is, or all files in the folder that it is, in the order of their names."""
+def _files(item: _UploadItem, root: Path) -> Iterator[_UploadItem]:
+    """The file itself, or all files in the folder, sorted by name."""
     if not item.source.is_dir():
         yield item
         return
     allowed = (root.resolve(), item.source.resolve())
-    found = list(_below(item, allowed, (item.source.resolve(),)))
+    found = list(_walk(item, allowed, (item.source.resolve(),)))
     if not found:
-        raise UsageError(f"--upload {item.word}: there are no files in this folder", hint=_left_out_hint())
+        raise UsageError(f"--upload {item.word}: there are no files in this folder", hint=_excluded_hint())
     yield from found
 
 
-def _below(item: _Item, allowed: Sequence[Path], above: tuple[Path, ...]) -> Iterator[_Item]:
+def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -> Iterator[_UploadItem]:
     for entry in sorted(_entries(item), key=lambda entry: entry.name):
-        if _is_left_out(entry.name):
+        if _is_excluded(entry.name):
             continue
-        inner = _Item(item.word, Path(entry.path), _joined(item.target, text_of(entry.name)))
+        inner = _UploadItem(item.word, Path(entry.path), _joined(item.target, text_of(entry.name)))
         real = Path(entry.path).resolve() if entry.is_symlink() else None
         if real and not any(map(real.is_relative_to, allowed)):
             hint = "put the file itself there, or name the link itself with --upload"
@@ -114,10 +114,10 @@ def _below(item: _Item, allowed: Sequence[Path], above: tuple[Path, ...]) -> Ite
         if real in above:
             text = f"--upload {item.word}: the link {entry.path} leads to a folder that it is in"
             raise UsageError(text, hint="remove the link")
-        yield from _below(inner, allowed, (*above, real))
+        yield from _walk(inner, allowed, (*above, real))
 
 
-def _entries(item: _Item) -> list[os.DirEntry[str]]:
+def _entries(item: _UploadItem) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(item.source) as entries:
             return list(entries)
@@ -125,20 +125,20 @@ def _entries(item: _Item) -> list[os.DirEntry[str]]:
         raise UsageError(f"--upload {item.word}: {item.source}: {error.strerror or error}") from None
 
 
-def _is_left_out(name: str) -> bool:
-    return any(fnmatch(name, pattern) for pattern in LEFT_OUT)
+def _is_excluded(name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in EXCLUDED)
 
 
-def _left_out_hint() -> str:
-    return f"these are left out: {' '.join(LEFT_OUT)}"
+def _excluded_hint() -> str:
+    return f"these are left out: {' '.join(EXCLUDED)}"
 
 
 def _joined(folder: str, name: str) -> str:
     return str(PurePosixPath(folder, name))
 
 
-def _size(item: _Item) -> int:
-    """The size of a regular file; a UsageError for what is none."""
+def _size(item: _UploadItem) -> int:
+    """The size of a regular file; raises UsageError for anything else."""
     try:
         found = item.source.stat()
     except OSError as error:
@@ -151,17 +151,17 @@ def _size(item: _Item) -> int:
     return found.st_size
 
 
-def _check_total(item: _Item, size: int, count: int) -> None:
-    if size > MOST_BYTES:
-        most = f"at most {MOST_BYTES >> 20} MiB go along, and {item.target} exceeds that"
+def _check_total(item: _UploadItem, size: int, count: int) -> None:
+    if size > MAX_BYTES:
+        most = f"at most {MAX_BYTES >> 20} MiB go along, and {item.target} exceeds that"
         raise UsageError(f"--upload {item.word}: {most}", hint=_ON_SHARE)
-    if count > MOST_FILES:
-        text = f"--upload {item.word}: at most {MOST_FILES} files go along"
+    if count > MAX_FILES:
+        text = f"--upload {item.word}: at most {MAX_FILES} files go along"
         raise UsageError(text, hint=_ON_SHARE)
 
 
 def _check_folders(files: Mapping[str, Path]) -> None:
-    """Raises a UsageError where one path would be both a file and a folder."""
+    """Raises UsageError if a target path would be both file and folder."""
     for target in files:
         for above in PurePosixPath(target).parents:
             if str(above) in files:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.jobs import files
+from batchai_magics.jobs import job_files
 from tests.world import World
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ def test_a_list_of_too_many_files_is_cut_off_with_a_warning(
     job = world.run("many", "for number in range(9): open(f'file-{number}', 'w').close()")
     every = [file.path for file in job.files()]
     assert len(every) == 12
-    monkeypatch.setattr(files, "MOST_ENTRIES", 6)
+    monkeypatch.setattr(job_files, "MAX_ENTRIES", 6)
     with pytest.warns(
         UserWarning, match="job many wrote more than 6 files and folders: the first are listed"
     ):

@@ -4,10 +4,10 @@ import sys
 import pytest
 
 from batchai_magics.cell import parse
+from batchai_magics.cell.cell_script import RUNNER_FILE
+from batchai_magics.cell.notebook_variables import free_names, variable_names, variables_file
 from batchai_magics.cell.run_cell import MOST_BYTES
 from batchai_magics.cell.run_cell import VARIABLES as FILE
-from batchai_magics.cell.script import PROGRAM
-from batchai_magics.cell.variables import listed, needs, shipped
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 
@@ -23,7 +23,7 @@ OfNotebook.__module__ = "__main__"
 
 def refused(name, value):
     with pytest.raises(UsageError) as caught:
-        shipped([name], {name: value})
+        variables_file([name], {name: value})
     return str(caught.value)
 
 
@@ -34,18 +34,18 @@ def cell(line, body="print(lr)", **variables):
 def test_variables_go_beside_the_script():
     request = cell("r --use lr,sizes", lr=0.1, sizes=[1, 2])
     files = {path.rpartition("/")[2]: data for path, data in request.uploads.items()}
-    assert set(files) == {"r.py", FILE, PROGRAM}
+    assert set(files) == {"r.py", FILE, RUNNER_FILE}
     assert pickle.loads(files[FILE]) == {"lr": 0.1, "sizes": [1, 2]}
     assert files["r.py"] == b"print(lr)"
     settings = request.spec.settings
-    assert settings.python_script_file_path == f"$AZ_BATCHAI_INPUT_SCRIPT/{PROGRAM}"
+    assert settings.python_script_file_path == f"$AZ_BATCHAI_INPUT_SCRIPT/{RUNNER_FILE}"
     assert settings.command_line_args == "$AZ_BATCHAI_INPUT_SCRIPT/r.py"
 
 
 def test_arguments_stay_those_of_the_script():
     request = cell("r --use lr --args '-v 1' --toolkit custom", lr=0.1)
     folder = "$AZ_BATCHAI_INPUT_SCRIPT"
-    assert request.spec.settings.command_line == f"python {folder}/{PROGRAM} {folder}/r.py -v 1"
+    assert request.spec.settings.command_line == f"python {folder}/{RUNNER_FILE} {folder}/r.py -v 1"
     assert cell("r --use lr --args '-v 1'", lr=0.1).spec.settings.command_line_args == f"{folder}/r.py -v 1"
 
 
@@ -55,7 +55,7 @@ def test_another_value_is_another_job():
 
 
 def test_names_are_taken_with_commas_and_without():
-    assert listed(["a,b", "c", "a,"]) == ("a", "b", "c")
+    assert variable_names(["a,b", "c", "a,"]) == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_looks_like_a_secret_is_refused_and_not_repeated(name, value):
 
 @pytest.mark.parametrize("name", ["tokenizer", "max_tokens", "key", "keys", "secretary", "token_ids"])
 def test_a_name_that_only_resembles_one_is_none(name):
-    assert FILE in shipped([name], {name: [1, 2]})
+    assert FILE in variables_file([name], {name: [1, 2]})
 
 
 def test_what_cannot_be_shipped_is_named_with_its_reason(monkeypatch):
@@ -102,7 +102,7 @@ def test_too_much_is_refused_with_the_numbers():
 
 def test_the_names_that_a_script_needs_are_those_it_never_binds():
     script = "import os.path as p\nfrom a import b\ndef f(x):\n    y = x + z\n    return y\nprint(p, b, f, q)"
-    assert needs(script) == ["z", "q"]
+    assert free_names(script) == ["z", "q"]
 
 
 def test_what_does_not_fit_is_told():

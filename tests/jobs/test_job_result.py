@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.errors import JobFailedError, NotFoundError, StorageError
-from batchai_magics.jobs.result import FILE, FOLDER
+from batchai_magics.jobs.job_result import FILE, FOLDER
 from tests.world import World
 
 pytestmark = pytest.mark.slow

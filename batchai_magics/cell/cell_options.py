@@ -1,4 +1,4 @@
-"""The options of the job magic: one table that the parser, the help text and completion are made from."""
+"""The options of the job magic: one table for parser, help and completion."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the f
 
 
 class HelpRequested(BatchAIError):
-    """`--help` was given: the message is the help text, to be printed. Nothing is wrong."""
+    """Raised for `--help`; the message is the help text to print."""
 
     exit_code = 0
 
@@ -76,13 +76,18 @@ class HelpRequested(BatchAIError):
 
 
 def read_options(words: Sequence[str]) -> dict[str, Any]:
-    """What the words of the magic line give, as text, by option name; `name` is the job's name or None.
+    """Parses the words of the magic line.
 
-    Repeatable options give lists, switches booleans, what is not given None. Raises UsageError naming the
-    option, HelpRequested for `--help`.
+    Returns:
+        The text of each option by name; repeatable options are lists, switches booleans, missing ones None.
+        `name` is the job's name.
+
+    Raises:
+        UsageError: An option is unknown or lacks its value; the message names it.
+        HelpRequested: `--help` was given.
     """
     words = join_dashed_values(words, OPTIONS)
-    arguments, extra = parse_options((_JOB, *OPTIONS), words, make_error=_refusal)
+    arguments, extra = parse_options((_JOB, *OPTIONS), words, make_error=_usage_error)
     if arguments.help:
         raise HelpRequested(help_text())
     if extra:
@@ -93,7 +98,7 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
 
 
 def help_text() -> str:
-    """The options with what they mean, as shown by `--help`."""
+    """The text of `--help`."""
     return "\n".join(
         [
             f"{MAGIC} NAME [options]",
@@ -107,11 +112,11 @@ def help_text() -> str:
 
 
 def expected_in_cell(words: Sequence[str]) -> Expected:
-    """What may follow these words of a job cell's first line."""
+    """What may follow these words on a job cell's first line."""
     return candidates_after(words, (_JOB, *OPTIONS))
 
 
-def _refusal(message: str) -> UsageError:
+def _usage_error(message: str) -> UsageError:
     return UsageError(message.removeprefix("argument "), hint=_HELP_HINT)
 
 

@@ -1,4 +1,4 @@
-"""The handle of a job: what a notebook holds, asks, waits for and plots."""
+"""The handle of a job: state, logs, metrics, files and control for notebooks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
-from batchai_magics.jobs import arguments
-from batchai_magics.jobs.downloads import save
-from batchai_magics.jobs.files import all_files, one_level
-from batchai_magics.jobs.logs import records_of, steadily, tail_of
-from batchai_magics.jobs.progress import progress_of
-from batchai_magics.jobs.result import read_result
+from batchai_magics.jobs import argument_checks
+from batchai_magics.jobs.job_files import all_files, one_level, save
+from batchai_magics.jobs.job_logs import progress_of, records_of, retry_if_changed, tail_of
+from batchai_magics.jobs.job_result import read_result
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.metrics.progress.progress_reader import Progress
@@ -35,9 +33,9 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """A job, wherever it runs. It holds a backend and an id and nothing that can go stale.
+    """A job on any backend. Holds only backend and id, so that it never goes stale.
 
-    `await job` waits for its end without blocking the event loop.
+    `await job` waits for the job to end without blocking the event loop.
     """
 
     def __init__(
@@ -45,7 +43,7 @@ class Job:
     ) -> None:
         if not isinstance(id, ResourceId):
             hint = "Find a job by its name with batchai_magics.jobs.submit.find(backend, name, settings)."
-            raise arguments.wrong("Job", "id", id, "a ResourceId", hint=hint)
+            raise argument_checks.argument_error("Job", "id", id, "a ResourceId", hint=hint)
         self.backend = backend
         self.id = id
         self.patterns = dict(patterns or {})
@@ -56,19 +54,19 @@ class Job:
         return self.id.name
 
     def show(self) -> JobResource:
-        """The job as it stands."""
+        """The current job resource."""
         job = self.backend.show(self.id)
         assert isinstance(job, JobResource)
         return job
 
     @property
     def state(self) -> ExecutionState:
-        """Where the job stands."""
+        """The current state of the job."""
         return self.show().state
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody ended the job; its `state` is failed then, as the service has it."""
+        """Whether the job was cancelled; its `state` is then failed, as in the service."""
         return self.show().is_cancelled
 
     @property
@@ -78,68 +76,72 @@ class Job:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, once there is one; a terminated job has none."""
+        """The exit code of an ended job; None while it runs and for a terminated job."""
         execution = self.show().execution
         return execution.exit_code if execution else None
 
     def ranks(self) -> tuple[RankExit, ...]:
-        """How each process ended, the first failure first; empty while the job runs."""
+        """How each process ended, first failure first; empty while the job runs."""
         return self.show().ranks
 
     @property
     def result(self) -> Any:
-        """What rank 0's script had assigned to its global `result` when the job ended well.
+        """The value of the global `result` of rank 0's script when the job succeeded.
 
-        Numbers, texts, lists, dicts, tuples, sets, bytes, times, arrays and tables; nothing that the job
-        wrote is run. Raises NotFoundError while the job runs and where there is none, JobFailedError for a
-        job that did not end well, StorageError for a file that cannot be read or a value that was not kept.
+        Numbers, strings, lists, dicts, tuples, sets, bytes, times, arrays and tables; reading it never runs
+        code that the job wrote.
+
+        Raises:
+            NotFoundError: The job still runs, or has no result.
+            JobFailedError: The job did not succeed.
+            StorageError: The result cannot be read, or could not be saved.
         """
         return read_result(self.backend, self.show())
 
     def wait(self, timeout_s: float | None = None) -> Job:
-        """Waits for the end and returns the job itself. How it ended is in `state`.
+        """Waits for the job to end and returns the handle; `state` says how it ended.
 
-        Raises TimeoutError after `timeout_s` seconds; the job runs on then, as it does after Ctrl-C.
+        Raises TimeoutError after `timeout_s` seconds. The job keeps running then, as after Ctrl-C.
         """
-        arguments.check_seconds("job.wait", "timeout_s", timeout_s)
+        argument_checks.check_seconds("job.wait", "timeout_s", timeout_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         for _ in endings(self.backend, [self.id], wait=time.sleep):
             if deadline is not None and time.monotonic() > deadline and not self.is_done:
                 raise TimeoutError(f"job {self.name} is still {self.state.value} after {timeout_s:g} s")
-        self.show()  # a job that was deleted has not ended: this says so
+        self.show()  # raises NotFoundError for a deleted job
         return self
 
     def __await__(self) -> Generator[Any, None, Job]:
         return asyncio.to_thread(self.wait).__await__()
 
     def events(self, stop: threading.Event | None = None) -> Iterator[Event]:
-        """Everything that happens to the job, from its first byte to its end."""
+        """Yields all events of the job until it has ended or `stop` is set."""
         if not (stop is None or hasattr(stop, "is_set")):
-            raise arguments.wrong("job.events", "stop", stop, "a threading.Event or None")
+            raise argument_checks.argument_error("job.events", "stop", stop, "a threading.Event or None")
         return events(self.backend, self.id, patterns=self.patterns, stop=stop)
 
     def log(self, tail: int | None = None, *, file: str = OUT) -> str:
-        """What the job printed: all of it, or the last `tail` lines."""
+        """The job's output: all of it, or the last `tail` lines. Secrets are redacted."""
         hint = f"For that file: job.log(file={tail!r})." if isinstance(tail, str) else ""
-        arguments.check_count("job.log", "tail", tail, hint=hint)
-        arguments.check_text("job.log", "file", file)
+        argument_checks.check_count("job.log", "tail", tail, hint=hint)
+        argument_checks.check_text("job.log", "file", file)
         return tail_of(self.backend, FileRef(self.id, file), tail)
 
     def records(self) -> list[Record]:
-        """Every number in the job's output so far, in file order."""
-        return steadily(lambda: list(records_of(self.backend, FileRef(self.id, OUT), self.patterns)))
+        """All records in the job's output so far, in file order."""
+        return retry_if_changed(lambda: list(records_of(self.backend, FileRef(self.id, OUT), self.patterns)))
 
     def metrics(self, *, tidy: bool = False) -> DataFrame:
-        """One row a step line: step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5.
+        """One row per step line: step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5.
 
-        With `tidy`, one row a number: step, rank, metric, value, unit, wall_time, offset. That table holds
-        all numbers, also totals, evaluations and those of `--metric`.
+        With `tidy`, one row per number: step, rank, metric, value, unit, wall_time, offset. That table has
+        all numbers, including totals, evaluations and those of `--metric`.
         """
-        arguments.check_flag("job.metrics", "tidy", tidy)
+        argument_checks.check_flag("job.metrics", "tidy", tidy)
         return to_tidy(self.records()) if tidy else frame(self.records())
 
     def summary(self) -> Summary:
-        """The run in a few numbers: model, batch size, steady images/sec, stragglers, loss trend, …."""
+        """A summary of the run: model, batch size, steady images/sec, stragglers, loss trend, …."""
         summary = summarize(self.records(), nodes={exit.rank: exit.node for exit in self.ranks()})
         if not summary.stragglers or self.backend.telemetry is None:
             return summary
@@ -148,9 +150,9 @@ class Job:
         return replace(summary, straggler_reasons=reasons)
 
     def telemetry(self) -> DataFrame:
-        """What its processes use, sampled about once a second, in a long run more seldom.
+        """Resource usage of its processes, sampled about once a second, less often in long runs.
 
-        One row a rank and moment, one a GPU, one a machine; what a row is not about is NaN. Columns: `time`
+        One row per sample of a rank, GPU or machine; columns of the others are NaN. Columns: `time`
         (UTC), `node`, `rank`, `gpu`; of ranks `cpu_percent` (100 is one core), `memory_bytes`,
         `read_bytes_per_s` and `written_bytes_per_s` (files, pipes and sockets), `core_wait_percent` (of the
         time it could run and had no core), `major_faults_per_s`, `processes`, `gpu_memory_bytes`; of GPUs
@@ -162,25 +164,25 @@ class Job:
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """images/sec and loss over the steps, as matplotlib Axes."""
         if not (ax is None or hasattr(ax, "plot")):
-            raise arguments.wrong("job.plot", "ax", ax, "matplotlib Axes or None")
+            raise argument_checks.argument_error("job.plot", "ax", ax, "matplotlib Axes or None")
         return plot(self.records(), ax=ax)
 
     def png(self) -> bytes:
-        """The plot as a PNG picture."""
+        """The plot as a PNG image."""
         return figure_png(self.plot())
 
     def progress(self) -> Progress | None:
-        """How far the job is, while it runs and its output tells: a bar, `step i of n`, `epoch i/n`."""
+        """The progress reported in its output: a progress bar, `step i of n`, `epoch i/n`; else None."""
         return progress_of(self.backend, self.show())
 
     def files(self, directory_id: str = "", path: str = "") -> Sequence[OutputFile]:
-        """All files that the job wrote; or one level of one of its directories, `path` inside of it.
+        """All files that the job wrote, or one level of `path` in one of its directories.
 
-        `stdouterr` has its logs, `workdir` the working directories of its processes, one for each node; the
-        others have the ids of its output directories.
+        `stdouterr` has its logs, `workdir` the working directories of its processes, one per node; the
+        others are the ids of its output directories.
         """
-        arguments.check_text("job.files", "directory_id", directory_id)
-        arguments.check_text("job.files", "path", path)
+        argument_checks.check_text("job.files", "directory_id", directory_id)
+        argument_checks.check_text("job.files", "path", path)
         if not (directory_id or path):
             return all_files(self.backend, self.show())
         return one_level(self.backend, self.id, directory_id or STDOUTERR, path)
@@ -193,19 +195,19 @@ class Job:
         directory_id: str = STDOUTERR,
         partial: bool = False,
     ) -> Path:
-        """Copies one output file into the folder `to` and gives its path; a partial copy never stays.
+        """Downloads one output file into the folder `to` and returns its path; never leaves a partial copy.
 
-        One of `files()` goes into a folder called as its directory. A finished log that lacks bytes is
-        refused, unless it is wanted `partial`.
+        An item of `files()` goes into a subfolder named after its directory. An incomplete finished log
+        raises StorageError unless `partial`.
         """
-        arguments.check_path("job.download", "to", to)
-        arguments.check_text("job.download", "directory_id", directory_id)
-        arguments.check_flag("job.download", "partial", partial)
+        argument_checks.check_path("job.download", "to", to)
+        argument_checks.check_text("job.download", "directory_id", directory_id)
+        argument_checks.check_flag("job.download", "partial", partial)
         if isinstance(path, OutputFile):
             directory_id, to = path.directory_id or directory_id, Path(to, path.directory_id)
             path = path.path
         if not isinstance(path, str):
-            raise arguments.wrong("job.download", "path", path, arguments.NAME_OR_FILE)
+            raise argument_checks.argument_error("job.download", "path", path, argument_checks.NAME_OR_FILE)
         folder = Path(to).expanduser().resolve()
         place = (folder / path).resolve()
         if not place.is_relative_to(folder):
@@ -225,11 +227,11 @@ class Job:
             raise NotFoundError(f"job {self.name} has no file {path!r}", code="FileNotFound", hint=hint)
 
     def cancel(self) -> None:
-        """Ends the job and every process of it. Nothing happens to a job that has ended."""
+        """Terminates the job; does nothing if it has ended."""
         self.backend.terminate(self.id)
 
     def delete(self) -> None:
-        """Ends the job if need be and forgets it; what it wrote stays on its share."""
+        """Deletes the job, terminating it first if it runs; its files stay on the share."""
         self.backend.delete(self.id)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 import pytest
 
-from batchai_magics.cell.option_values import values_of
-from batchai_magics.cell.options import read_options
+from batchai_magics.cell.cell_option_values import values_of
+from batchai_magics.cell.cell_options import read_options
 from batchai_magics.errors import UsageError
 
 

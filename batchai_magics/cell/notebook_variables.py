@@ -1,4 +1,4 @@
-"""`--use`: variables of the notebook go with the script, checked before anything is sent."""
+"""`--use`: ships notebook variables with the script, validated before anything is sent."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SECRET_VALUE = re.compile(
 )
 
 
-def shipped(names: Sequence[str], variables: Mapping[str, object]) -> dict[str, bytes]:
-    """The file that goes beside the script so that it has these variables; empty for no names.
+def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dict[str, bytes]:
+    """The pickle file of the variables, by name; empty without names.
 
-    Raises UsageError for one that is not there, looks like a secret, cannot be sent, or is too large.
+    Raises UsageError for a variable that is missing, looks like a secret, cannot be pickled, or is too large.
     """
     if not names:
         return {}
@@ -41,14 +41,14 @@ def shipped(names: Sequence[str], variables: Mapping[str, object]) -> dict[str, 
     return {VARIABLES: pickle.dumps({name: variables[name] for name in names}, protocol=4)}
 
 
-def listed(texts: Iterable[str]) -> tuple[str, ...]:
-    """The names of `--use a,b c`, each once."""
+def variable_names(texts: Iterable[str]) -> tuple[str, ...]:
+    """The names of `--use a,b c` without duplicates."""
     return tuple(dict.fromkeys(name for text in texts for name in text.split(",") if name))
 
 
 def notes(body: str, names: Sequence[str], variables: Mapping[str, object]) -> Iterator[str]:
-    """What does not fit together: a name that the script has no use for, or takes from the notebook."""
-    needed = needs(body) if names else []
+    """Messages about shipped variables that the script does not read, and read ones that are not shipped."""
+    needed = free_names(body) if names else []
     for name in names:
         if name not in needed:
             yield f"--use {name}: the cell does not read it"
@@ -58,8 +58,8 @@ def notes(body: str, names: Sequence[str], variables: Mapping[str, object]) -> I
         yield f"the cell reads {text} of the notebook: --use {','.join(missing)} ships that too"
 
 
-def needs(body: str) -> list[str]:
-    """The names that a script reads and never binds: what it would have to find."""
+def free_names(body: str) -> list[str]:
+    """The free names of a script: those that it reads but never binds."""
     nodes = list(ast.walk(ast.parse(body)))
     bound = set(map(_bound_by, nodes))
     loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
@@ -68,7 +68,7 @@ def needs(body: str) -> list[str]:
 
 
 def _bound_by(node: ast.AST) -> str | None:
-    """The name that a piece of a script binds, if any."""
+    """The name bound by a syntax node, if any."""
     if isinstance(node, ast.Name):
         return None if isinstance(node.ctx, ast.Load) else node.id
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
@@ -92,7 +92,7 @@ def _check(name: str, variables: Mapping[str, object]) -> None:
 
 
 def _holds_secret(value: Any) -> bool:
-    """Whether a text in it looks like a key, or a key of it is called like a secret."""
+    """Whether it contains a string that looks like a key, or a dict key named like a secret."""
     if isinstance(value, str):
         return _SECRET_VALUE.search(value) is not None
     if isinstance(value, Mapping):
@@ -104,17 +104,17 @@ def _holds_secret(value: Any) -> bool:
 def _pickled(name: str, value: object) -> bytes:
     try:
         data = pickle.dumps(value, protocol=4)
-    except Exception as error:  # noqa: BLE001  whatever an object's own method raises
+    except Exception as error:  # noqa: BLE001  objects' own methods may raise anything
         text = f"--use {name}: a {type(value).__name__} cannot be shipped: {error}"
         raise UsageError(text, hint="make it in the cell, from what can be") from None
-    if _is_of_notebook(data):
+    if _uses_notebook_definition(data):
         text = f"--use {name}: it is made of a class or function of the notebook, which the job does not have"
         raise UsageError(text, hint="put the definition into the cell, and make the value there")
     return data
 
 
-def _is_of_notebook(data: bytes) -> bool:
-    """Whether something in it is defined in the notebook itself."""
+def _uses_notebook_definition(data: bytes) -> bool:
+    """Whether the pickle refers to a class or function defined in the notebook."""
     recent: list[object] = []
     for code, argument, _ in pickletools.genops(data):
         if code.name == "GLOBAL" and str(argument).startswith("__main__ "):

@@ -2,7 +2,14 @@ import re
 
 import pytest
 
-from batchai_magics.cell.options import OPTIONS, PRIORITIES, TOOLKITS, HelpRequested, help_text, read_options
+from batchai_magics.cell.cell_options import (
+    OPTIONS,
+    PRIORITIES,
+    TOOLKITS,
+    HelpRequested,
+    help_text,
+    read_options,
+)
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job import JobPriority
 from batchai_magics.models.toolkits import Toolkit

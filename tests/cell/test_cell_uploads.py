@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.cell import describe, uploads
+from batchai_magics.cell import cell_uploads, describe
 from tests.cell.parsed import JOB_JSON, cell, refused
 
 PACKAGE = ("a/__init__.py", "a/models/__init__.py", "a/models/net.py", "a/data/x.csv", "a/data/y.csv")
@@ -145,11 +145,11 @@ def test_a_dry_run_does_not_list_thousands_of_files(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("MOST_BYTES", "at most 0 MiB go along"), ("MOST_FILES", "at most 3 files")]
+    ("name", "told"), [("MAX_BYTES", "at most 0 MiB go along"), ("MAX_FILES", "at most 3 files")]
 )
 def test_too_much_is_refused_before_it_is_read(folder, monkeypatch, name, told):
-    monkeypatch.setattr(uploads, name, 3)
-    monkeypatch.setattr(uploads, "_read", None)
+    monkeypatch.setattr(cell_uploads, name, 3)
+    monkeypatch.setattr(cell_uploads, "_read", None)
     message = refused("r --upload a", folder=folder)
     assert message.startswith("--upload a: ")
     assert told in message

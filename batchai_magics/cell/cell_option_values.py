@@ -1,4 +1,4 @@
-"""The texts of the magic line's options become values, each checked by itself."""
+"""Converts the options of the magic line to values, each validated on its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.cell.variables import listed
+from batchai_magics.cell.notebook_variables import variable_names
 from batchai_magics.errors import UsageError
 from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.times import duration
@@ -19,7 +19,7 @@ _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", 
 
 @dataclass(frozen=True)
 class CellOptions:
-    """What a magic line asks for. None and empty: not given."""
+    """The options of a magic line. None and empty mean not given."""
 
     name: str | None = None
     cluster: str | None = None
@@ -43,7 +43,7 @@ class CellOptions:
     uploads: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()  # names of the notebook's variables
     is_template: bool = False
-    has_result: bool = False  # not of the line: the script sets one
+    has_result: bool = False  # not an option: whether the script sets a result
     patterns: Mapping[str, str] = field(default_factory=dict)
     stop_if: tuple[str, ...] = ()
     slurm: str | None = None  # options of sbatch
@@ -58,17 +58,21 @@ class CellOptions:
 
     @property
     def is_described(self) -> bool:
-        """Whether a job.json says what the job is, not a script."""
+        """Whether the job is described by a job.json, not a script."""
         return self.is_spec or self.file is not None
 
     @property
     def needs_program(self) -> bool:
-        """Whether a program of ours runs the script, with variables or for its result."""
+        """Whether `run_cell.py` must run the script, for its variables or its result."""
         return bool(self.uses) or self.has_result
 
 
 def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
-    """The values of what `read_options` gives; the values of secrets are taken from `env`."""
+    """Converts what `read_options` returns; the values of secrets come from `env`.
+
+    Raises:
+        UsageError: An option has an invalid value; the message names it.
+    """
     plain = {
         key: texts[key]
         for key in (
@@ -89,7 +93,7 @@ def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
         priority=_lower(texts["priority"]),
         max_time=None if texts["max_time"] is None else _time(texts["max_time"]),
         uploads=tuple(texts["upload"] or ()),
-        uses=listed(texts["use"] or ()),
+        uses=variable_names(texts["use"] or ()),
         is_template=texts["template"],
         patterns=patterns_of(texts["metric"]),
         stop_if=conditions_of(texts["stop_if"]),
@@ -141,7 +145,7 @@ def _secrets(names: list[str] | None, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _time(text: str) -> str:
-    """`30m`, `2h`, `1d12h` or what the API takes, as the API writes it."""
+    """Converts `30m`, `2h`, `1d12h` or an ISO 8601 duration to ISO 8601."""
     match = _SHORT_TIME.fullmatch(text.strip())
     if match:
         days, hours, minutes, seconds = match.groups()
@@ -151,7 +155,7 @@ def _time(text: str) -> str:
 
 
 def patterns_of(texts: list[str] | None) -> dict[str, str]:
-    """The regular expressions of `--metric NAME=REGEX` by name; UsageError for one that is none."""
+    """The regular expressions of `--metric NAME=REGEX` by name; raises UsageError for an invalid one."""
     pairs = _pairs("--metric", texts, "NAME=REGEX")
     for name, pattern in pairs.items():
         compile_number(pattern, option=f"--metric {name}")

@@ -11,7 +11,7 @@ import pytest
 from batchai_magics import cell
 from batchai_magics.cards.job_card_data import job_html
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
-from batchai_magics.jobs.logs import script_name, with_cell_lines
+from batchai_magics.jobs.job_logs import script_name, with_cell_lines
 from batchai_magics.jobs.submit import find, submit
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S

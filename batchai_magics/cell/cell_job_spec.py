@@ -1,4 +1,4 @@
-"""The options and the script become wire JSON: a description of their own, or laid over a job.json."""
+"""Converts options and script to wire JSON, alone or on top of a job.json."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from batchai_magics.cell.option_values import CellOptions
+from batchai_magics.cell.cell_option_values import CellOptions
+from batchai_magics.cell.cell_script import RUNNER_FILE, Bundle
 from batchai_magics.cell.run_cell import FOLDER as RESULT
-from batchai_magics.cell.script import PROGRAM, Bundle
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models import storage
@@ -24,7 +24,7 @@ _INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
 _COMMAND_LINES = (Toolkit.CUSTOM, Toolkit.MPI)  # toolkits that take no script
 _SERVER_ARGS = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
 
-# Where --args and --processes go, where that is not commandLineArgs and processCount; empty: nowhere.
+# Keys of --args and --processes, where not commandLineArgs and processCount; empty: not supported.
 _ARGS_KEYS: dict[Toolkit, tuple[str, ...]] = {
     Toolkit.TENSORFLOW: _SERVER_ARGS,
     Toolkit.CUSTOM: (),
@@ -42,17 +42,17 @@ _VOLUME_KEYS = {"afs": storage.SHARES, "bfs": storage.CONTAINERS, "nfs": storage
 
 
 def script_fields(asked: CellOptions, job: str, share_path: str) -> dict[str, Any]:
-    """The fields of a job that runs the cell's script; its logs go to its share."""
+    """The fields of a job that runs the cell's script, with logs on its share."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     return {
         "nodeCount": 1,
-        toolkit.wire_key: _script_settings(toolkit, _started(asked, job), asked.args),
+        toolkit.wire_key: _script_settings(toolkit, _started_file(asked, job), asked.args),
         "stdOutErrPathPrefix": share_path,
     }
 
 
 def with_program(asked: CellOptions, job: str) -> CellOptions:
-    """The options where the script is started by the program that gives it variables and keeps its result."""
+    """The options changed so that `run_cell.py` starts the script, where it is needed."""
     if asked.has_result and RESULT not in asked.outputs:
         asked = replace(asked, outputs={**asked.outputs, RESULT: RESULT.lower()})
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
@@ -61,8 +61,8 @@ def with_program(asked: CellOptions, job: str) -> CellOptions:
     return replace(asked, args=f"{_INPUT}/{job}.py {asked.args or ''}".rstrip())
 
 
-def lay_over(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
-    """`body` with what the options say in its place: single values replaced, lists merged by id or name."""
+def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
+    """Overrides `body` by the options: replaces single values, merges lists by id or name."""
     merged = dict(body)
     _replace(merged, "nodeCount", asked.nodes)
     _replace(merged, "schedulingPriority", asked.priority)
@@ -86,7 +86,7 @@ def lay_over(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> di
 
 
 def with_script_folder(body: Mapping[str, Any], share_path: str, sent: Bundle) -> dict[str, Any]:
-    """`body` with the input directory that holds the script and the uploads, if there are any."""
+    """Adds the input directory of script and uploads, if there are any."""
     merged = dict(body)
     if not sent.files:
         return merged
@@ -101,11 +101,11 @@ def with_script_folder(body: Mapping[str, Any], share_path: str, sent: Bundle) -
 def with_mounts(
     fields: dict[str, Any], texts: Sequence[str], *, account: AccountKey, workspace: ResourceId
 ) -> dict[str, Any]:
-    """The fields of a job, with the volumes that the option names beside those of its `mountVolumes`.
+    """Adds the volumes of `--mount` to those of the job's `mountVolumes`.
 
-    A text is the kind in the words of `az` (afs: file share, the default; bfs: blob container; nfs: file
-    server of the workspace), the name, and the path below `$AZ_BATCHAI_JOB_MOUNT_ROOT`, which is the name
-    where it is left out. Raises UsageError naming the text.
+    A text is `[KIND:]NAME[=PATH]`: the kind as in `az` (afs: file share, the default; bfs: blob container;
+    nfs: file server of the workspace) and the path below `$AZ_BATCHAI_JOB_MOUNT_ROOT`, by default the name.
+    Raises UsageError naming the text.
     """
     if not texts:
         return fields
@@ -117,12 +117,12 @@ def with_mounts(
     return {**fields, "mountVolumes": volumes}
 
 
-def _started(asked: CellOptions, job: str) -> str:
-    """What Python is given: the script, or the program that runs it."""
+def _started_file(asked: CellOptions, job: str) -> str:
+    """The file that Python starts: the script or `run_cell.py`."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     if not asked.needs_program:
         return f"{_INPUT}/{job}.py"
-    return f"{_INPUT}/{PROGRAM}" + (f" {_INPUT}/{job}.py" if toolkit in _COMMAND_LINES else "")
+    return f"{_INPUT}/{RUNNER_FILE}" + (f" {_INPUT}/{job}.py" if toolkit in _COMMAND_LINES else "")
 
 
 def _script_settings(toolkit: Toolkit, script: str, args: str | None) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _script_settings(toolkit: Toolkit, script: str, args: str | None) -> dict[st
 def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
     toolkit = next((kind for kind in Toolkit if isinstance(body.get(kind.wire_key), Mapping)), None)
     if toolkit is None:
-        return body  # the check of the whole says so
+        return body  # validation reports it
     changes = {**_processes(toolkit, asked), **_args(toolkit, asked)}
     return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **changes}}
 
@@ -171,7 +171,7 @@ def _replace(body: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: str) -> None:
-    """Puts `items` into the list at `key`, in the place of those with the same name."""
+    """Adds `items` to the list at `key`, replacing those of the same name."""
     if not items:
         return
     present = body.get(key)

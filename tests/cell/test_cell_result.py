@@ -5,11 +5,11 @@ import json
 import pytest
 
 from batchai_magics.cell import parse
-from batchai_magics.cell.result import sets_result
+from batchai_magics.cell.cell_script import sets_result
 from batchai_magics.cell.run_cell import MOST_BYTES, document
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs.result import value_of
+from batchai_magics.jobs.job_result import value_of
 
 SETTINGS = Settings(subscription="s", resource_group="g")
 

@@ -1,6 +1,6 @@
-"""A job's log files, read back from the backend; and which of their lines name lines of the cell.
+"""Reads the log files of a job: text, records, progress, references to lines of the cell.
 
-What people see of them comes from `shown`, which hides the secrets; `chunks` are what the job wrote.
+Everything displayed comes from `read_redacted`, which redacts secrets; `chunks` yields the raw bytes.
 """
 
 from __future__ import annotations
@@ -8,18 +8,23 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import FileChangedError
+from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.metrics import Parser, Record
+from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
+from batchai_magics.models.execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 
 T = TypeVar("T")
-PIECE_BYTES = 1 << 20
-TRIES = 3  # of reading a file that becomes another one meanwhile
+CHUNK_BYTES = 1 << 20
+MAX_READS = 3  # attempts to read a file that is replaced meanwhile
 TAIL_BYTES = 1 << 16
 FIRST_LINE = 2  # of the script in its cell; the magic line is line 1
 
@@ -29,24 +34,24 @@ _PLACE = re.compile(r'File "(?P<folder>[^"\n]*[/\\])?(?P<file>[^"/\\\n]+)", line
 
 
 def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
-    """The text of a log, or its last `lines` lines; broken UTF-8 is shown as replacement signs."""
+    """The text of a log, or its last `lines` lines; invalid UTF-8 becomes replacement characters."""
     if lines is None:
-        return steadily(lambda: _whole(backend, file))
-    data = steadily(lambda: _end_of(backend, file, lines))
+        return retry_if_changed(lambda: _full_text(backend, file))
+    data = retry_if_changed(lambda: _end_of(backend, file, lines))
     kept = data.splitlines(keepends=True)[-lines:] if lines > 0 else []
     return b"".join(kept).decode("utf-8", errors="replace")
 
 
-def _whole(backend: Backend, file: FileRef) -> str:
-    """All of a log; one that lacks something says so in a line of its own."""
+def _full_text(backend: Backend, file: FileRef) -> str:
+    """The whole log; an incomplete one ends with a line that says so."""
     pieces: list[bytes] = []
-    fault = yield_all(chunks(backend, file), lambda chunk: pieces.append(chunk.shown.data))
+    fault = consume(chunks(backend, file), lambda chunk: pieces.append(chunk.shown.data))
     text = b"".join(pieces).decode("utf-8", errors="replace")
     return f"{text}{_note(file, fault)}" if fault else text
 
 
-def yield_all(pieces: Generator[Chunk, None, str], take: Callable[[Chunk], object]) -> str:
-    """Gives all chunks to `take`; what is wrong with the file, as `chunks` tells it."""
+def consume(pieces: Generator[Chunk, None, str], take: Callable[[Chunk], object]) -> str:
+    """Passes all chunks to `take` and returns the fault of the file, as `chunks` does."""
     while True:
         try:
             take(next(pieces))
@@ -59,7 +64,7 @@ def _note(file: FileRef, fault: str) -> str:
 
 
 def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:
-    """The end of a file that holds so many lines, or all of it."""
+    """The end of a file with at least that many lines, or all of it."""
     first = backend.read(file, 0, 1)
     data, start = b"", first.size
     mark = Bookmark(start, first.generation)
@@ -72,10 +77,10 @@ def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:
 
 
 def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None = None) -> tuple[str, ...]:
-    """The last lines of a log, of one rank if the backend knows who wrote what."""
-    size = shown(backend, file, 0, 1).size
+    """The last lines of a log; of one rank, if the backend records which rank wrote what."""
+    size = read_redacted(backend, file, 0, 1).size
     begin = max(0, size - TAIL_BYTES)
-    chunk = shown(backend, file, begin, TAIL_BYTES)
+    chunk = read_redacted(backend, file, begin, TAIL_BYTES)
     data = chunk.data
     if rank is not None and chunk.spans:
         parts = [data[s.start - begin : s.end - begin] for s in chunk.spans if s.rank == rank]
@@ -83,19 +88,19 @@ def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None 
     return tuple(data.decode("utf-8", errors="replace").splitlines()[-count:])
 
 
-def shown(backend: Backend, file: FileRef, offset: int, limit: int) -> Chunk:
-    """At most `limit` bytes of a file, its secrets hidden; offsets are those of the file."""
+def read_redacted(backend: Backend, file: FileRef, offset: int, limit: int) -> Chunk:
+    """At most `limit` bytes of a file with secrets redacted; offsets are those of the file."""
     return backend.read(file, offset, limit).shown
 
 
 def chunks(backend: Backend, file: FileRef) -> Generator[Chunk, None, str]:
-    """The whole of a file as it is now, piece by piece, as the job wrote it; at last what is wrong with it.
+    """Yields the raw chunks of a file and returns its fault.
 
-    Nothing is, as far as is known, when that is empty: a finished log is then what was written, to the byte.
-    Raises FileChangedError when it becomes another file meanwhile.
+    The fault is empty for a complete file; a finished log then matches its seal. Raises FileChangedError if
+    the file is replaced meanwhile.
     """
     mark, digest = Bookmark(), hashlib.sha256()
-    while (chunk := backend.read(file, mark.offset, PIECE_BYTES)).data:
+    while (chunk := backend.read(file, mark.offset, CHUNK_BYTES)).data:
         _check(chunk, mark, file)
         digest.update(chunk.data)
         yield chunk
@@ -110,16 +115,16 @@ def _check(chunk: Chunk, mark: Bookmark, file: FileRef) -> None:
         raise FileChangedError(text, code="FileChanged", hint="Read it again.")
 
 
-def steadily(read: Callable[[], T]) -> T:
-    """What `read` makes of a file's chunks; it is read again when it became another one meanwhile."""
-    for _ in range(TRIES - 1):
+def retry_if_changed(read: Callable[[], T]) -> T:
+    """Calls `read`, and again if the file was replaced meanwhile."""
+    for _ in range(MAX_READS - 1):
         with contextlib.suppress(FileChangedError):
             return read()
     return read()
 
 
 def records_of(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> Iterator[Record]:
-    """Every record of a log, in file order, with the ranks that the backend knows."""
+    """All records of a log, in file order, with the ranks recorded by the backend."""
     parser = Parser(patterns)
     for chunk in chunks(backend, file):
         yield from records_in(chunk.shown, parser)
@@ -127,16 +132,16 @@ def records_of(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> 
 
 
 def script_name(job: JobResource) -> str:
-    """The file name of the script that was the cell's body; empty for a job without one."""
+    """The file name of the script in the cell's body; empty for a job without one."""
     found = _SCRIPT.findall(job.spec.settings.model_dump_json())
     own = (f"{job.id.name}.py", f"{_RUN.sub('', job.id.name)}.py")
     return next((name for name in found if name in own), "")
 
 
 def with_cell_lines(lines: Sequence[str], script: str) -> list[str]:
-    """The lines of a log; one that names a line of the script says which line of the cell it is.
+    """Adds the line number in the cell to log lines that refer to a line of the script.
 
-    The folder that the script lay in tells nobody anything, and is left out.
+    Removes the script's folder, which is of no use to the reader.
     """
     return [_with_cell_line(line, script) for line in lines]
 
@@ -147,3 +152,36 @@ def _with_cell_line(line: str, script: str) -> str:
         return line
     short = line.replace(place["folder"] or "", "", 1)
     return f"{short}  ← line {int(place['line']) + FIRST_LINE - 1} of the cell"
+
+
+def progress_of(backend: Backend, job: JobResource) -> Progress | None:
+    """The progress of a running or failed job; None for any other, and where its logs report none."""
+    if not has_progress(job) or job.execution is None:
+        return None
+    reader = ProgressReader(job.execution.started.timestamp())
+    now = time.time()
+    ends = [(name, log_end(backend, FileRef(job.id, name))) for name in (OUT, ERR)]
+    for name, chunk in sorted(ends, key=lambda end: _last_write(end[1], now)):
+        read_progress(reader, name, chunk, now=now)
+    return reader.progress
+
+
+def has_progress(job: JobResource) -> bool:
+    """Whether progress applies to the job: it runs, or ended without success."""
+    return job.is_running or (job.state is ExecutionState.FAILED and job.execution is not None)
+
+
+def progress_text(job: JobResource, progress: Progress, now: float) -> str:
+    """The progress in one line: `45 %, 45/100, 3 min left`, `failed at step 120/500, 24 %`."""
+    return progress.sentence(now) if job.is_running else f"{job.word} at {progress.position_text}"
+
+
+def log_end(backend: Backend, file: FileRef) -> Chunk:
+    """The end of a log that a ProgressReader needs, with secrets redacted."""
+    size = read_redacted(backend, file, 0, 0).size
+    return read_redacted(backend, file, max(0, size - EPOCH_BYTES), EPOCH_BYTES)
+
+
+def _last_write(chunk: Chunk, now: float) -> float:
+    """The time of the last write."""
+    return chunk.times[-1].time if chunk.times else now

@@ -8,9 +8,9 @@ import pytest
 
 from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.errors import FileChangedError, StorageError
-from batchai_magics.jobs import logs
-from batchai_magics.jobs.handle import Job
-from batchai_magics.jobs.logs import chunks, last_lines, records_of, tail_of
+from batchai_magics.jobs import job_logs
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_logs import chunks, last_lines, records_of, tail_of
 from tests.widgets.scripted import JOB, ScriptedBackend, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")
@@ -35,13 +35,13 @@ def test_the_tail_of_an_empty_log_is_empty(backend):
 
 @pytest.mark.parametrize("piece", range(1, 12))
 def test_a_tail_that_begins_in_another_piece_is_whole(backend, monkeypatch, piece):
-    monkeypatch.setattr(logs, "TAIL_BYTES", piece)
+    monkeypatch.setattr(job_logs, "TAIL_BYTES", piece)
     backend.write("abc\ndef\nghi\n")
     assert tail_of(backend, STDOUT, 2) == "def\nghi\n"
 
 
 def test_the_tail_of_a_long_log_reads_its_end_only(backend, monkeypatch):
-    monkeypatch.setattr(logs, "TAIL_BYTES", 100)
+    monkeypatch.setattr(job_logs, "TAIL_BYTES", 100)
     backend.write("line\n" * 1000)
     offsets, read = [], backend.read
 
@@ -63,14 +63,14 @@ def test_the_last_lines_are_of_one_rank_where_ranks_are_known(backend):
 
 
 def test_the_last_lines_of_a_rank_are_found_also_in_a_long_log(backend, monkeypatch):
-    monkeypatch.setattr(logs, "TAIL_BYTES", 16)
+    monkeypatch.setattr(job_logs, "TAIL_BYTES", 16)
     for number in range(9):
         backend.write(f"{number} of {number % 2}\n", rank=number % 2)
     assert last_lines(backend, STDOUT, 1, rank=1) == ("7 of 1",)
 
 
 def test_chunks_are_the_whole_file_in_order(backend, monkeypatch):
-    monkeypatch.setattr(logs, "PIECE_BYTES", 4)
+    monkeypatch.setattr(job_logs, "CHUNK_BYTES", 4)
     backend.write("0123456789")
     assert [chunk.data for chunk in chunks(backend, STDOUT)] == [b"0123", b"4567", b"89"]
 
@@ -124,8 +124,8 @@ def test_a_log_that_lacks_something_says_so(backend, tmp_path, seal, fault):
 
 @pytest.mark.parametrize("lines", [None, 400])
 def test_a_log_that_is_written_anew_while_it_is_read_is_read_again(backend, tmp_path, monkeypatch, lines):
-    monkeypatch.setattr(logs, "PIECE_BYTES", 256)
-    monkeypatch.setattr(logs, "TAIL_BYTES", 256)
+    monkeypatch.setattr(job_logs, "CHUNK_BYTES", 256)
+    monkeypatch.setattr(job_logs, "TAIL_BYTES", 256)
     log = tmp_path / "stdout.txt"
     log.write_text("old\n" * 300)
     read, reads = backend.read, []

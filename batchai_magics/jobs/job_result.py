@@ -1,4 +1,4 @@
-"""What a job's script set as its `result`, read back: data alone, nothing in the file is ever run."""
+"""Reads back the `result` of a job's script: pure data, never code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.cell.run_cell import FILE, FOLDER, MOST_BYTES, VERSION
 from batchai_magics.errors import JobFailedError, NotFoundError, StorageError
-from batchai_magics.jobs.logs import chunks
+from batchai_magics.jobs.job_logs import chunks
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
@@ -22,7 +22,7 @@ _HINT = "In the cell, assign a global `result`: numbers, texts, lists, dicts, ar
 
 
 def read_result(backend: Backend, job: JobResource) -> Any:
-    """The value; an error that says why there is none, or why it cannot be read."""
+    """The result of a job; see `Job.result` for the errors."""
     if not job.state.is_final:
         text = f"job {job.id.name} has no result yet: it is {job.word}"
         raise NotFoundError(text, code=_NO_RESULT, hint="job.wait() waits for it.")
@@ -36,11 +36,11 @@ def read_result(backend: Backend, job: JobResource) -> Any:
 def _refuse_failed(job: JobResource) -> NoReturn:
     execution = job.execution
     reasons = "; ".join(error.message for error in execution.errors) if execution else ""
-    text = f"job {job.id.name} has no result: it {_ended(job)}" + (f": {reasons}" if reasons else "")
+    text = f"job {job.id.name} has no result: it {_outcome(job)}" + (f": {reasons}" if reasons else "")
     raise JobFailedError(text, exit_code=execution.exit_code if execution else None, hint="See job.log().")
 
 
-def _ended(job: JobResource) -> str:
+def _outcome(job: JobResource) -> str:
     return "failed" if job.has_failed else f"was {job.word}"
 
 
@@ -78,7 +78,7 @@ def _unreadable(job: JobResource, reason: str) -> StorageError:
 
 
 def value_of(plain: Any) -> Any:
-    """The value that JSON's own types stand for, as `cell.run_cell` writes them; else a ValueError."""
+    """Decodes a value from the JSON that `cell.run_cell` writes; raises ValueError for anything else."""
     if isinstance(plain, list):
         return [value_of(item) for item in plain]
     if not isinstance(plain, dict):

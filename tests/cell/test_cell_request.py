@@ -3,7 +3,7 @@ import json
 import pytest
 
 from batchai_magics.cell import describe
-from batchai_magics.cell.options import HelpRequested
+from batchai_magics.cell.cell_options import HelpRequested
 from batchai_magics.errors import ScriptError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.toolkits import Toolkit

@@ -1,0 +1,109 @@
+"""The output files of a job: listing one level or all of them, and downloading one."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.errors import NotFoundError, StorageError, visible
+from batchai_magics.jobs.job_logs import chunks, consume, retry_if_changed
+from batchai_magics.models.execution import STDOUTERR, WORKDIR, OutputFile
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import JobResource
+
+MAX_ENTRIES = 10_000  # files and folders in a list of all
+
+
+def directories_of(spec: JobSpec) -> list[str]:
+    """The ids of a job's directories: logs, working directories, output directories."""
+    own = [item.id for item in spec.output_directories or ()]
+    return [STDOUTERR, *([] if WORKDIR in map(str.lower, own) else [WORKDIR]), *own]
+
+
+def one_level(
+    backend: Backend, job: ResourceId, directory_id: str, path: str = "", *, limit: int | None = None
+) -> list[OutputFile]:
+    """One level of a directory, sorted by name, at most `limit` entries."""
+    listed = backend.files(job, directory_id, path, limit=limit)
+    return [replace(file, directory_id=directory_id) for file in listed]
+
+
+def all_files(backend: Backend, job: JobResource) -> list[OutputFile]:
+    """All files of all directories; warns if there are too many or a folder cannot be read.
+
+    Leaves out directories on the nodes' own disks. Does not follow links to folders.
+    """
+    found = list(islice(_entries(backend, job), MAX_ENTRIES + 1))
+    if len(found) > MAX_ENTRIES:
+        text = f"job {job.id.name} wrote more than {MAX_ENTRIES:,} files and folders: the first are listed"
+        warnings.warn(f"{text}; job.files('workdir', 'FOLDER') lists a folder", stacklevel=3)
+    return [entry for entry in found[:MAX_ENTRIES] if not entry.is_directory]
+
+
+def entries_below(
+    backend: Backend, job: ResourceId, directory_id: str, path: str = "", *, limit: int | None = None
+) -> Iterator[OutputFile]:
+    """Walks a directory recursively, each folder followed by its entries.
+
+    Yields at most `limit` entries per folder; warns about one that cannot be read.
+    """
+    levels = [iter(one_level(backend, job, directory_id, path, limit=limit))]
+    while levels:
+        entry = next(levels[-1], None)
+        if entry is None:
+            levels.pop()
+            continue
+        yield entry
+        if entry.is_directory and not entry.is_link:
+            levels.append(iter(_list_or_warn(backend, job, entry, limit)))
+
+
+def _entries(backend: Backend, job: JobResource) -> Iterator[OutputFile]:
+    for directory_id in directories_of(job.spec):
+        with contextlib.suppress(NotFoundError):
+            yield from entries_below(backend, job.id, directory_id, limit=MAX_ENTRIES + 1)
+
+
+def _list_or_warn(
+    backend: Backend, job: ResourceId, folder: OutputFile, limit: int | None
+) -> list[OutputFile]:
+    try:
+        return one_level(backend, job, folder.directory_id, folder.path, limit=limit)
+    except StorageError as error:
+        warnings.warn(f"job {job.name}: {visible(error.message)}", stacklevel=6)
+        return []
+
+
+def save(backend: Backend, file: FileRef, place: Path, *, partial: bool = False) -> None:
+    """Downloads a job's file to `place` atomically, through a uniquely named temporary file.
+
+    Raises StorageError if it cannot be written, and for an incomplete finished log unless `partial`.
+    """
+    part = place.with_name(f".{place.name[:40]}.{uuid.uuid4().hex}.part")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("xb") as target:
+                retry_if_changed(lambda: _copy(backend, file, target, partial=partial))
+            part.replace(place)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{place} cannot be written: {error.strerror}", code="FileUnwritable") from error
+
+
+def _copy(backend: Backend, file: FileRef, target: BinaryIO, *, partial: bool) -> None:
+    target.seek(0)
+    target.truncate()
+    fault = consume(chunks(backend, file), lambda chunk: target.write(chunk.data))
+    if fault and not partial:
+        hint = "partial=True takes what is there."
+        raise StorageError(f"{file.path} is not complete: {fault}", code="LogIncomplete", hint=hint)
