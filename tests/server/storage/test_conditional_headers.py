@@ -167,7 +167,7 @@ def test_of_writers_that_race_with_the_same_condition_one_wins(
     blob: Blob, server: Running, monkeypatch: pytest.MonkeyPatch, race: str
 ) -> None:
     containers, crowd = type(server.world.backend.containers), 4
-    for owner, name in ((containers, "rename"), (containers, "delete"), (MetadataStore, "keep")):
+    for owner, name in ((containers, "rename"), (containers, "delete"), (MetadataStore, "set")):
         monkeypatch.setattr(owner, name, _slowly(getattr(owner, name)))
     for _ in range(3):
         blob.put(b"first")
