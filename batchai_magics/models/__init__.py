@@ -1,1 +1,1 @@
-"""The 2018-05-01 resources as values: ids, descriptions (…Spec) and resources as they stand."""
+"""The 2018-05-01 resources as values: ids, specs and resources."""

@@ -1,6 +1,6 @@
-"""A JSON object of a service's answer, read with patience: services differ.
+"""Tolerant reading of JSON objects in service responses, which differ between services.
 
-Keys are taken in any letter case, null is as good as nothing, and what is not asked for is not looked at.
+Keys match case-insensitively, null counts as missing, unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Model = TypeVar("Model", bound="WireModel")
 
 @dataclass(frozen=True)
 class Answer:
-    """One object of an answer; what cannot be read is a ServiceError that names its path.
+    """One JSON object of a response; unreadable values raise ServiceError with their path.
 
-    `fields` are those of the object as they came, without nulls; `path` is where it stands.
+    `fields` are the object's fields without nulls; `path` is its place in the response.
     """
 
     fields: Mapping[str, Any]
@@ -34,32 +34,32 @@ class Answer:
 
     @classmethod
     def of(cls, data: object, path: str) -> Answer:
-        """The object that `data` is."""
+        """Wraps a JSON object; raises ServiceError for any other value."""
         if not isinstance(data, Mapping):
             raise unreadable(path, f"expected an object, got {type(data).__name__}")
         return cls({str(key): value for key, value in data.items() if value is not None}, path)
 
     def has(self, key: str) -> bool:
-        """Whether anything stands at `key`."""
+        """Whether there is a value at `key`."""
         return self._find(key) is not None
 
     def text(self, key: str, default: str | None = None) -> str:
-        """The text at `key`; without a default it has to be there."""
+        """The text at `key`; required without a default."""
         return str(self._value(key, default))
 
     def number(self, key: str, default: int | None = None) -> int:
-        """The whole number at `key`; without a default it has to be there."""
+        """The integer at `key`; required without a default."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
             raise unreadable(join_path(self.path, key), f"{value!r} is no whole number")
         return value
 
     def optional_number(self, key: str) -> int | None:
-        """The whole number at `key`, if there is one."""
+        """The integer at `key`, if any."""
         return self.number(key) if self.has(key) else None
 
     def time(self, key: str, default: datetime | None = None) -> datetime:
-        """The moment at `key`; without a default it has to be there."""
+        """The time at `key`; required without a default."""
         if default is not None and not self.has(key):
             return default
         try:
@@ -68,11 +68,11 @@ class Answer:
             raise unreadable(join_path(self.path, key), str(error)) from None
 
     def optional_time(self, key: str) -> datetime | None:
-        """The moment at `key`, if there is one."""
+        """The time at `key`, if any."""
         return self.time(key) if self.has(key) else None
 
     def choice(self, key: str, kind: type[Choice], default: Choice | None = None) -> Choice:
-        """The member of an enum whose value stands at `key`, in any letter case."""
+        """The enum member with the value at `key`, matched case-insensitively."""
         if default is not None and not self.has(key):
             return default
         text = self.text(key)
@@ -89,19 +89,19 @@ class Answer:
             raise unreadable(join_path(self.path, key), error.problems[0].message) from None
 
     def object(self, key: str) -> Answer:
-        """The object at `key`; an empty one where there is none."""
+        """The object at `key`, by default an empty one."""
         value = self._find(key)
         return Answer.of({} if value is None else value, join_path(self.path, key))
 
     def items(self, key: str) -> Sequence[Any]:
-        """The list at `key`; an empty one where there is none."""
+        """The list at `key`, by default an empty one."""
         value = self._find(key)
         if value is not None and not isinstance(value, (list, tuple)):
             raise unreadable(join_path(self.path, key), f"expected a list, got {type(value).__name__}")
         return value or ()
 
     def model(self, kind: type[Model]) -> Model:
-        """The object as a model; fields that the model does not have are left out."""
+        """The object as a model, ignoring unknown fields."""
         from pydantic import ValidationError
 
         from batchai_magics.models.documents.problems import problems_of
@@ -125,5 +125,5 @@ class Answer:
 
 
 def unreadable(path: str, message: str) -> ServiceError:
-    """The error for an answer that is none."""
+    """The error for an unreadable response."""
     return ServiceError(f"the service's answer cannot be read: {path}: {message}", code="InvalidAnswer")

@@ -1,4 +1,4 @@
-"""Checks of single values: names, paths, counts. Each gives the value back or says what is wrong."""
+"""Validated field types: names, paths, counts. Validators return the value or raise ValueError."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def _suffix(text: str) -> str:
 
 def _variable(text: str) -> str:
     if not _VARIABLE.fullmatch(text):
-        name = quoted(text.partition("=")[0])  # the rest may be a secret's value
+        name = quoted(text.partition("=")[0])  # the rest may contain a secret
         raise ValueError(f"{name} is no name for an environment variable; use letters, digits and '_'")
     return text
 
 
-def _inside(text: str) -> str:
+def _relative_path(text: str) -> str:
     path = PurePosixPath(_no_null(text).replace("\\", "/"))
     if path.is_absolute():
         raise ValueError(f"{quoted(text)} is absolute; give a path relative to the folder it is put in")
@@ -68,7 +68,7 @@ def _inside(text: str) -> str:
 def _mount_path(text: str) -> str:
     if str(PurePosixPath(text.strip())) == ".":
         raise ValueError("the relative mount path cannot be empty")
-    return _inside(text)
+    return _relative_path(text)
 
 
 def _file_url(text: str) -> str:
@@ -80,16 +80,16 @@ def _file_url(text: str) -> str:
 
 
 def ill_formed_url(url: str) -> str:
-    """What `az` says of an address of a share that it can make nothing of."""
+    """The message of `az` for an invalid URL of a file share."""
     address = url.partition("?")[0]  # the rest may be a signature
     return f'Ill-formed Azure File URL "{address}"'
 
 
 def account_in(url: str) -> str:
-    """The storage account that a share's address begins with; empty where it names none."""
+    """The storage account in a share's URL; empty without one."""
     try:
         account, dot, _ = (urlsplit(url).hostname or "").partition(".")
-    except ValueError:  # brackets that hold no address
+    except ValueError:  # invalid IPv6 brackets
         return ""
     return account if dot else ""
 
@@ -124,7 +124,7 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 AnyText = Annotated[str, AfterValidator(_no_null)]
 IdSuffix = Annotated[str, AfterValidator(_suffix)]
 VariableName = Annotated[str, AfterValidator(_variable)]
-InsidePath = Annotated[str, AfterValidator(_inside)]
+InsidePath = Annotated[str, AfterValidator(_relative_path)]
 MountPath = Annotated[str, AfterValidator(_mount_path)]
 FileUrl = Annotated[str, AfterValidator(_file_url)]
 FileMode = Annotated[str, AfterValidator(_mode)]

@@ -1,4 +1,4 @@
-"""A cluster's description (ClusterSpec, the body of cluster.json), its patch and its node states."""
+"""The spec of a cluster (the body of cluster.json), its patch and its node counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from batchai_magics.models.wire import WireModel
 
 
 class VmPriority(enum.Enum):
-    """Whether the nodes may be taken away."""
+    """Whether nodes may be preempted."""
 
     DEDICATED = "dedicated"
     LOW_PRIORITY = "lowpriority"
@@ -37,7 +37,7 @@ class ManualScale(WireModel):
 
 
 class AutoScale(WireModel):
-    """Between a minimum and a maximum, as the queue asks."""
+    """A number of nodes between minimum and maximum, following the queue."""
 
     minimum_node_count: Count
     maximum_node_count: Count
@@ -53,7 +53,7 @@ class AutoScale(WireModel):
 
 
 class ScaleSettings(WireModel):
-    """How many nodes: `manual` or `autoScale`, one of the two."""
+    """The number of nodes: either `manual` or `autoScale`."""
 
     manual: ManualScale | None = None
     auto_scale: AutoScale | None = None
@@ -65,7 +65,7 @@ class ScaleSettings(WireModel):
         return self
 
     def with_room_for(self, count: int) -> ScaleSettings | None:
-        """The same with at least so many nodes; None where there is room for them."""
+        """The settings changed to at least `count` nodes; None if they already suffice."""
         if self.manual:
             manual = self.manual.model_copy(update={"target_node_count": count})
             return None if self.manual.target_node_count >= count else ScaleSettings(manual=manual)
@@ -75,7 +75,7 @@ class ScaleSettings(WireModel):
 
 
 class UserAccountSettings(WireModel):
-    """The administrator's account on every node. The password never comes back."""
+    """The administrator's account on every node. The password is write-only."""
 
     admin_user_name: Text
     admin_user_ssh_public_key: str | None = None
@@ -99,7 +99,7 @@ class VirtualMachineConfiguration(WireModel):
 
 
 class SetupTask(WireModel):
-    """A command run on every node before it takes jobs; as root where `runElevated` asks for it."""
+    """A command run on every node before it accepts jobs; as root with `runElevated`."""
 
     command_line: Text
     run_elevated: bool | None = None
@@ -110,7 +110,7 @@ class SetupTask(WireModel):
 
 
 class AppInsightsReference(WireModel):
-    """Where performance counters go."""
+    """The destination of performance counters."""
 
     component: ResourceRef
     instrumentation_key: SecretStr | None = None
@@ -124,7 +124,7 @@ class PerformanceCountersSettings(WireModel):
 
 
 class NodeSetup(WireModel):
-    """What is done on every node before it takes jobs."""
+    """Preparation of every node before it accepts jobs."""
 
     setup_task: SetupTask | None = None
     mount_volumes: MountVolumes | None = None
@@ -132,7 +132,7 @@ class NodeSetup(WireModel):
 
 
 class ClusterSpec(WireModel):
-    """Everything that cluster.json says (ClusterCreateParameters of the 2018-05-01 API)."""
+    """The content of cluster.json (ClusterCreateParameters of the 2018-05-01 API)."""
 
     what: ClassVar[str] = "the cluster description"
     wrapper: ClassVar[str] = "properties"
@@ -159,7 +159,7 @@ class ClusterSpec(WireModel):
 
 
 class ClusterPatch(WireModel):
-    """What a resize changes."""
+    """A change of a cluster's scale settings."""
 
     what: ClassVar[str] = "the change of the cluster"
     wrapper: ClassVar[str] = "properties"
@@ -169,7 +169,7 @@ class ClusterPatch(WireModel):
 
 
 class NodeStateCounts(WireModel):
-    """How many nodes of a cluster are in each state, in the service's field order."""
+    """The number of nodes in each state, in the service's field order."""
 
     running_node_count: int = 0
     idle_node_count: int = 0
@@ -179,7 +179,7 @@ class NodeStateCounts(WireModel):
 
     @classmethod
     def counting(cls, states: Iterable[NodeState]) -> NodeStateCounts:
-        """The counts of nodes in these states."""
+        """Counts nodes by state."""
         counts = Counter(f"{state.value}_node_count" for state in states)
         return cls(**counts)
 

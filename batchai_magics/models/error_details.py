@@ -1,4 +1,4 @@
-"""Why a job or a node failed, as the service says it."""
+"""Error details of jobs and nodes, as in the service's JSON."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class NameValue(WireModel):
     value: str
 
 
-WARNINGS = frozenset({"MpiNotUsed", "StopConditionNotChecked"})  # codes that make no failure of a success
+WARNINGS = frozenset({"MpiNotUsed", "StopConditionNotChecked"})  # codes that do not make a job fail
 
 
 class ErrorDetail(WireModel):
-    """Why a job or a node failed, or a warning: a fixed code, a sentence, details."""
+    """An error or warning of a job or node: a fixed code, a message, details."""
 
     code: str
     message: str
@@ -30,10 +30,10 @@ class ErrorDetail(WireModel):
 
     @property
     def is_warning(self) -> bool:
-        """Whether the job is none the worse for it."""
+        """Whether it is a warning, which does not make the job fail."""
         return self.code in WARNINGS
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Self:
-        """Reads the service's JSON; what else it says is left out."""
+        """Reads the service's JSON, ignoring unknown fields."""
         return Answer.of(data, "the error").model(cls)

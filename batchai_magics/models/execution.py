@@ -1,4 +1,4 @@
-"""How a job ran: its times, its exit code, why it failed, what became of each process, what it wrote."""
+"""The execution of a job: times, exit code, errors, attempts, exits of ranks, output files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from batchai_magics.models.error_details import ErrorDetail
 
 STDOUTERR = "stdouterr"  # the directory of every job's logs
-WORKDIR = "workdir"  # the working directories of its processes, one for each node
+WORKDIR = "workdir"  # the working directories of its processes, one per node
 OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
 
 
 def output_path(prefix: str, segment: str, suffix: str, *, is_own: bool) -> str:
-    """The path of an output directory, one that is made for the job's run or one that has to be there.
+    """The path of an output directory: created for the job's run, or with `is_own` false an existing one.
 
     `segment` is the path of the job's run below each prefix.
     """
@@ -30,7 +30,7 @@ def output_path(prefix: str, segment: str, suffix: str, *, is_own: bool) -> str:
 
 @dataclass(frozen=True)
 class ExecutionInfo:
-    """When a job ran, and how it ended. A terminated job has no exit code."""
+    """Start, end, exit code and errors of a job. A terminated job has no exit code."""
 
     started: datetime
     ended: datetime | None = None
@@ -51,7 +51,9 @@ class ExecutionInfo:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> ExecutionInfo:
         """Reads the service's JSON."""
-        from batchai_magics.models.error_details import ErrorDetail  # what no list of jobs needs
+        from batchai_magics.models.error_details import (
+            ErrorDetail,  # slow import that lists of jobs do not need
+        )
 
         info = Answer.of(data, "executionInfo")
         return cls(
@@ -64,9 +66,9 @@ class ExecutionInfo:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One of several times that a job was begun: on which nodes and when, and why it was not the last one.
+    """One attempt of a job that was requeued: its nodes, its times, and why it ended.
 
-    `reason` is a sentence without its point; empty for the latest.
+    `reason` is a sentence without its period; empty for the latest attempt.
     """
 
     number: int  # from 1
@@ -77,11 +79,11 @@ class Attempt:
 
     @property
     def sentence(self) -> str:
-        """What became of it: `attempt 1 on n1: Slurm lost a node of it`."""
+        """A description: `attempt 1 on n1: Slurm lost a node of it`."""
         return f"attempt {self.number} on {', '.join(self.nodes)}" + f": {self.reason}" * bool(self.reason)
 
     def to_wire(self) -> dict[str, Any]:
-        """JSON in the words of the service, which itself knew no attempts."""
+        """JSON in the style of the service, whose API has no attempts."""
         data: dict[str, Any] = {"attempt": self.number, "nodeIds": [*self.nodes]}
         data["startTime"] = wire_time(self.started)
         if self.ended:
@@ -107,18 +109,18 @@ class Attempt:
 class RankExit:
     """How one process ended: its rank, its node's name, its exit code (128 + signal if killed).
 
-    `exit_code` is None for a process that was ended together with the job, not by itself.
+    `exit_code` is None for a process that was killed because the job ended.
     """
 
     rank: int
     node: str
     exit_code: int | None
     ended: datetime | None = None
-    peak_bytes: int | None = None  # the most memory that one of its processes had at once
+    peak_bytes: int | None = None  # peak memory of its largest process
 
     @property
     def meaning(self) -> str:
-        """What its exit code stands for, in words; empty when it is the program's own."""
+        """The meaning of the exit code; empty for one defined by the program."""
         words = _MEANINGS.get(self.exit_code or 0, "")
         if not self.peak_bytes or self.exit_code not in (_KILLED, _SEGMENTATION_FAULT, _ABORTED):
             return words
@@ -127,7 +129,7 @@ class RankExit:
         return f"{words}; its largest process had {peak} of memory at its peak"
 
     def to_wire(self) -> dict[str, Any]:
-        """JSON in the words of the service, which itself said nothing of single processes."""
+        """JSON in the style of the service, whose API has no single processes."""
         data: dict[str, Any] = {"rank": self.rank, "nodeId": self.node}
         if self.exit_code is not None:
             data["exitCode"] = self.exit_code
@@ -166,18 +168,18 @@ _MEANINGS = {
 
 
 class FileKind(enum.Enum):
-    """What lies under a name. Only a regular file has bytes that can be read."""
+    """The type of a directory entry. Only regular files can be read."""
 
     FILE = "file"
     DIRECTORY = "directory"
-    PIPE = "pipe"  # a named pipe: who reads it takes from its other readers, or waits for a writer
+    PIPE = "pipe"  # a named pipe: reading it would block, or steal data from its readers
     SOCKET = "socket"
     DEVICE = "device"
-    LINK = "link"  # one that is not followed: it leads out of its place, to itself or nowhere
+    LINK = "link"  # not followed: it leads out of the directory, to itself or to nothing
 
     @property
     def words(self) -> str:
-        """What people call it, with its article."""
+        """The type in a sentence, with its article."""
         return _WORDS.get(self, f"a {self.value}")
 
 
@@ -190,15 +192,15 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class OutputFile:
-    """Something that a job left; `path` is relative to its output directory, with `/`."""
+    """A file or folder written by a job; `path` is relative to its output directory, with `/`."""
 
     path: str
     kind: FileKind
     size_bytes: int
     modified: datetime | None = None
-    download_url: str | None = None  # where a browser or curl gets it; None for all but files
-    is_link: bool = False  # to something in the same directory, which it counts as
-    directory_id: str = ""  # of its output directory, where `Job.files` lists it
+    download_url: str | None = None  # for browsers and curl; files only
+    is_link: bool = False  # a link inside the directory; has the properties of its target
+    directory_id: str = ""  # id of its output directory, set by `Job.files`
 
     @property
     def is_directory(self) -> bool:
@@ -207,7 +209,7 @@ class OutputFile:
 
     @property
     def is_file(self) -> bool:
-        """Whether it has bytes that can be read."""
+        """Whether it is a regular file."""
         return self.kind is FileKind.FILE
 
     @property
@@ -216,7 +218,7 @@ class OutputFile:
         return self.path.rsplit("/", 1)[-1]
 
     def to_wire(self) -> dict[str, Any]:
-        """The service's JSON, which had of a folder nothing but its name; `batchai…` is ours."""
+        """The service's JSON; for folders, which there have only a name, with `batchai…` extensions."""
         if not self.is_file:
             since = {_MODIFIED: wire_time(self.modified)} if self.modified else {}
             link = {_IS_LINK: True} if self.is_link else {}
@@ -228,7 +230,7 @@ class OutputFile:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any], *, folder: str = "") -> OutputFile:
-        """Reads the service's JSON; `folder` is what was listed, relative to the output directory."""
+        """Reads the service's JSON; `folder` is the listed folder, relative to the output directory."""
         answer = Answer.of(data, "the file")
         properties = answer.object("properties")
         return cls(

@@ -1,4 +1,4 @@
-"""A file server: its description and the server as it stands."""
+"""File servers: spec and resource."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CachingType(enum.Enum):
 
 
 class StorageAccountType(enum.Enum):
-    """What a server's disks are made of."""
+    """The redundancy and speed of a server's disks."""
 
     STANDARD = "Standard_LRS"
     PREMIUM = "Premium_LRS"
@@ -42,14 +42,14 @@ class DataDisks(WireModel):
 
 
 class SshConfiguration(WireModel):
-    """Who may log in to a file server, and from where."""
+    """The accounts and client addresses that may log in to a file server."""
 
     public_ips_to_allow: Annotated[tuple[str, ...] | None, Field(alias="publicIPsToAllow")] = None
     user_account_settings: UserAccountSettings
 
 
 class FileServerSpec(WireModel):
-    """Everything that a file server is made of (FileServerCreateParameters of the 2018-05-01 API)."""
+    """The spec of a file server (FileServerCreateParameters of the 2018-05-01 API)."""
 
     what: ClassVar[str] = "the file server description"
     wrapper: ClassVar[str] = "properties"
@@ -61,7 +61,7 @@ class FileServerSpec(WireModel):
 
 
 class MountSettings(WireModel):
-    """Where a file server is found, and what it exports."""
+    """The addresses of a file server, and the path that it exports."""
 
     mount_point: str = "/data"
     public_ip: Annotated[str, Field(alias="fileServerPublicIP")] = ""
@@ -70,7 +70,7 @@ class MountSettings(WireModel):
 
 @dataclass(frozen=True)
 class FileServer:
-    """A file server as it stands."""
+    """A file server resource."""
 
     id: ResourceId
     spec: FileServerSpec

@@ -1,4 +1,4 @@
-"""ARM resource ids and names: what everything is called, parsed once and printed the same way."""
+"""ARM resource ids and names: parsing, validation and formatting."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class ResourceId:
-    """An ARM id. Compare with `key`: the service does not tell upper from lower case.
+    """An ARM id. Compare by `key`, since ids are case-insensitive.
 
     `/subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W[/experiments/E]/jobs/J`
     """
@@ -70,7 +70,7 @@ class ResourceId:
 
     @classmethod
     def parse(cls, text: str) -> ResourceId:
-        """Reads an id as any client spells it; raises SpecError for anything else."""
+        """Parses an id case-insensitively; raises SpecError for anything else."""
         match = _ID.fullmatch(text.strip())
         if not match:
             raise _ill_formed(text)
@@ -91,19 +91,19 @@ class ResourceId:
 
     @property
     def workspace_id(self) -> ResourceId:
-        """The id of the workspace this resource lives in."""
+        """The id of the resource's workspace."""
         return replace(self, kind=Kind.WORKSPACE, name=self.workspace, experiment="")
 
     @property
     def parent(self) -> ResourceId:
-        """What holds this: the experiment of a job, the workspace of everything else."""
+        """The parent: the experiment of a job, the workspace of everything else."""
         if self.kind is Kind.JOB:
             return replace(self, kind=Kind.EXPERIMENT, name=self.experiment, experiment="")
         return self.workspace_id
 
     @property
     def key(self) -> str:
-        """The id in lower case: what ids are compared by."""
+        """The id in lower case, for comparison."""
         return str(self).lower()
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class ResourceId:
 
 
 class Names(Protocol):
-    """The names that an id is made of where nobody says others; the settings have them."""
+    """The default names of an id; implemented by the settings."""
 
     @property
     def subscription(self) -> str:
@@ -142,9 +142,9 @@ def workspace_id(names: Names, workspace: str = "") -> ResourceId:
 
 
 def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
-    """The id that `text` stands for: an ARM id as it is, a name in the workspace.
+    """The id of a cluster given as ARM id or as name in the workspace.
 
-    An id of 2017, when there were no workspaces, means the cluster of that name in `workspace`.
+    An id of 2017, before there were workspaces, means the cluster of that name in `workspace`.
     """
     *before, name = text.strip("/").split("/")
     is_of_2017 = [part.lower() for part in before[-3:]] == ["providers", PROVIDER.lower(), Kind.CLUSTER.value]
@@ -154,7 +154,7 @@ def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
 
 
 def cluster_named_in(properties: Mapping[str, Any]) -> str | None:
-    """The cluster that the JSON of a job names, as it is written there; None where it names none."""
+    """The cluster reference in a job's JSON, unparsed; None without one."""
     reference = properties.get("cluster")
     text = reference.get("id") if isinstance(reference, Mapping) else None
     if text is not None and not isinstance(text, str):
@@ -164,19 +164,19 @@ def cluster_named_in(properties: Mapping[str, Any]) -> str | None:
 
 
 def of_kind(id: ResourceId, kind: Kind) -> ResourceId:
-    """The id itself if it is of that kind; raises UsageError otherwise."""
+    """Returns the id if it is of that kind; raises UsageError otherwise."""
     if id.kind is not kind:
         raise UsageError(f"{id} is the id of a {id.kind.noun}, not of a {kind.noun}")
     return id
 
 
 def as_name(text: str) -> str:
-    """The text as a name that leaves room for `-2`: what a name cannot have becomes `-`."""
+    """The text as a valid name with room for a suffix like `-2`; invalid characters become `-`."""
     return _NO_NAME.sub("-", text).strip("-")[:_LONGEST_MADE]
 
 
 def check_name(name: str, kind: Kind) -> str:
-    """The name itself if the service accepts it; raises SpecError otherwise."""
+    """Returns the name if the service accepts it; raises SpecError otherwise."""
     if NAME.fullmatch(name):
         return name
     allowed = "1 to 64 letters, digits, '-' and '_'"
@@ -185,7 +185,7 @@ def check_name(name: str, kind: Kind) -> str:
 
 
 def check_group_name(name: str) -> str:
-    """The name itself if a resource group can have it; raises SpecError otherwise."""
+    """Returns the name if it is valid for a resource group; raises SpecError otherwise."""
     if _GROUP.fullmatch(name):
         return name
     fix = "use 1 to 90 letters, digits and -_.()"
@@ -202,7 +202,7 @@ def _check_subscription(subscription: str) -> str:
 
 
 def check_account_name(name: str) -> str:
-    """The name itself if a storage account can have it; raises SpecError otherwise."""
+    """Returns the name if it is valid for a storage account; raises SpecError otherwise."""
     if _ACCOUNT.fullmatch(name):
         return name
     fix = "use 3 to 24 small letters and digits"
@@ -210,7 +210,7 @@ def check_account_name(name: str) -> str:
 
 
 def check_share_name(share: str) -> str:
-    """`NAME` or `ACCOUNT/NAME` itself if a share or container can have it; raises SpecError otherwise."""
+    """Returns `NAME` or `ACCOUNT/NAME` if valid for a share or container; raises SpecError otherwise."""
     if _SHARE.fullmatch(share):
         return share
     fix = "use 3 to 63 small letters, digits and single '-'"

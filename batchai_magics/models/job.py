@@ -1,4 +1,4 @@
-"""A job: what is asked for (JobSpec, the body of job.json) and what became of it (Job)."""
+"""The spec of a job: the body of job.json."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from batchai_magics.models.wire import STORED, WireModel
 
 
 class JobPriority(enum.Enum):
-    """Which of the queued jobs of a cluster starts first."""
+    """The priority of a job in its cluster's queue."""
 
     LOW = "low"
     NORMAL = "normal"
@@ -45,7 +45,7 @@ class JobPriority(enum.Enum):
 
 
 class RegistryCredentials(WireModel):
-    """Who pulls a private image. The password never comes back."""
+    """The login of a private registry. The password is write-only."""
 
     username: Text
     password: SecretStr | None = None
@@ -82,7 +82,7 @@ class JobPreparation(WireModel):
 class InputDirectory(WireModel):
     """A folder the job reads, known to it as `$AZ_BATCHAI_INPUT_<id>`.
 
-    `createNew`: true makes it before the job starts, false fails the job when it is not there.
+    `createNew`: true creates it before the job starts, false fails the job if it does not exist.
     """
 
     id: IdSuffix
@@ -91,10 +91,9 @@ class InputDirectory(WireModel):
 
 
 class OutputDirectory(WireModel):
-    """A folder the job writes, made for it and known to it as `$AZ_BATCHAI_OUTPUT_<id>`.
+    """A folder the job writes, created for it and known to it as `$AZ_BATCHAI_OUTPUT_<id>`.
 
-    With `createNew` false it is no folder of the job's own but prefix and suffix as they stand, and has to
-    be there.
+    With `createNew` false it is the existing folder at prefix and suffix.
     """
 
     id: IdSuffix
@@ -104,11 +103,11 @@ class OutputDirectory(WireModel):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a folder of the job's own, made for it."""
+        """Whether it is created for the job."""
         return self.create_new is not False
 
     def path_below(self, prefix: str, segment: str) -> str:
-        """Its path where its own prefix is `prefix`; `segment` is the path of the job's run."""
+        """Its path with its prefix resolved to `prefix`; `segment` is the path of the job's run."""
         return output_path(prefix, segment, self.path_suffix or "", is_own=self.is_own)
 
 
@@ -119,9 +118,9 @@ class JobConstraints(WireModel):
 
 
 class JobSpec(WireModel):
-    """Everything that job.json says (JobCreateParameters of the 2018-05-01 API).
+    """The content of job.json (JobCreateParameters of the 2018-05-01 API).
 
-    Exactly one of the nine `…Settings` is given; `toolkit` and `settings` tell which.
+    Exactly one of the nine `…Settings` is set; see `toolkit` and `settings`.
     """
 
     what: ClassVar[str] = "the job description"
@@ -157,7 +156,7 @@ class JobSpec(WireModel):
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
-        """What is wrong between the fields: toolkits, ids and variables given twice, impossible counts."""
+        """Conflicts between fields: duplicate toolkits, ids and variables, impossible counts."""
         return [*_toolkit_conflicts(body), *_twice(body), *_count_conflicts(body)]
 
     @model_validator(mode="after")

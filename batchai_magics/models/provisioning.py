@@ -1,4 +1,4 @@
-"""What every resource says of itself: its id, name and type, when it was made, whether it is there."""
+"""Fields that all resources share: id, name, type, creation time, provisioning state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from batchai_magics.models.times import wire_time
 
 
 class ProvisioningState(enum.Enum):
-    """Whether the resource itself is there."""
+    """Whether the resource exists, or is being created, changed or deleted."""
 
     CREATING = "creating"
     SUCCEEDED = "succeeded"
@@ -25,14 +25,14 @@ class ProvisioningState(enum.Enum):
 
 @dataclass(frozen=True)
 class Provisioning:
-    """When a resource was made and whether it is there."""
+    """When a resource was created, and its provisioning state."""
 
     created: datetime
     changed: datetime
     state: ProvisioningState = ProvisioningState.SUCCEEDED
 
     def to_wire(self) -> dict[str, Any]:
-        """The three fields every resource carries."""
+        """The three fields of every resource."""
         return {
             "creationTime": wire_time(self.created),
             "provisioningState": self.state.value,
@@ -52,5 +52,5 @@ class Provisioning:
 
 
 def head(id: ResourceId) -> dict[str, Any]:
-    """The fields that every resource begins with."""
+    """The first fields of every resource: id, name, type."""
     return {"id": str(id), "name": id.name, "type": id.kind.wire_type}

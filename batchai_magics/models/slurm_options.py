@@ -1,6 +1,6 @@
-"""Options of sbatch that people write themselves: which go with a job, and which are not theirs to say.
+"""Native sbatch options of a job: parsing, and which are reserved.
 
-Each word is accounted for as sbatch's own parser would: a word too many would become its script.
+Words are parsed as sbatch does, since it would take an unexpected word for its script.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from batchai_magics.errors import UsageError
 _LOGS = "logs go where stdOutErrPathPrefix says"
 _FOUND = "the job is found again by it"
 _HANDED = "it says how the job is handed to Slurm"
-# What the backend says itself, and what to do instead.
+# Options that the backend sets itself, and what to use instead.
 OWN: Mapping[str, str] = {
     "array": "create one job for each",
     "clusters": "a job runs on the cluster of the backend",
@@ -44,7 +44,7 @@ OWN: Mapping[str, str] = {
     "wait": _HANDED,
     "wrap": _HANDED,
 }
-# What only a cluster says: its partition, and which nodes are its own.
+# Options of the cluster: its partition and its nodes.
 OF_CLUSTERS: Mapping[str, str] = {
     "partition": "the job's cluster is of one: see slurm.sizes, slurm.partition"
 }
@@ -104,7 +104,7 @@ _LONG = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def slurm_words(text: str, refused: Mapping[str, str] = OWN) -> list[str]:
-    """The words of a line of options; ValueError that names one that nobody may write, or that is none."""
+    """Splits a line of options; raises ValueError for a reserved or invalid one."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -117,12 +117,12 @@ def slurm_words(text: str, refused: Mapping[str, str] = OWN) -> list[str]:
 
 
 def slurm_values(words: Sequence[str]) -> dict[str, str]:
-    """The value of each option by its long name, empty for a switch; what comes last wins."""
+    """The value of each option by its long name, empty for a switch; the last one wins."""
     return dict(_options(words))
 
 
 def with_slurm_options(body: Mapping[str, Any], text: str | None) -> dict[str, Any]:
-    """A job's wire fields with more options; what comes last wins. UsageError that names the wrong one."""
+    """Adds options to a job's wire fields; raises UsageError that names an invalid one."""
     if not text:
         return dict(body)
     try:
@@ -134,13 +134,13 @@ def with_slurm_options(body: Mapping[str, Any], text: str | None) -> dict[str, A
 
 
 def checked_options(text: str) -> str:
-    """The line itself if its options may go with a job; ValueError that names one that may not."""
+    """Returns the line if its options are allowed for a job; raises ValueError otherwise."""
     slurm_words(text, {**OWN, **OF_CLUSTERS})
     return text
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Name and value of each option; every word has to belong to one."""
+    """Yields name and value of each option; every word must belong to one."""
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word in ("-", "--"):
@@ -150,7 +150,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _next_value(word: str, rest: Iterator[str]) -> str:
-    """The word behind an option that has no value yet; for want of one sbatch would take its script."""
+    """The next word as the value of an option; without one sbatch would take its script for it."""
     value = next(rest, "-")
     if value.startswith("-"):
         raise ValueError(f"{word} needs a value" + f": write {word}=VALUE" * word.startswith("--"))
@@ -176,7 +176,7 @@ def _short(word: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _abbreviated(name: str, refused: Mapping[str, str]) -> str:
-    """The refused option that a name may be the beginning of; sbatch takes beginnings too."""
+    """The reserved option that a name abbreviates, since sbatch accepts prefixes; empty for none."""
     if len(name) == 1 or name in _SWITCHES:
         return ""
     return next((own for own in refused if own.startswith(name)), "")

@@ -1,4 +1,4 @@
-"""Where jobs, nodes and clusters stand; standard library only, since supervisors start fast."""
+"""States of jobs, nodes and clusters. Standard library only, for fast supervisor start."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import enum
 
 
 class ExecutionState(enum.Enum):
-    """Where a job stands."""
+    """The execution state of a job."""
 
     QUEUED = "queued"  # waits for enough idle nodes
     RUNNING = "running"  # its processes, or their preparation, run
-    TERMINATING = "terminating"  # was told to stop and is stopping
+    TERMINATING = "terminating"  # is being stopped
     SUCCEEDED = "succeeded"  # every process ended with exit code 0
-    FAILED = "failed"  # ended otherwise; `executionInfo.errors` says why
+    FAILED = "failed"  # any other end; `executionInfo.errors` says why
 
     @property
     def is_final(self) -> bool:
@@ -20,19 +20,19 @@ class ExecutionState(enum.Enum):
         return self in (ExecutionState.SUCCEEDED, ExecutionState.FAILED)
 
 
-CANCELLED = "cancelled"  # what people call a job that failed because somebody ended it
-TERMINATED = "JobTerminated"  # the code of the error that such a job has
-STOPPED = "stopped"  # what people call a job that failed because a condition of its own was met
-CONDITION_MET = "JobStopConditionMet"  # the code of the error that such a job has
+CANCELLED = "cancelled"  # displayed state of a failed job that was cancelled
+TERMINATED = "JobTerminated"  # its error code
+STOPPED = "stopped"  # displayed state of a failed job whose stop condition was met
+CONDITION_MET = "JobStopConditionMet"  # its error code
 
 
 class NodeState(enum.Enum):
-    """What a node does."""
+    """The state of a node."""
 
-    PREPARING = "preparing"  # its folder, mounts and setup task are being made
+    PREPARING = "preparing"  # preparing its folder, mounts and setup task
     IDLE = "idle"  # ready for a job
     RUNNING = "running"  # belongs to a job
-    LEAVING = "leaving"  # goes when its job is done with it
+    LEAVING = "leaving"  # removed when its job ends
     UNUSABLE = "unusable"  # could not be prepared; the cluster's errors say why
 
 
@@ -44,7 +44,7 @@ class AllocationState(enum.Enum):
 
 
 class DeallocationOption(enum.Enum):
-    """What happens to the job of a node that has to leave."""
+    """What happens to the job of a node that is removed."""
 
     REQUEUE = "requeue"
     TERMINATE = "terminate"

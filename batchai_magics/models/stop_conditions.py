@@ -1,6 +1,6 @@
-"""When a job is to be stopped: `loss is nan`, `images/sec < 50 for 5m`.
+"""Stop conditions of jobs: `loss is nan`, `images/sec < 50 for 5m`.
 
-Of the standard library alone: nodes of a cluster read conditions too.
+Standard library only: nodes of a cluster parse conditions too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Predicate(enum.Enum):
-    """What is asked of a number; the value is how people write it."""
+    """A test of a number; the value is its syntax."""
 
     BELOW = "<"
     AT_MOST = "<="
@@ -55,21 +55,21 @@ _COMPARISONS: Mapping[Predicate, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class StopCondition:
-    """A metric, what is asked of its values, and for how long that has to hold without a break."""
+    """A metric, the test of its values, and how long the test must hold without interruption."""
 
     text: str
-    metric: str  # as metrics are called: images_per_sec
+    metric: str  # canonical name: images_per_sec
     test: Predicate
     bound: float = 0.0
     held_s: float = 0.0
 
     def is_met_by(self, value: float) -> bool:
-        """Whether one value of the metric is such."""
+        """Whether one value of the metric meets the condition."""
         return _COMPARISONS[self.test](value, self.bound)
 
 
 def stop_condition(text: str) -> StopCondition:
-    """The condition that a text stands for; ValueError that says what is wrong, and how to write it."""
+    """Parses a condition; raises ValueError that explains the mistake and the syntax."""
     match = _CONDITION.fullmatch(text)
     if not match:
         raise ValueError(f"{quoted(text)} is no condition{_guess(text)}; {FORM}")
@@ -80,7 +80,7 @@ def stop_condition(text: str) -> StopCondition:
 
 
 def conditions_of(texts: Iterable[str] | None, option: str = "--stop-if") -> tuple[str, ...]:
-    """The conditions that a line gives, each once; UsageError that names the one that is wrong."""
+    """Validates conditions and removes duplicates; raises UsageError that names an invalid one."""
     for text in texts or ():
         try:
             stop_condition(text)
@@ -92,7 +92,7 @@ def conditions_of(texts: Iterable[str] | None, option: str = "--stop-if") -> tup
 def with_conditions(
     body: Mapping[str, Any], conditions: Sequence[str], patterns: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A job's wire fields with more conditions, and those of the patterns whose metrics these name."""
+    """Adds conditions to a job's wire fields, and the patterns of the metrics that they use."""
     merged = dict(body)
     if not conditions:
         return merged
@@ -113,12 +113,12 @@ def _patterns_of(conditions: Sequence[str], patterns: Mapping[str, str]) -> dict
 
 
 def metric_name(text: str) -> str:
-    """A metric's name as the readers of logs have it: `images/sec` is `images_per_sec`."""
+    """The canonical name of a metric: `images/sec` is `images_per_sec`."""
     return re.sub(r"[-./\s]+", "_", text.replace("/", "_per_")).replace("%", "percent").lower()
 
 
 def _guess(text: str) -> str:
-    """What in particular is odd about it; empty when that is hard to say."""
+    """The probable mistake in a condition; empty if unknown."""
     if not text.strip():
         return ""
     if re.search(r"(?<![<>=!])=(?!=)", text):
@@ -133,6 +133,6 @@ def _guess(text: str) -> str:
 
 
 def checked(text: str) -> str:
-    """The text of a condition as it is; ValueError as for `stop_condition`."""
+    """Returns the text of a valid condition; raises ValueError as `stop_condition` does."""
     stop_condition(text)
     return text

@@ -1,4 +1,4 @@
-"""What clusters and jobs mount: file shares, blob containers, file servers, and their credentials."""
+"""Mounts of clusters and jobs: file shares, blob containers, file servers, and their credentials."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ResourceRef(WireModel):
 
 
 class KeyVaultSecretReference(WireModel):
-    """Where Key Vault holds a secret."""
+    """A reference to a secret in Key Vault."""
 
     source_vault: ResourceRef
     secret_url: Text
 
 
 class StorageCredentials(WireModel):
-    """A storage account key, or where Key Vault holds it. Comes back as `{}`."""
+    """A storage account key, or a reference to Key Vault. Write-only: responses contain `{}`."""
 
     account_key: SecretStr | None = None
     account_key_secret_reference: KeyVaultSecretReference | None = None
@@ -75,7 +75,7 @@ class FileServerMount(WireModel):
 
 
 class UnmanagedFileSystem(WireModel):
-    """Anything that a mount command mounts; the path to mount at is added to the command's end."""
+    """A file system mounted by a custom command, to which the mount path is appended."""
 
     mount_command: Text
     relative_mount_path: MountPath
@@ -85,7 +85,7 @@ Mount = AzureFileShare | AzureBlobFileSystem | FileServerMount | UnmanagedFileSy
 
 
 class MountVolumes(WireModel):
-    """All that is mounted on each node."""
+    """All mounts of each node."""
 
     azure_file_shares: tuple[AzureFileShare, ...] | None = None
     azure_blob_file_systems: tuple[AzureBlobFileSystem, ...] | None = None
@@ -116,7 +116,7 @@ class MountVolumes(WireModel):
 
 
 def _nested(paths: Iterable[str], others: Iterable[str]) -> str:
-    """The first two paths of which one is inside the other, or an empty string."""
+    """The first two paths of which one contains the other; empty if there are none."""
     pairs = ((PurePosixPath(a), PurePosixPath(b)) for a in paths for b in others)
     return next((f"{a} and {b}" for a, b in pairs if a in b.parents or b in a.parents), "")
 
@@ -129,7 +129,7 @@ class EnvironmentVariable(WireModel):
 
 
 class SecretVariable(WireModel):
-    """A variable of the job's environment whose value never comes back."""
+    """A variable of the job's environment with a write-only value."""
 
     name: VariableName
     value: SecretStr | None = None
@@ -144,9 +144,9 @@ class SecretVariable(WireModel):
 
 @dataclass(frozen=True)
 class AccountKey:
-    """A storage account's name and key, for the placeholders of a file; an empty part was not given.
+    """A storage account's name and key for the placeholders of a file; empty parts were not given.
 
-    `default` is the account of mounts that name none, where the backend keeps shares itself: it needs no key.
+    `default` is the account of mounts without one, on backends with their own shares; it needs no key.
     """
 
     name: str = ""
@@ -158,7 +158,7 @@ class AccountKey:
 
 
 def with_volumes(volumes: Any, more: Mapping[str, Sequence[Mapping[str, Any]]]) -> Any:
-    """`volumes` (what a file says, or nothing) with more of them, by the keys of `mountVolumes`."""
+    """Adds volumes to the `mountVolumes` of a file, by their keys."""
     if not more:
         return volumes
     base = dict(volumes) if isinstance(volumes, Mapping) else {}
@@ -166,7 +166,7 @@ def with_volumes(volumes: Any, more: Mapping[str, Sequence[Mapping[str, Any]]]) 
 
 
 def _joined(present: Any, items: Iterable[Any]) -> Any:
-    """Both in one list; what is no list stays as it is, for the check of the whole to refuse."""
+    """Concatenates lists; an invalid value is kept for the validation to reject."""
     return present if present and not isinstance(present, list) else [*(present or ()), *items]
 
 

@@ -1,4 +1,4 @@
-"""What a subscription has beside workspaces: resource groups, storage accounts, usages of quotas."""
+"""Resources of a subscription beside workspaces: resource groups, storage accounts, quota usage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ID = re.compile(
 
 @dataclass(frozen=True)
 class ResourceGroup:
-    """A resource group: what holds workspaces and storage accounts, and takes them with it when deleted."""
+    """A resource group, which contains workspaces and storage accounts; deleting it deletes them."""
 
     subscription: str
     name: str
@@ -46,7 +46,7 @@ class ResourceGroup:
 
 @dataclass(frozen=True)
 class StorageAccount:
-    """A storage account: what shares and containers belong to."""
+    """A storage account, which contains shares and containers."""
 
     subscription: str
     group: str
@@ -89,7 +89,7 @@ class StorageAccount:
 
 @dataclass(frozen=True)
 class Usage:
-    """How much of a quota is used; `name` is the service's word, `localized_name` the one for people."""
+    """The usage of a quota; `name` is its identifier, `localized_name` its display name."""
 
     name: str
     localized_name: str
@@ -119,7 +119,7 @@ class Usage:
 
 
 def _parts(answer: Answer) -> tuple[str, str, str]:
-    """Subscription, group and account (or an empty text) of the id."""
+    """Subscription, group and account of the id; the account may be empty."""
     match = _ID.fullmatch(answer.text("id"))
     if not match:
         raise unreadable(f"{answer.path}.id", f"{answer.text('id')!r} is no id")

@@ -1,4 +1,4 @@
-"""What the processes of a job use of their machines, sample by sample, and its JSON both ways."""
+"""Telemetry of a job: samples of resource usage, and their JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from batchai_magics.models.answer import unreadable
 
 
 class RankUse(NamedTuple):
-    """What one rank has used until then, all of its processes together.
+    """The resource usage of one rank, summed over its processes.
 
-    Seconds and bytes are sums since they began, but for memory and the number of processes, which are those
-    of the moment.
+    Seconds and bytes are cumulative; memory and the number of processes are current values.
     """
 
     rank: int
@@ -21,14 +20,14 @@ class RankUse(NamedTuple):
     memory_bytes: int
     read_bytes: int  # from files, pipes and sockets alike
     written_bytes: int
-    core_wait_s: float  # it could have run, and had no core
-    major_faults: int  # its memory had to come from the disk
+    core_wait_s: float  # runnable but waiting for a core
+    major_faults: int  # page faults that read from disk
     processes: int
     gpu_memory_bytes: int = 0
 
 
 class MachineUse(NamedTuple):
-    """A machine as a whole: its load, its free memory, what came and went over its network until then."""
+    """The usage of a machine: load, available memory, cumulative network traffic."""
 
     load: float = 0.0
     available_bytes: int = 0
@@ -37,7 +36,7 @@ class MachineUse(NamedTuple):
 
 
 class GpuUse(NamedTuple):
-    """One GPU: its number, its use in percent where the driver tells it, and its memory that is taken."""
+    """The usage of a GPU: its number, utilization in percent if the driver reports it, used memory."""
 
     gpu: int
     percent: int | None
@@ -46,7 +45,7 @@ class GpuUse(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """One moment, in seconds since 1970, of a machine and the ranks on it."""
+    """A sample of a machine and the ranks on it; `time` is in seconds since 1970."""
 
     time: float
     machine: str
@@ -55,13 +54,13 @@ class Sample:
     gpus: tuple[GpuUse, ...] = ()
 
     def to_wire(self) -> dict[str, Any]:
-        """Its JSON: the numbers in the order of the values' fields."""
+        """JSON with the numbers in field order."""
         data = {"time": self.time, "machine": self.machine, "ranks": list(map(list, self.ranks))}
         return {**data, "use": list(self.use), "gpus": list(map(list, self.gpus))}
 
     @classmethod
     def of(cls, time: float, machine: str, numbers: Mapping[str, Any]) -> Sample:
-        """The sample of these numbers; TypeError or KeyError for what is none."""
+        """Builds a sample from JSON; raises TypeError or KeyError if it is invalid."""
         return cls(
             float(time),
             str(machine),
@@ -73,7 +72,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class TelemetryRecord:
-    """Samples in the order of their times, the nodes of the ranks, and what is not sampled and why."""
+    """Samples in time order, the nodes of the ranks, and notes about what is not sampled."""
 
     nodes: Mapping[int, str]
     samples: tuple[Sample, ...] = ()

@@ -1,4 +1,4 @@
-"""Moments and spans of time as the wire has them."""
+"""Times and durations in the service's formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOMENT = re.compile(
 
 @lru_cache(maxsize=256)
 def duration(text: str) -> timedelta:
-    """A time span as written by the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`)."""
+    """Parses a duration of the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`)."""
     match = _SPAN.fullmatch(text) or _CLOCK.fullmatch(text)
     if not match:
         raise ValueError(f"{quoted(text)} is no duration; write it as PT30M, PT2H or P7D")
@@ -34,13 +34,13 @@ def duration(text: str) -> timedelta:
 
 
 def wire_time(moment: datetime) -> str:
-    """A moment as the service writes it: UTC, milliseconds, trailing zeros trimmed, `Z`."""
+    """Formats a time as the service does: UTC, milliseconds, trailing zeros trimmed, `Z`."""
     text = moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3].rstrip("0").rstrip(".")
     return f"{text}Z"
 
 
 def parse_time(text: str) -> datetime:
-    """The moment that a wire time stands for, in UTC: any number of digits, `Z`, an offset, or neither."""
+    """Parses a time to UTC: any number of fractional digits, with `Z`, an offset, or neither."""
     match = _MOMENT.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{quoted(text)} is no time")

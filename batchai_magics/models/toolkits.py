@@ -1,4 +1,4 @@
-"""The nine toolkits a job can be: what each one's settings are called and hold."""
+"""The nine toolkits of jobs and their settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CntkSettings(WireModel):
 
     @property
     def is_brain_script(self) -> bool:
-        """Whether a configuration is run, not a Python script; without `languageType`, by what is given."""
+        """Whether it runs a BrainScript configuration; without `languageType`, inferred from the fields."""
         return (self.language_type or "").lower() == "brainscript" or not (
             self.language_type or self.python_script_file_path
         )
@@ -81,7 +81,7 @@ class CaffeSettings(WireModel):
 
 
 class Caffe2Settings(WireModel):
-    """Caffe2: one script on every node, with a shared folder to meet in."""
+    """Caffe2: one script on every node, with a shared folder for rendezvous."""
 
     python_script_file_path: Text
     python_interpreter_path: Text | None = None
@@ -98,14 +98,14 @@ class ChainerSettings(WireModel):
 
 
 class CustomToolkitSettings(WireModel):
-    """Anything: a command line in a shell on the first node; as several processes, over all nodes."""
+    """Custom: a shell command line on the first node, or as several processes over all nodes."""
 
     command_line: Text | None = None
     batchai_process_count: Positive | None = None  # ours: the service started one process
 
 
 class CustomMpiSettings(WireModel):
-    """Anything that speaks MPI: a command line given to mpirun."""
+    """Custom MPI: a command line started by mpirun."""
 
     command_line: Text
     process_count: Positive | None = None
@@ -141,7 +141,7 @@ def _check_pair(needed: str, needed_value: str | None, barred: str, barred_value
 
 
 class Toolkit(enum.Enum):
-    """The nine kinds of job, by the short names that `--toolkit` takes."""
+    """The nine toolkits, by the short names of `--toolkit`."""
 
     CNTK = "cntk"
     PYTORCH = "pytorch"
@@ -160,7 +160,7 @@ class Toolkit(enum.Enum):
 
     @property
     def tool_type(self) -> str:
-        """The service's word for it (`toolType`)."""
+        """The service's name for it (`toolType`)."""
         return "custommpi" if self is Toolkit.MPI else self.value
 
     @property

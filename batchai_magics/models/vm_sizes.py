@@ -1,7 +1,6 @@
-"""The virtual machine sizes that clusters are made of: what `vmSize` stands for.
+"""The virtual machine sizes of `vmSize`, as published by Azure for the lifetime of Batch AI.
 
-Sizes and figures are those that Azure published for Batch AI's years. Of the series with premium storage it
-took only those with GPUs, and Fsv2.
+Of the series with premium storage it supported only those with GPUs, and Fsv2.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from batchai_magics.errors import ServiceError, did_you_mean
 
 @dataclass(frozen=True)
 class VmSize:
-    """What one node of a size has. `has_rdma` says that it has the fast network for MPI."""
+    """The hardware of one node; `has_rdma` means InfiniBand for MPI."""
 
     name: str
     vcpus: int
@@ -23,7 +22,7 @@ class VmSize:
 
 
 def lookup(name: str) -> VmSize:
-    """The size called `name` in any letter case; raises ServiceError for one that is not taken."""
+    """Finds a size case-insensitively; raises ServiceError for an unsupported one."""
     size = SIZES.get(name.strip().lower())
     if size is None:
         known = [entry.name for entry in SIZES.values()]

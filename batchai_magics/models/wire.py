@@ -1,4 +1,4 @@
-"""The base of every model: camelCase JSON in and out, nothing unknown, nothing secret shown."""
+"""The base of all models: camelCase JSON, strict about unknown keys, never showing secrets."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from batchai_magics.models.documents.spellings import (
     without_unknown,
 )
 
-# The validation context of descriptions that were checked before they were stored.
+# The validation context of specs that were validated before they were stored.
 STORED = {"is_stored": True}
 
 
 class WireModel(BaseModel):
-    """A frozen value that reads and writes the service's JSON.
+    """A frozen value with conversion from and to the service's JSON.
 
-    `what` names it in error messages; `wrapper` is the key its fields sit under on the wire; `kind` is
+    `what` names it in error messages; `wrapper` is the JSON key that contains its fields; `kind` is
     the noun that a template's `type` must end with.
     """
 
@@ -54,9 +54,10 @@ class WireModel(BaseModel):
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Self:
-        """Reads parsed JSON in any spelling; raises SpecError listing every problem with its path.
+        """Reads parsed JSON with keys in any case and with legacy names.
 
-        Enums and nested values come as JSON has them; unknown keys are refused with a guess.
+        Raises:
+            SpecError: Lists every problem with its path; for unknown keys with a suggestion.
         """
         inner, beside = cls._unwrap(data)
         unwritable = list(surrogates_in(inner, cls.wrapper))
@@ -80,48 +81,48 @@ class WireModel(BaseModel):
 
     @classmethod
     def from_service(cls, data: Mapping[str, Any]) -> Self:
-        """Reads the fields as a service shows them: what is not known here is left out, not refused.
+        """Reads the fields of a service response, ignoring unknown ones.
 
-        `data` has no wrapper. Raises pydantic's ValidationError where what is known cannot be read.
+        `data` has no wrapper. Raises pydantic's ValidationError if a known field is invalid.
         """
         return cls.model_validate(known_fields(data, cls), strict=False, context=STORED)
 
     @classmethod
     def from_stored(cls, text: str) -> Self:
-        """Reads back what `to_wire` gave as JSON text: trusted, hence without looking for other spellings."""
+        """Reads JSON text of `to_wire`; trusted, so legacy names are not considered."""
         data = json.loads(text)
         return cls.of_stored(data[cls.wrapper] if cls.wrapper else data)
 
     @classmethod
     def of_stored(cls, fields: Mapping[str, Any]) -> Self:
-        """The same from the fields themselves."""
+        """Reads the fields of `to_wire` without wrapper, as `from_stored` does."""
         return cls.model_validate(fields, strict=False, context=STORED)
 
     @classmethod
     def canonical(cls, data: Mapping[str, Any]) -> dict[str, Any]:
-        """`data` with its fields in today's spelling, not checked: what overrides are laid over."""
+        """Converts `data` to canonical keys without validating it, as the base of overrides."""
         body = respell(cls._unwrap(data)[0], cls, cls.wrapper)[0]
         beside = {key: value for key, value in data.items() if str(key).lower() != cls.wrapper}
         return {**beside, cls.wrapper: body} if cls.wrapper else body
 
     @classmethod
     def known(cls, data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-        """`data` as `canonical` gives it, without the keys that mean nothing here, and those keys."""
+        """Like `canonical`, without unknown keys, which are returned as problems."""
         kept, strangers = without_strangers(cls.canonical(data), cls.wrapper)
         kept[cls.wrapper], unknown = without_unknown(kept[cls.wrapper], cls, cls.wrapper)
         return kept, strangers + unknown
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
-        """What is wrong between the fields of a wire body, whose single values may be wrong too."""
+        """Conflicts between the fields of a wire body; single values may be invalid."""
         return []
 
     def to_wire(self, *, secrets: bool = False) -> dict[str, Any]:
-        """JSON-ready data in the field order of the service: no nulls, and no secret unless asked for."""
+        """JSON-ready data in the field order of the service, without nulls, and secrets only on request."""
         return self._dump({"reveal": secrets})
 
     def to_masked_wire(self, mask: str = "***") -> dict[str, Any]:
-        """The same for people to read: `mask` stands where a secret is."""
+        """The same for display, with secrets replaced by `mask`."""
         return self._dump({"mask": mask})
 
     def _dump(self, context: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +146,7 @@ class WireModel(BaseModel):
 
     @model_serializer(mode="wrap")
     def _hide_secrets(self, handler: SerializerFunctionWrapHandler, info: Any) -> dict[str, Any]:
-        """Secret values leave only towards the process that needs them."""
+        """Drops, masks or reveals secrets, depending on the serialization context."""
         data: dict[str, Any] = handler(self)
         context = info.context or {}
         for name, field in type(self).model_fields.items():

@@ -1,1 +1,1 @@
-"""How a description is read: JSON or YAML, in any spelling, with every problem named."""
+"""Reading of spec files: JSON or YAML, legacy names, all problems reported."""

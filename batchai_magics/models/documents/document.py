@@ -1,4 +1,4 @@
-"""Text of a description file → plain data: JSON or YAML by its content, mistakes with line and column."""
+"""Parses the text of a spec file, JSON or YAML by its content; errors have line and column."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from batchai_magics.errors import SpecError, UsageError, quoted
 from batchai_magics.models.checks import duplicates
 from batchai_magics.models.documents.problems import surrogates_in
 
-_LARGEST = 16 << 20  # bytes of a description
+_LARGEST = 16 << 20  # maximum size in bytes
 
 
 def read_file(path: Path) -> str:
-    """The text of a description file; raises UsageError that names a file that cannot be read."""
+    """Reads a spec file; raises UsageError that names an unreadable file."""
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)  # a device may have no end
+            data = file.read(_LARGEST + 1)  # devices may be endless
         if len(data) > _LARGEST:
             raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB: it is no description")
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -31,7 +31,7 @@ def read_file(path: Path) -> str:
 
 
 def parse(text: str, *, source: str) -> dict[str, Any]:
-    """The object that JSON (it begins with a brace) or YAML text holds; `source` names it in errors."""
+    """Parses JSON (it starts with a brace) or YAML to an object; `source` names it in errors."""
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise UsageError(f"{source} is empty", hint='expected a description such as {"properties": {…}}')
@@ -54,13 +54,13 @@ def parse(text: str, *, source: str) -> dict[str, Any]:
 
 def _json(text: str, source: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, source))
+        return json.loads(text, object_pairs_hook=lambda pairs: _unique_keys(pairs, source))
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise UsageError(f"{source} is no valid JSON: {error.msg} at {where}") from None
 
 
-def _once(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         twice = duplicates(key for key, _ in pairs)[0]

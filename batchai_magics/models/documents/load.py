@@ -1,4 +1,4 @@
-"""The text of a description file → wire JSON in today's spelling, its storage placeholders filled."""
+"""Loads a spec file as canonical wire JSON with its storage placeholders filled in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batchai_magics.models.wire import WireModel
 
 ACCOUNT = "<AZURE_BATCHAI_STORAGE_ACCOUNT>"
 KEY = "<AZURE_BATCHAI_STORAGE_KEY>"
-_ANY_JOB = ("job", "config", "configuration")  # stems that say nothing
+_ANY_JOB = ("job", "config", "configuration")  # generic file names
 _MISSING = (
     "Please configure Azure Storage account {what} via AZURE_BATCHAI_STORAGE_{part} "
     "or provide storage_{setting} value in batchai section of your az configuration file."
@@ -33,15 +33,15 @@ Model = TypeVar("Model", bound=WireModel)
 
 @dataclass(frozen=True)
 class Description:
-    """What a text describes: wire JSON in today's spelling, not checked yet; `unknown` keys are left out.
+    """A loaded spec file: canonical wire JSON, not yet validated, without `unknown` keys.
 
-    What options override is laid over its `body`; `checked` checks the whole.
+    Options override its `body`; `checked` validates the result.
     """
 
     source: str  # names the text in messages
     wire: dict[str, Any] = field(repr=False)
     unknown: tuple[Problem, ...] = ()
-    default_account: str = ""  # the one that mounts without an account got
+    default_account: str = ""  # account given to mounts without one
 
     @property
     def body(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Description:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One line a key that means nothing here, and one on the default account where mounts got that."""
+        """A message per unknown key, and one if mounts use the default account."""
         unknown = (
             f"{self.source}: {problem.path} means nothing here and is left out ({problem.fix})"
             for problem in self.unknown
@@ -60,46 +60,53 @@ class Description:
         return (*unknown, account) if self.default_account else tuple(unknown)
 
     def checked(self, model: type[Model], body: Mapping[str, Any]) -> Model:
-        """The model with these `properties`; a SpecError also names the keys that were left out."""
+        """Validates these `properties`; a SpecError also lists the unknown keys."""
         try:
             return model.from_wire({**self.wire, "properties": body})
         except SpecError as error:
             raise SpecError([*error.problems, *self.unknown], what=model.what) from None
 
 
-NOTHING = Description("the line", {"properties": {}})  # where no file is given
+NOTHING = Description("the line", {"properties": {}})  # without a file
 
 
 def load_file(
     model: type[WireModel], path: Path, *, source: str = "", account: AccountKey | None = None
 ) -> Description:
-    """What a job file or a cluster file describes. As the old clients did, it leaves out unknown keys.
+    """Loads a job or cluster file, ignoring unknown keys as the old clients did.
 
-    `source` names the file in messages. Raises UsageError for a file that cannot be read or is neither JSON
-    nor YAML, SpecError for a placeholder that there is no value for.
+    Args:
+        model: The spec that the file contains.
+        path: The file.
+        source: Names the file in messages, by default its path.
+        account: Values of the storage placeholders.
+
+    Raises:
+        UsageError: The file cannot be read, or is neither JSON nor YAML.
+        SpecError: A placeholder has no value.
     """
     source = source or str(path)
     wire, unknown = model.known(parse(read_file(path), source=source))
-    return _filled(Description(source, wire, tuple(unknown)), account or AccountKey())
+    return _fill_placeholders(Description(source, wire, tuple(unknown)), account or AccountKey())
 
 
 def load_text(
     model: type[WireModel], text: str, *, source: str, account: AccountKey | None = None
 ) -> Description:
-    """What somebody typed: the same, but an unknown key stays there, for the check to refuse."""
+    """Loads text typed by the user; unlike `load_file` it keeps unknown keys, which validation rejects."""
     wire = model.canonical(parse(text, source=source))
-    return _filled(Description(source, wire), account or AccountKey())
+    return _fill_placeholders(Description(source, wire), account or AccountKey())
 
 
 def name_after(path: Path) -> str:
-    """The name of what a file describes, after it; after its folder where the file is just `job.json`."""
+    """The default name of a file's resource: the file's stem, or its folder for a generic `job.json`."""
     path = path.absolute()
     name = path.parent.name if path.stem.lower() in _ANY_JOB else path.stem
     return as_name(name)
 
 
-def _filled(description: Description, given: AccountKey) -> Description:
-    """The description with its storage placeholders replaced."""
+def _fill_placeholders(description: Description, given: AccountKey) -> Description:
+    """Fills in the storage placeholders."""
     volumes = list(_volumes(description.body))
     account = replace(given, name=given.name or given.default)
     problems = [
@@ -116,7 +123,7 @@ def _filled(description: Description, given: AccountKey) -> Description:
 
 
 def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The file shares and containers that a job's or a cluster's body mounts, with their paths."""
+    """Yields the file shares and containers mounted by a job or cluster, with their JSON paths."""
     setup = _object(body, "nodeSetup")
     owners = {"properties.mountVolumes": body, "properties.nodeSetup.mountVolumes": setup}
     for path, owner in owners.items():
@@ -128,14 +135,14 @@ def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _names_none(volume: Mapping[str, Any]) -> bool:
-    """Whether a volume leaves it open to which account it belongs."""
+    """Whether a volume names no storage account."""
     name, url = volume.get("accountName"), volume.get("azureFileUrl")
     has_placeholder = any(isinstance(text, str) and ACCOUNT in text for text in (name, url))
     return has_placeholder or not (name or url)
 
 
 def _missing(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
-    """The placeholders that there is no value for."""
+    """Problems of placeholders without a value."""
     names = (volume.get("accountName"), volume.get("azureFileUrl"))
     if not account.name and any(isinstance(name, str) and ACCOUNT in name for name in names):
         yield _not_given(path, "name", "ACCOUNT")
@@ -150,7 +157,7 @@ def _not_given(path: str, what: str, part: str) -> Problem:
 
 
 def _nameless(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
-    """A share or container whose account is named nowhere, in the words of `az`."""
+    """Problems of a share or container without an account, in the words of `az`."""
     if volume.get("accountName"):
         return
     url = volume.get("azureFileUrl")
@@ -164,7 +171,7 @@ def _nameless(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iter
 
 
 def _fill(volume: dict[str, Any], account: AccountKey) -> None:
-    """Puts the account's name and key in their places; takes a name that is left out from the URL."""
+    """Fills in the account's name and key; a missing name is taken from the URL."""
     url = volume.get("azureFileUrl")
     if isinstance(url, str):
         volume["azureFileUrl"] = url = url.replace(ACCOUNT, account.name)

@@ -1,7 +1,7 @@
-"""YAML of JSON's types alone, with a budget for its aliases, and errors that quote no value.
+"""YAML limited to JSON types and bounded alias expansion, with errors that quote no values.
 
-Dates, octal numbers and yes/no stay the text that was written. PyYAML's own words repeat what they stumble
-over, which may be a password that begins with `*` or `!`: they are told without it.
+Dates, octal numbers and yes/no stay strings. PyYAML's messages quote the offending text, which may be a
+password that starts with `*` or `!`, so quotes are removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import yaml
 
 from batchai_magics.errors import quoted
 
-ALIASED = 100_000  # values and characters that aliases may add to what is written
+ALIASED = 100_000  # values and characters that aliases may add
 
 _JSON_TYPES = (
     ("null", r"null|~|", ["n", "~", ""]),
@@ -30,11 +30,11 @@ _TOKENS = re.compile(r"<[a-z ]+>|[^\w\s]{1,3}")
 
 
 class YamlError(ValueError):
-    """Text that is no YAML, or more than JSON could say; the message says where, and quotes no value."""
+    """Invalid YAML, or a type that JSON lacks; the message has the position and quotes no value."""
 
 
 def load(text: str) -> Any:
-    """The data of a YAML document; a YamlError for what JSON could not say."""
+    """Parses a YAML document; raises YamlError for invalid YAML and for types that JSON lacks."""
     try:
         return _data(_Loader(text))
     except yaml.MarkedYAMLError as error:
@@ -57,16 +57,16 @@ def _data(loader: _Loader) -> Any:
 
 
 def _unquoted(error: yaml.MarkedYAMLError) -> str:
-    """PyYAML's words without what they quote of the text, but for its punctuation."""
+    """PyYAML's message without quoted text, except punctuation."""
     context, problem = error.context or "", error.problem or ""
     said = problem if context.startswith("while") else f"{context} {problem}".strip()
     return _QUOTES.sub(lambda quote: quote[0] if _TOKENS.fullmatch(quote["one"] or "") else "", said)
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads a plain word as JSON would, and tells a key that is there twice or is no text."""
+    """Resolves plain scalars as JSON does, and rejects duplicate and non-string keys."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's own way
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's API
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -87,14 +87,14 @@ for _name, _pattern, _first in _JSON_TYPES:
 
 
 def _check(root: yaml.Node) -> None:
-    """Refuses types that JSON has not, and aliases that make much of little."""
+    """Rejects types that JSON lacks, and excessive alias expansion."""
     sizes = _Sizes()
     if sizes.of(root) - sizes.written > ALIASED:
         raise _error(f"its aliases stand for more than {ALIASED:,} values and letters", root)
 
 
 class _Sizes:
-    """How many values and letters nodes stand for, their aliases written out; `written` is without."""
+    """The size of nodes in values and characters with aliases expanded; `written` is without them."""
 
     def __init__(self) -> None:
         self.written = 0
@@ -102,7 +102,7 @@ class _Sizes:
         self._open: set[int] = set()
 
     def of(self, node: yaml.Node) -> int:
-        """The size of a node. Its type is checked on the way, and that it is not within itself."""
+        """The size of a node; also checks its type and that it does not contain itself."""
         if id(node) in self._open:
             raise _error("an alias stands within what it stands for: it is nested in itself", node)
         if id(node) not in self._known:

@@ -1,4 +1,4 @@
-"""A model as the wire has it, and pydantic's complaints in those words: paths, a guess for a misspelt key."""
+"""Converts pydantic's validation errors to problems with JSON paths and suggestions for unknown keys."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
 
 UNKNOWN_KEY = "unknown key"
-MOST_PROBLEMS = 30  # that are told of one description: to guess what was meant takes time
-LONGEST_LIST, MOST_KEYS = 5_000, 1_000  # items of one list, keys of one object
+MOST_PROBLEMS = 30  # reported per spec, since suggestions take time
+LONGEST_LIST, MOST_KEYS = 5_000, 1_000  # maximum items of a list and keys of an object
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _MESSAGES = {
     "missing": "this field is required",
@@ -35,12 +35,12 @@ _MESSAGES = {
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Problem]:
-    """The problems of a failed validation, in the order of the model's fields; not more than are told."""
+    """The first problems of a failed validation, in the order of the model's fields."""
     return [_problem(dict(item), model, prefix) for item in error.errors(include_url=False)[:MOST_PROBLEMS]]
 
 
 def unknown_key(path: str, owner: type[BaseModel] | None, key: str) -> Problem:
-    """A key that `owner` does not have, with a guess at what was meant."""
+    """The problem of an unknown key, with a suggestion."""
     known = list(wire_fields(owner)) if owner else []
     return Problem(path, UNKNOWN_KEY, did_you_mean(key, known) or f"known here: {', '.join(known)}")
 
@@ -68,13 +68,15 @@ def _fix(item: dict[str, Any]) -> str:
 
 
 def surrogates_in(value: Any, path: str) -> Iterator[Problem]:
-    """The texts at any depth that hold half of a pair of surrogates, which no file and no wire can take."""
+    """Problems of strings with lone surrogates, at any depth, which cannot be encoded as UTF-8."""
     if isinstance(value, Mapping):
         yield from (_surrogate(join_path(path, quoted(key))) for key in value if _has_surrogate(key))
     elif _has_surrogate(value):
         yield _surrogate(path)
     for part, item in _items(value):
-        if isinstance(item, (Mapping, list, tuple)) or _has_surrogate(item):  # paths of others are not made
+        if isinstance(item, (Mapping, list, tuple)) or _has_surrogate(
+            item
+        ):  # skip building the paths of others
             yield from surrogates_in(item, join_path(path, part))
 
 
@@ -93,7 +95,7 @@ def _surrogate(path: str) -> Problem:
 
 
 def _may_hold_secret(model: type[BaseModel], location: tuple[str | int, ...]) -> bool:
-    """Whether a message must not repeat what stands at `location`: a secret, or what may have one inside."""
+    """Whether the value at `location` may be or contain a secret, so that messages must not quote it."""
     inner: type[BaseModel] | None = model
     for part in (part for part in location if isinstance(part, str)):
         field = wire_fields(inner).get(part) if inner else None
@@ -116,17 +118,17 @@ def _describe(value: Any) -> str:
 
 
 def wire_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The model's fields by the key that JSON has for them: `nodeCount`."""
+    """The model's fields by JSON key: `nodeCount`."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def inner_model(field: FieldInfo) -> type[BaseModel] | None:
-    """The model of the object, or of the objects in the list, that the field holds."""
+    """The model of the field's object or list items, if any."""
     return next((kind for kind in _classes(field.annotation) if issubclass(kind, BaseModel)), None)
 
 
 def inner_enum(field: FieldInfo) -> type[enum.Enum] | None:
-    """The enum that the field's text is one of."""
+    """The enum of the field, if any."""
     return next((kind for kind in _classes(field.annotation) if issubclass(kind, enum.Enum)), None)
 
 

@@ -1,7 +1,7 @@
-"""A description in any spelling becomes one in that of the 2018-05-01 API, by one table of old names.
+"""Converts specs with legacy or differently cased keys to those of the 2018-05-01 API.
 
-Keys are taken in any letter case, as the old clients took them; OLD lists what had another name or is no
-longer there. Values keep their letter case, but for those of an enum.
+Keys match case-insensitively, as in the old clients; LEGACY_KEYS lists renamed and dropped ones. Values keep
+their case, except those of enums.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from batchai_magics.models.documents.problems import (
 
 
 @dataclass(frozen=True)
-class Old:
-    """What became of an old key: `to` is its key now (empty: it is dropped), `convert` makes the value."""
+class LegacyKey:
+    """The replacement of a legacy key: `to` is its current key (empty: dropped), `convert` its value."""
 
     to: str = ""
     convert: Callable[[Any], Any] = str
 
 
 def _priority(value: Any) -> str:
-    """The 2017 preview's number from -1000 to 1000 as low, normal or high."""
+    """Converts the 2017 preview's number from -1000 to 1000 to low, normal or high."""
     if isinstance(value, bool) or not isinstance(value, int) or not -1000 <= value <= 1000:
         raise ValueError(
             "expected a whole number from -1000 to 1000, or schedulingPriority: low, normal or high"
@@ -49,7 +49,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-# What may stand beside `properties`: in a job file, in an ARM template, in what the service shows.
+# Keys allowed beside `properties`: those of job files, ARM templates and service responses.
 ENVELOPE = (
     "$schema",
     "apiVersion",
@@ -64,35 +64,35 @@ ENVELOPE = (
     "type",
 )
 
-_CREDENTIALS = {"credentialsinfo": Old("credentials", _same)}  # of the 2017 schema
-_SHOWN_BY_THE_SERVICE = dict.fromkeys(
-    ("creationtime", "errors", "provisioningstate", "provisioningstatetransitiontime"), Old()
+_CREDENTIALS = {"credentialsinfo": LegacyKey("credentials", _same)}  # of the 2017 schema
+_RESPONSE_FIELDS = dict.fromkeys(
+    ("creationtime", "errors", "provisioningstate", "provisioningstatetransitiontime"), LegacyKey()
 )
 
-# Model → lower-case old key → what became of it. Keys that only differ in letter case need no entry.
-OLD: dict[str, dict[str, Old]] = {
+# Model → lower-case legacy key → replacement. Keys that differ only in case need no entry.
+LEGACY_KEYS: dict[str, dict[str, LegacyKey]] = {
     "JobSpec": {
-        "priority": Old("schedulingPriority", _priority),
-        "experimentname": Old(),
-        "tooltype": Old(),
-        "joboutputdirectorypathsegment": Old(),
-        "executionstate": Old(),
-        "executionstatetransitiontime": Old(),
-        "executioninfo": Old(),
-        "batchairanks": Old(),
-        **_SHOWN_BY_THE_SERVICE,
+        "priority": LegacyKey("schedulingPriority", _priority),
+        "experimentname": LegacyKey(),
+        "tooltype": LegacyKey(),
+        "joboutputdirectorypathsegment": LegacyKey(),
+        "executionstate": LegacyKey(),
+        "executionstatetransitiontime": LegacyKey(),
+        "executioninfo": LegacyKey(),
+        "batchairanks": LegacyKey(),
+        **_RESPONSE_FIELDS,
     },
     "ClusterSpec": {
-        "allocationstate": Old(),
-        "allocationstatetransitiontime": Old(),
-        "currentnodecount": Old(),
-        "nodestatecounts": Old(),
-        **_SHOWN_BY_THE_SERVICE,
+        "allocationstate": LegacyKey(),
+        "allocationstatetransitiontime": LegacyKey(),
+        "currentnodecount": LegacyKey(),
+        "nodestatecounts": LegacyKey(),
+        **_RESPONSE_FIELDS,
     },
-    "OutputDirectory": {"type": Old()},
+    "OutputDirectory": {"type": LegacyKey()},
     "AzureFileShare": _CREDENTIALS,
     "AzureBlobFileSystem": _CREDENTIALS,
-    "ResourceRef": {"resourcegroup": Old()},
+    "ResourceRef": {"resourcegroup": LegacyKey()},
 }
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -107,27 +107,27 @@ _TEMPLATE = re.compile(
 def respell(
     data: Mapping[Any, Any], model: type[BaseModel], path: str
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """`data` in today's spelling, and what could not be respelt; such keys are left as they are."""
-    reader = _Reader()
+    """Converts `data` to canonical keys; returns it with the problems. Unconvertible keys are kept."""
+    reader = _KeyConverter()
     return reader.object(data, model, path), reader.problems
 
 
 def known_fields(data: Mapping[Any, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """`data` in today's spelling, without what the model does not have, at any depth."""
+    """Converts `data` to canonical keys and removes unknown ones, at any depth."""
     return without_unknown(respell(data, model, "")[0], model, "")[0]
 
 
 def without_unknown(
     body: Mapping[str, Any], model: type[BaseModel], path: str
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """`body`, in today's spelling, without the keys that no model on their way has, and those keys."""
-    sieve = _Sieve()
+    """Removes the unknown keys of a canonical `body` and returns them as problems."""
+    sieve = _UnknownKeyFilter()
     return sieve.object(body, model, path), sieve.unknown
 
 
 def far_too_many_unknown(body: Mapping[str, Any], model: type[BaseModel], path: str) -> list[Problem]:
-    """The first unknown keys and how many there are, where there are more than are told; else nothing."""
-    sieve = _Sieve()
+    """The first unknown keys and their number if there are more than MOST_PROBLEMS; else nothing."""
+    sieve = _UnknownKeyFilter()
     sieve.object(body, model, path)
     if sieve.count <= MOST_PROBLEMS:
         return []
@@ -135,14 +135,14 @@ def far_too_many_unknown(body: Mapping[str, Any], model: type[BaseModel], path: 
 
 
 def without_strangers(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, Any], list[Problem]]:
-    """`data` without the keys beside `properties` that nothing knows, and those keys."""
+    """Removes the unknown keys beside `properties` and returns them as problems."""
     unknown = [problem for problem in check_envelope(data, wrapper, "") if problem.message == UNKNOWN_KEY]
     paths = {problem.path for problem in unknown}
     return {str(key): value for key, value in data.items() if str(key) not in paths}, unknown
 
 
 def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Problem]:
-    """What is wrong beside `properties`: unknown keys, or a template's resource of another type."""
+    """Problems beside `properties`: unknown keys, or a template's resource of another type."""
     known = {key.lower(): key for key in (*ENVELOPE, wrapper)}
     problems: list[Problem] = []
     for key, value in data.items():
@@ -163,16 +163,16 @@ def _noun(wire_type: Any) -> str:
     return str(wire_type).rsplit("/", 1)[-1].lower().rstrip("s")
 
 
-class _Sieve:
-    """Walks a body and its models together, and collects the keys that a model does not have."""
+class _UnknownKeyFilter:
+    """Walks a body along its models, removing and collecting unknown keys."""
 
     def __init__(self) -> None:
         self.unknown: list[Problem] = []
-        self.count = 0  # of all unknown keys, also of those for which there is no room in `unknown`
+        self.count = 0  # of all unknown keys, including those beyond the limit of `unknown`
 
     def object(self, body: Mapping[str, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
-        """One object with the keys that are known, today's or old ones that could not be respelt."""
-        fields, old = wire_fields(model), OLD.get(model.__name__, {})
+        """Keeps the known keys of one object, including unconvertible legacy ones."""
+        fields, old = wire_fields(model), LEGACY_KEYS.get(model.__name__, {})
         kept: dict[str, Any] = {}
         for key, value in body.items():
             if key in fields:
@@ -195,26 +195,26 @@ class _Sieve:
 
 
 def _unquoted(value: str, field: FieldInfo) -> str | int:
-    """`2` and `True` in quotes, as files have them, as the number or the switch that the field holds."""
+    """Converts quoted numbers and booleans, common in files, to the type of the field."""
     if holds(field, bool):
         return _SWITCHES.get(value.lower(), value)
     return int(value) if holds(field, int) and _NUMBER.fullmatch(value) else value
 
 
-class _Reader:
-    """Walks data and models together, and collects the problems on the way."""
+class _KeyConverter:
+    """Walks data along its models, converting keys and collecting problems."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def object(self, data: Mapping[Any, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
-        """One object in today's spelling; nothing of one that has far too many keys."""
+        """Converts one object; an object with too many keys becomes empty."""
         if len(data) > MOST_KEYS:
             self.problems.append(Problem(path, f"expected at most {MOST_KEYS:,} keys, got {len(data):,}"))
             return {}
         fields = wire_fields(model)
         names = {name.lower(): name for name in fields}
-        old = OLD.get(model.__name__, {})
+        old = LEGACY_KEYS.get(model.__name__, {})
         written = {str(key): value for key, value in data.items()}
         body: dict[str, Any] = {}
         for spelling, value in written.items():
@@ -232,16 +232,16 @@ class _Reader:
     def _add(self, body: dict[str, Any], spelling: str, key: str, value: Any, *, path: str) -> None:
         if key in body:
             self.problems.append(Problem(join_path(path, spelling), f"this key is there twice: {key}"))
-        elif value is not None:  # null says nothing, as it did to the service
+        elif value is not None:  # null means missing, as in the service
             body[key] = value
 
     def _modernise(
         self, body: dict[str, Any], outdated: Mapping[str, Any], model: type[BaseModel], *, path: str
     ) -> None:
-        """Puts the values of outdated keys into `body`, unless today's key is there too."""
+        """Adds the values of legacy keys to `body`, unless the current key is there too."""
         fields = wire_fields(model)
         for key, value in outdated.items():
-            entry = OLD[model.__name__][key.lower()]
+            entry = LEGACY_KEYS[model.__name__][key.lower()]
             if not entry.to or entry.to in body or value is None:
                 continue
             try:

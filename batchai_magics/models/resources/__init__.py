@@ -1,7 +1,6 @@
-"""Resources as a backend shows them: the description plus what became of it, to the service's JSON and back.
+"""Resources as backends return them: spec and state, with conversion to and from the service's JSON.
 
-Keys that begin with `batchai` are ours: the service had no word for them, and its clients leave out keys that
-they do not know.
+Keys that start with `batchai` are extensions of the API; its clients ignore unknown keys.
 """
 
 from batchai_magics import lazy_exports

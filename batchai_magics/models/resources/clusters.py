@@ -1,4 +1,4 @@
-"""Clusters as they stand, and their nodes."""
+"""Cluster and node resources."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
     from batchai_magics.models.error_details import ErrorDetail
 
-NOTES = "batchaiNotes"  # beside a new cluster's properties, once: what who made it should know
+NOTES = "batchaiNotes"  # beside a new cluster's properties: messages for its creator
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster as it stands."""
+    """A cluster resource."""
 
     id: ResourceId
     spec: ClusterSpec
@@ -32,7 +32,9 @@ class Cluster:
     allocation_changed: datetime
     node_states: NodeStateCounts
     errors: tuple[ErrorDetail, ...] = ()
-    notes: tuple[str, ...] = field(default=(), compare=False)  # for who made it, once; no part of its JSON
+    notes: tuple[str, ...] = field(
+        default=(), compare=False
+    )  # messages for its creator; not part of its JSON
 
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON, without any secret."""
@@ -73,7 +75,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a cluster: its id, what it does, for which job, and since when (where that is known)."""
+    """A node of a cluster: its id, its state, its job, and since when, if known."""
 
     id: str
     state: NodeState
@@ -83,7 +85,7 @@ class Node:
     since: datetime | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """The service's JSON for where a node is logged in to, and beside it what the node does."""
+        """The service's JSON of a node's address, extended by its state."""
         data = {"nodeId": self.id, "ipAddress": self.ip_address, "port": self.port}
         data[NODE_STATE] = self.state.value
         if self.job:
@@ -94,7 +96,7 @@ class Node:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Node:
-        """Reads the service's JSON; a node of which nothing more is said can be logged in to: it is idle."""
+        """Reads the service's JSON; a node without a state is idle."""
         answer = Answer.of(data, "the node")
         return cls(
             id=answer.text("nodeId"),

@@ -1,4 +1,4 @@
-"""Jobs as they stand, and how each of their processes ended."""
+"""Job resources."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from batchai_magics.models.times import wire_time
 if TYPE_CHECKING:
     from batchai_magics.models.job import JobSpec
 
-WAITING = "batchaiWaiting"  # beside a job's state: why it waits, in a sentence
-RANKS = "batchaiRanks"  # beside a job's executionInfo: how each process ended, the first failure first
-ATTEMPTS = "batchaiAttempts"  # beside it too: each time that the job was begun, if it was more than once
+WAITING = "batchaiWaiting"  # beside a job's state: why it waits
+RANKS = "batchaiRanks"  # beside a job's executionInfo: exits of its ranks, first failure first
+ATTEMPTS = "batchaiAttempts"  # beside it too: the attempts of a requeued job
 
 
 class KeptJob(NamedTuple):
-    """A job as a store keeps it: JSON as text, times in seconds since 1970."""
+    """The stored columns of a job: JSON as text, times in seconds since 1970."""
 
     id: str
     name: str
@@ -41,10 +41,10 @@ class KeptJob(NamedTuple):
 
 @dataclass(frozen=True)
 class JobResource:
-    """A job as it stands. `ranks` is what became of each process, first failure first (may be empty).
+    """A job resource. `ranks` has the exit of each process, first failure first; it may be empty.
 
-    `waiting` is why a queued job waits, where the place where it is to run says so. `attempts` is each time
-    that it was begun, if it was more than once or is to be begun again.
+    `waiting` is why a queued job waits, if the backend reports it. `attempts` lists the attempts of a job
+    that was requeued.
     """
 
     id: ResourceId
@@ -53,7 +53,7 @@ class JobResource:
     state: ExecutionState
     state_changed: datetime
     output_path_segment: str
-    # Made by factories: a plain default would stand in the class, in the way of what is read later.
+    # Factories: a plain default would be a class attribute, which hides __getattr__.
     execution: ExecutionInfo | None = field(default_factory=lambda: None)
     ranks: tuple[RankExit, ...] = field(default_factory=tuple)
     waiting: str = field(default_factory=str)
@@ -61,12 +61,12 @@ class JobResource:
 
     @classmethod
     def reading_later(cls, source: object) -> JobResource:
-        """The job with the fields of `source`, each read once, when somebody asks for it."""
+        """A job whose fields are read from `source` lazily, each once."""
         made = object.__new__(cls)
         vars(made)["_source"] = source
         return made
 
-    if not TYPE_CHECKING:  # a checker would take every name for one of a job's
+    if not TYPE_CHECKING:  # else type checkers accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             """Reads a field."""
@@ -78,39 +78,39 @@ class JobResource:
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """The fields of `spec` in the service's JSON: as they were kept, if nobody asked for `spec` yet."""
+        """The JSON fields of `spec`, as stored if `spec` was not parsed yet."""
         source = None if "spec" in vars(self) else vars(self)["_source"]
         kept: Mapping[str, Any] | None = getattr(source, "description", None)
         return self.spec.to_wire()["properties"] if kept is None else kept
 
     @property
     def kept(self) -> KeptJob | None:
-        """All of it as it was kept, where it comes from a store that can tell."""
+        """The stored columns of the job, if it comes from a store that provides them."""
         return getattr(vars(self).get("_source"), "kept", None)
 
     @property
     def is_running(self) -> bool:
-        """Whether its processes run, or their preparation does."""
+        """Whether its processes or their preparation run."""
         return self.state is ExecutionState.RUNNING and self.execution is not None
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody ended it; the service calls that failed."""
+        """Whether it was cancelled; its state is then failed."""
         return self._has_error(TERMINATED)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was ended because a condition of its own was met; the service would call that failed."""
+        """Whether a stop condition ended it; its state is then failed."""
         return self._has_error(CONDITION_MET)
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended badly by itself."""
+        """Whether it failed, and was not cancelled or stopped."""
         return self.state is ExecutionState.FAILED and not (self.is_cancelled or self.is_stopped)
 
     @property
     def word(self) -> str:
-        """Where it stands, as people say it: the service's word, `cancelled` or `stopped`."""
+        """The displayed state: the service's, `cancelled` or `stopped`."""
         if self.is_stopped:
             return STOPPED
         return CANCELLED if self.is_cancelled else self.state.value
@@ -120,7 +120,7 @@ class JobResource:
         return self.state is ExecutionState.FAILED and any(error.code == code for error in errors)
 
     def to_wire(self) -> dict[str, Any]:
-        """The service's JSON, without any secret; `batchaiRanks` says how each process ended."""
+        """The service's JSON without secrets, extended by the exits of its ranks."""
         spec = self.spec.to_wire()["properties"]
         priority, cluster = spec.pop("schedulingPriority"), spec.pop("cluster")
         properties = {
@@ -147,7 +147,7 @@ class JobResource:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> JobResource:
-        """Reads the service's JSON, and what became of each process where it is said."""
+        """Reads the service's JSON with its extensions."""
         answer = Answer.of(data, "the job")
         properties = answer.object("properties")
         made = Provisioning.from_wire(properties.fields)
@@ -167,7 +167,7 @@ class JobResource:
 
 
 def _job_spec(properties: Answer) -> JobSpec:
-    from batchai_magics.models.job import JobSpec  # a list of what a store keeps needs no model
+    from batchai_magics.models.job import JobSpec  # slow import that lists of stored jobs do not need
     from batchai_magics.models.toolkits import Toolkit
 
     spec = properties.model(JobSpec)

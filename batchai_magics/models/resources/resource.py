@@ -1,4 +1,4 @@
-"""What all of them together are called; a text, so that none of them is loaded for its name."""
+"""The union of all resources; a string, so that naming it imports none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workspaces, and the experiments that name sets of jobs in them."""
+"""Workspace and experiment resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from batchai_magics.models.wire import WireModel
 
 
 class WorkspaceSpec(WireModel):
-    """What a workspace is made of (WorkspaceCreateParameters of the 2018-05-01 API)."""
+    """The spec of a workspace (WorkspaceCreateParameters of the 2018-05-01 API)."""
 
     what: ClassVar[str] = "the workspace description"
 
@@ -22,7 +22,7 @@ class WorkspaceSpec(WireModel):
 
 
 class WorkspacePatch(WireModel):
-    """What a change of a workspace changes: all of its tags (WorkspaceUpdateParameters)."""
+    """A change of all tags of a workspace (WorkspaceUpdateParameters)."""
 
     what: ClassVar[str] = "the change of the workspace"
 
@@ -31,7 +31,7 @@ class WorkspacePatch(WireModel):
 
 @dataclass(frozen=True)
 class Workspace:
-    """A workspace as it stands."""
+    """A workspace resource."""
 
     id: ResourceId
     location: str
@@ -53,14 +53,14 @@ class Workspace:
 
 
 class ExperimentSpec(WireModel):
-    """What an experiment is made of: nothing but its name."""
+    """The spec of an experiment, which has no fields."""
 
     what: ClassVar[str] = "the experiment description"
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment (a named set of jobs) as it stands."""
+    """An experiment resource: a named set of jobs."""
 
     id: ResourceId
     provisioning: Provisioning

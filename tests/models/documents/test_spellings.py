@@ -2,7 +2,7 @@ import pytest
 
 from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.documents.spellings import OLD
+from batchai_magics.models.documents.spellings import LEGACY_KEYS
 from batchai_magics.models.job import JobPriority, JobSpec
 from tests.models.samples import cluster_body, job_body
 
@@ -130,4 +130,4 @@ def test_a_command_with_brackets_is_no_template_expression():
 
 
 def test_the_table_of_old_keys_is_in_lower_case():
-    assert all(key == key.lower() for keys in OLD.values() for key in keys)
+    assert all(key == key.lower() for keys in LEGACY_KEYS.values() for key in keys)
