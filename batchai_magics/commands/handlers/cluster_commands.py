@@ -24,6 +24,7 @@ from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Resource
 from batchai_magics.models.storage import with_volumes
 
+_ACCOUNT = "properties.userAccountSettings"
 _MAX_BELOW_MIN = "Maximum nodes count must be greater or equal to minimum nodes count"
 
 
@@ -111,7 +112,7 @@ def _body(
             hint="Add -t with the number of nodes.",
         )
     body["userAccountSettings"] = vm_options.account_settings(
-        arguments, body.get("userAccountSettings") or {}, context.backend
+        arguments, vm_options.object_of(body, "userAccountSettings", _ACCOUNT), context.backend
     )
     body = _with_setup_task(body, arguments)
     body = _with_volumes(body, mount_options.with_mounts(_volumes(body), arguments, account, owner=id))
@@ -126,17 +127,21 @@ def _with_setup_task(body: dict[str, Any], arguments: Namespace) -> dict[str, An
     if not arguments.setup_task_output:
         raise command_error("--setup-task requires providing of --setup-task-output")
     task = {"commandLine": arguments.setup_task, "stdOutErrPathPrefix": arguments.setup_task_output}
-    return {**body, "nodeSetup": {**(body.get("nodeSetup") or {}), "setupTask": task}}
+    return {**body, "nodeSetup": {**_node_setup(body), "setupTask": task}}
+
+
+def _node_setup(body: Mapping[str, Any]) -> dict[str, Any]:
+    return vm_options.object_of(body, "nodeSetup", "properties.nodeSetup")
 
 
 def _volumes(body: dict[str, Any]) -> Any:
-    return (body.get("nodeSetup") or {}).get("mountVolumes")
+    return _node_setup(body).get("mountVolumes")
 
 
 def _with_volumes(body: dict[str, Any], volumes: Any) -> dict[str, Any]:
     if not volumes:
         return body
-    return {**body, "nodeSetup": {**(body.get("nodeSetup") or {}), "mountVolumes": volumes}}
+    return {**body, "nodeSetup": {**_node_setup(body), "mountVolumes": volumes}}
 
 
 def _scale(arguments: Namespace) -> dict[str, Any] | None:

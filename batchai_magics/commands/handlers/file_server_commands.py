@@ -16,6 +16,7 @@ from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import Resource
 
+_SSH = "properties.sshConfiguration"
 _DISKS = {  # option → field, and the message of `az` where it is missing
     "disk_count": ("diskCount", "Please provide number of data disks (at least one disk is required)."),
     "disk_size": ("diskSizeInGB", "Please provide disk size in Gb."),
@@ -61,10 +62,15 @@ def _body(context: Context, arguments: Namespace, of_file: Mapping[str, Any]) ->
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
         raise command_error("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
-    ssh = dict(body.get("sshConfiguration") or {})
-    account = vm_options.account_settings(arguments, ssh.get("userAccountSettings") or {}, context.backend)
+    ssh = vm_options.object_of(body, "sshConfiguration", _SSH)
+    of_account = vm_options.object_of(ssh, "userAccountSettings", f"{_SSH}.userAccountSettings")
+    account = vm_options.account_settings(arguments, of_account, context.backend)
     ssh["userAccountSettings"] = account
-    return {**body, "sshConfiguration": ssh, "dataDisks": _disks(arguments, body.get("dataDisks") or {})}
+    return {
+        **body,
+        "sshConfiguration": ssh,
+        "dataDisks": _disks(arguments, vm_options.object_of(body, "dataDisks", "properties.dataDisks")),
+    }
 
 
 def _disks(arguments: Namespace, of_file: dict[str, Any]) -> dict[str, Any]:

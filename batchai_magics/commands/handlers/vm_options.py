@@ -28,6 +28,18 @@ _RESOURCE = re.compile(
 )
 
 
+def object_of(body: Mapping[str, Any], field: str, path: str) -> dict[str, Any]:
+    """The object in a field of a file's description, empty if it is missing; `path` is for errors.
+
+    Raises:
+        UsageError: The field has something other than an object.
+    """
+    value = body.get(field) or {}
+    if not isinstance(value, Mapping):
+        raise command_error(f"{path}: must be an object, not {value!r:.40}.", hint="Correct the file.")
+    return dict(value)
+
+
 def account_settings(arguments: Namespace, of_file: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
     """The `userAccountSettings`: those of the file, overridden by the options.
 
