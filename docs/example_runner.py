@@ -24,7 +24,7 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.node import mpi_use, requirements
+from batchai_magics.backends.node import mpi_check, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.backends.node.outcome import (
@@ -235,7 +235,7 @@ class ProcessRunner:
             private_files.write(folder / "size", str(cluster.scale.maximum))
 
 
-def _log_to(job: JobLayout) -> list[tuple[int, ...]]:
+def _log_to(job: JobLayout) -> list[tuple[int | str, ...]]:
     """Has a program read nothing, and write to the log of what the run's own process has to say."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
@@ -353,7 +353,7 @@ def _run_plan(plan: Plan, env: Mapping[str, str], job: JobLayout, bell: SignalPi
             termination.end(ranks, patience_s=60.0)
         finally:
             record.write(ranks.seals)
-        return PlanResult([*ranks.ends.values()], by_themselves, mpi_use.is_missed(ranks))
+        return PlanResult([*ranks.ends.values()], by_themselves, mpi_check.is_missed(ranks))
 
 
 if __name__ == "__main__":
