@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -86,6 +85,8 @@ def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
 
     `programs` is a folder for what comes first on PATH then, `hosts` the host file that it replaces.
     """
+    import shutil  # supervisors start without it
+
     shutil.rmtree(programs, ignore_errors=True)
     if not any(needs_open_mpi(process.command) for process in plan.processes):
         return plan
