@@ -90,10 +90,10 @@ def test_one_interrupt_detaches_and_says_how_to_come_back(kernel):
 
 
 def test_a_second_interrupt_ends_the_job(kernel):
-    execute(kernel, "from batchai_magics.magics import following\ngrace_s = following._GRACE_S")
-    execute(kernel, f"following._GRACE_S = {PATIENCE_S}")
+    execute(kernel, "from batchai_magics.magics import notebook_output\ngrace_s = notebook_output._GRACE_S")
+    execute(kernel, f"notebook_output._GRACE_S = {PATIENCE_S}")
     status, printed = execute(kernel, LONG.format("long"), on_output=interrupts(kernel, "long", "Detached"))
-    execute(kernel, "following._GRACE_S = grace_s")
+    execute(kernel, "notebook_output._GRACE_S = grace_s")
     assert status == "error"
     assert "long was told to end" in printed
     assert execute(kernel, "print(job.wait().state.value)")[1] == "failed\n"

@@ -10,7 +10,7 @@ SETUP = """
 %load_ext batchai_magics
 import math, random
 from batchai_magics import compare, scaling
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from tests.widgets.place import EXPERIMENT, ExecutionState, Kind, Place
 place = Place("{folder}")
 random.seed(4)

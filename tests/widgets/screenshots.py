@@ -12,7 +12,7 @@ import math, random, time
 from datetime import datetime, timedelta, timezone
 from tests.widgets import scripted
 from batchai_magics import widgets
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 scripted.START = datetime.now(timezone.utc) - timedelta(seconds=95)
 backend = scripted.ScriptedBackend("{folder}")
 job = Job(backend, scripted.JOB)

@@ -14,7 +14,7 @@ PICTURES = Path(__file__).parents[3] / "out" / "browser"
 SETUP = """
 import math, random
 from batchai_magics import widgets
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from tests.widgets import place, scripted
 from tests.widgets.scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
 scripted.START = place.now(95)

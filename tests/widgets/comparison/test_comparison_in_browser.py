@@ -15,7 +15,7 @@ SETUP = """
 %load_ext batchai_magics
 import dataclasses
 from batchai_magics import compare, scaling
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from tests.widgets.place import EXPERIMENT, ExecutionState, Kind, Place
 from tests.widgets.scripted import step_line
 place = Place("{folder}")

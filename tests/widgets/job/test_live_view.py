@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 SETUP = """
 import threading, time
 from batchai_magics import widgets
-from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.job_handle import Job
 from tests.widgets.scripted import JOB, FAILURE, ExecutionState, ScriptedBackend, step_line
 backend = ScriptedBackend("{folder}")
 job = Job(backend, JOB)
