@@ -14,6 +14,7 @@ __all__ = ["world"]
 @pytest.mark.slow
 def test_a_notebook_without_the_magics_shows_a_job_as_a_card(world: World, monkeypatch) -> None:
     shell = InteractiveShell()
+    assert batchai_magics.Job, "a name that was asked for before this shell was there"
     monkeypatch.setattr("batchai_magics.magics.extension.get_ipython", lambda: shell)
     job = batchai_magics.Job(world.backend, world.run("j", "print('hello')").id)
     shown, _ = shell.display_formatter.format(job)
