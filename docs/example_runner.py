@@ -346,7 +346,7 @@ def _run_plan(plan: Plan, env: Mapping[str, str], job: JobLayout, bell: SignalPi
         ranks.start()
         try:
             while ranks.is_running and not _stop_reason(job):
-                ranks.turn(1.0)
+                ranks.poll(1.0)
                 if any(end.exit_code for end in ranks.ends.values()) or plan.are_workers_done(ranks.ends):
                     break
             by_themselves = set(ranks.ends)

@@ -123,9 +123,9 @@ class Watch:
         self.seen.shown += [(when, number) for when, number in news["lines"]]
         self.seen.long_tasks_ms += news["longTasksMs"]
 
-    def _until(self, is_so: Callable[[], bool], within_s: float = LIMIT_S) -> bool:
+    def _until(self, is_so: Callable[[], bool], max_age_s: float = LIMIT_S) -> bool:
         """Hears what the page tells until something is so; whether it came to be."""
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + max_age_s
         while not is_so() and time.monotonic() < deadline:
             self.page.wait_for_timeout(100)
         return is_so()

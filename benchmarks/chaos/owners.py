@@ -23,7 +23,7 @@ from batchai_magics.server.access.authentication import Users
 if TYPE_CHECKING:
     from benchmarks.chaos.harms import Place
 
-LONGEST_S = 0.5  # from the PUT to the kill
+MAX_TTL_S = 0.5  # from the PUT to the kill
 _USERS = ("alice", "bob")
 _GONE = (204, 404)
 _SECONDS = 60.0  # for a server to answer
@@ -55,7 +55,7 @@ def own(place: Place, names: list[str]) -> None:
     with _running(place.home) as server:
         asking = threading.Thread(target=server.status, args=("PUT", str(job), alice, _body(place)))
         asking.start()
-        time.sleep(place.dice.uniform(0.0, LONGEST_S))
+        time.sleep(place.dice.uniform(0.0, MAX_TTL_S))
         server.process.kill()
         asking.join()
     with _running(place.home) as server:

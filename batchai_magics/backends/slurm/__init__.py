@@ -1,5 +1,5 @@
-"""Jobs on a Slurm cluster: Slurm gives the nodes, the files of a folder that all nodes share tell the rest.
+"""Jobs on a Slurm cluster. Slurm allocates the nodes; everything else is in files that all nodes share.
 
-`client` runs Slurm's commands, `cli_args` builds them, `parse` reads their output. What runs on the nodes is
-in `node` and needs the standard library alone.
+`client` runs Slurm's commands, `cli_args` builds them, `parse` reads their output. `node` holds the programs
+that run on nodes; they use only the standard library.
 """

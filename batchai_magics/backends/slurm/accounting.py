@@ -1,4 +1,4 @@
-"""Slurm's accounting: how jobs ended that the controller has forgotten, asked for together and cached."""
+"""Slurm's accounting (sacct): how jobs ended that the controller has forgotten, queried in batches."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from batchai_magics.backends.slurm.node.run_files import Submission
 from batchai_magics.errors import BatchAIError
 
 FIELDS = ("JobIDRaw", "State", "ExitCode", "Submit", "End", "JobName", "Comment")
-TIMES = {"SLURM_TIME_FORMAT": "%s"}  # in the environment of the line: times in seconds since 1970
-_ALIKE_S = 3600.0  # how far the clocks of two machines may be apart
+TIMES = {"SLURM_TIME_FORMAT": "%s"}  # sets the output format of times: seconds since 1970
+_MAX_CLOCK_SKEW_S = 3600.0  # the largest clock difference expected between two machines
 _STORED = "slurmdbd"
-_SIGNS = re.compile(r"(\d+):(\d+)")  # of an exit code and a signal
+_EXIT = re.compile(r"(\d+):(\d+)")  # exit code and signal
 
 
 class PastJob(NamedTuple):
-    """A job, or an attempt at one, as accounting has kept it; comments are not kept everywhere."""
+    """A job, or one attempt of it, in the accounting database; not every cluster stores comments."""
 
     number: str
-    state: str  # `CANCELLED by 1000` names who did it
-    exit_code: str  # of its batch script, and the signal that ended it: `3:0`
+    state: str  # `CANCELLED by 1000` includes who cancelled it
+    exit_code: str  # exit code of its batch script and the signal that ended it: `3:0`
     submitted: float  # seconds since 1970
-    ended: float  # the same; 0.0 when that is not known
+    ended: float  # seconds since 1970; 0.0 if unknown
     name: str
     comment: str
 
     @property
     def words(self) -> str:
-        """How it ended, as accounting says it: `FAILED with exit code 3`."""
-        match = _SIGNS.fullmatch(self.exit_code)
-        code, sign = (int(part) for part in match.groups()) if match else (0, 0)
+        """How it ended, as reported by accounting: `FAILED with exit code 3`."""
+        match = _EXIT.fullmatch(self.exit_code)
+        code, signal = (int(part) for part in match.groups()) if match else (0, 0)
         state = re.sub(r" by (\d+)$", r" by the user with number \1", self.state)
-        return f"{state}{f' with exit code {code}' * bool(code)}{f' by signal {sign}' * bool(sign)}"
+        return f"{state}{f' with exit code {code}' * bool(code)}{f' by signal {signal}' * bool(signal)}"
 
 
 class AccountedEnd(NamedTuple):
     """How an attempt ended."""
 
     ending: EndState
-    ended: float = 0.0  # seconds since 1970; 0.0 when that is not known
-    words: str = ""  # of accounting, in a sentence without its point
+    ended: float = 0.0  # seconds since 1970; 0.0 if unknown
+    words: str = ""  # from accounting, a sentence without a full stop
 
 
 def question(numbers: Collection[str]) -> list[str]:
-    """The line that asks for all jobs that have had these numbers, their steps left out."""
+    """The sacct command for all jobs that ever had these numbers, without their steps."""
     return [
         "sacct",
         "--noheader",
@@ -66,12 +66,12 @@ def question(numbers: Collection[str]) -> list[str]:
 
 
 def has_accounting(configuration: Mapping[str, str]) -> bool:
-    """Whether a cluster that is set up so has accounting that can be asked."""
+    """Whether a cluster with this configuration has accounting that can be queried."""
     return configuration.get("AccountingStorageType", "").rpartition("/")[2] == _STORED
 
 
 def answered(text: str) -> list[PastJob]:
-    """What `sacct` answers, in its order."""
+    """Parses the output of `sacct`, in its order."""
     rows = (line.split(SEPARATOR) for line in text.splitlines())
     return [
         PastJob(number, state, code, _seconds(submit), _seconds(end), name, comment)
@@ -82,37 +82,41 @@ def answered(text: str) -> list[PastJob]:
 
 
 def accounted_end(
-    found: Iterable[PastJob], number: str, *, guid: str, name: str, submitted: float
+    jobs: Iterable[PastJob], number: str, *, guid: str, name: str, submitted: float
 ) -> AccountedEnd | None:
-    """How an attempt at a run ended; None where that is not among them. Numbers and names are used again."""
+    """How an attempt of a run ended; None if it is not among these jobs.
+
+    Slurm reuses job numbers, and users reuse names: the comment (the guid) or the submit time identifies the
+    attempt.
+    """
 
     def is_own(job: PastJob) -> bool:
         if job.number != number or job.comment:
             return job.number == number and job.comment == guid
-        return job.name == job_name(name) and job.submitted >= submitted - _ALIKE_S
+        return job.name == job_name(name) and job.submitted >= submitted - _MAX_CLOCK_SKEW_S
 
-    own = sorted(filter(is_own, found), key=lambda job: job.submitted)
+    own = sorted(filter(is_own, jobs), key=lambda job: job.submitted)
     ending = end_state_of(own[-1].state) if own else None
     return AccountedEnd(ending, own[-1].ended, f"Slurm's accounting says {own[-1].words}") if ending else None
 
 
 def _seconds(text: str) -> float:
-    """A time; `Unknown` and `None` are none."""
+    """A time in seconds; 0.0 for `Unknown` and `None`."""
     return float(text) if text.isdigit() else 0.0
 
 
-KEPT_S = 60.0  # how long an answer is good
+TTL_S = 60.0  # cache TTL
 
 
 class PolledTogether(threading.local):
-    """The runs that this thread looks at together."""
+    """The runs that the current thread polls as one batch."""
 
     def __init__(self) -> None:
         self.runs: Collection[Run] = ()
 
     @contextlib.contextmanager
     def of(self, runs: Collection[Run]) -> Iterator[None]:
-        """Within it, these are, unless they are looked at together with others already."""
+        """Sets the batch within the context; an enclosing batch takes precedence."""
         before = self.runs
         self.runs = before or runs
         try:
@@ -122,41 +126,41 @@ class PolledTogether(threading.local):
 
 
 class AccountingCache:
-    """The accounting of a Slurm, if it has any. Threads may ask at once."""
+    """Cached queries of Slurm's accounting, if there is any. Thread-safe."""
 
     def __init__(self, slurm: SlurmClient) -> None:
         self._slurm = slurm
         self._lock = threading.Lock()
-        self._is_there: bool | None = None
-        self._asked: dict[str, float] = {}  # when, by number
-        self._known: Sequence[PastJob] = ()
+        self._available: bool | None = None
+        self._queried: dict[str, float] = {}  # time of the query, by job number
+        self._jobs: Sequence[PastJob] = ()
 
     def of(
-        self, run: Run, submission: Submission, beside: Callable[[], Collection[str]]
+        self, run: Run, submission: Submission, others: Callable[[], Collection[str]]
     ) -> AccountedEnd | None:
-        """How an attempt of a run ended; the numbers `beside` its own are asked for at the same time.
+        """How an attempt of a run ended; `others` are job numbers to query at the same time.
 
-        None where nobody knows: there is no accounting, it does not answer, or it has not heard of that end.
+        None if unknown: there is no accounting, it does not respond, or it has no record of that end.
         """
         number = submission.slurm_job
         with self._lock:
-            if time.monotonic() - self._asked.get(number, -KEPT_S) >= KEPT_S and self._is_kept():
-                self._ask({number, *beside()})
-            known = self._known
+            if time.monotonic() - self._queried.get(number, -TTL_S) >= TTL_S and self._is_available():
+                self._query({number, *others()})
+            known = self._jobs
         return accounted_end(known, number, guid=run.guid, name=run.name, submitted=submission.time)
 
-    def _ask(self, numbers: Collection[str]) -> None:
+    def _query(self, numbers: Collection[str]) -> None:
         try:
-            found = answered(self._slurm.past(question(sorted(numbers)), TIMES))
-        except BatchAIError:  # it has no program for it here, or its database is down
-            found = []
-        self._asked, self._known = dict.fromkeys(numbers, time.monotonic()), found
+            jobs = answered(self._slurm.past(question(sorted(numbers)), TIMES))
+        except BatchAIError:  # sacct is not installed here, or its database is down
+            jobs = []
+        self._queried, self._jobs = dict.fromkeys(numbers, time.monotonic()), jobs
 
-    def _is_kept(self) -> bool:
-        """Whether there is any; asked once."""
-        if self._is_there is None:
+    def _is_available(self) -> bool:
+        """Whether accounting is configured; queried once."""
+        if self._available is None:
             try:
-                self._is_there = has_accounting(self._slurm.configuration())
+                self._available = has_accounting(self._slurm.configuration())
             except BatchAIError:
                 return False
-        return self._is_there
+        return self._available

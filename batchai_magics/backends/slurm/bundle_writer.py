@@ -1,4 +1,4 @@
-"""What a run's first node is told, and what Slurm is told of the run."""
+"""Writes the job bundle of a run: the files that Slurm and its first node start it from."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.launch.plan import Plan
 
-SLACK_S = 120.0  # what a job gets of Slurm beyond its own limit: it ends itself, and says why
-NICENESS = (0, 10_000, 20_000)  # of high, normal and low priority
+SLACK_S = 120.0  # added to the job's own time limit, so that the job can end itself and report why
+NICENESS = (0, 10_000, 20_000)  # for high, normal and low priority
 
 
 def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> None:
-    """Writes what the first node of a run does, its secrets, and the batch script of its first attempt.
+    """Writes a run's job bundle, its secrets, and the batch script of its first attempt.
 
-    The programs of nodes are installed.
+    The programs of nodes must have been installed.
     """
     files, cluster_guid = RunFiles(layout.job(run.guid).root), run.state["cluster_guid"]
     programs_folder = programs.current(layout.home)
     setup = launch.setup._replace(exits=str(files.setup_exits)) if launch.setup else None
-    order = JobBundle(
-        plan=_on_slurm(launch.plan).to_json(),
-        preparation=_on_slurm(launch.preparation).to_json() if launch.preparation else "",
+    bundle = JobBundle(
+        plan=_without_gpu_selection(launch.plan).to_json(),
+        preparation=_without_gpu_selection(launch.preparation).to_json() if launch.preparation else "",
         node_count=run.state["node_count"],
         port_count=launch.port_count,
         mpi=settings.mpi,
@@ -42,15 +42,15 @@ def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> 
         scratch=settings.scratch,
         scratch_limit_bytes=settings.scratch_limit_mib << 20,
     )
-    files.keep_room(len(launch.plan.processes))
-    private_files.write(files.bundle, order.to_json())
+    files.reserve_room(len(launch.plan.processes))
+    private_files.write(files.bundle, bundle.to_json())
     if launch.secrets:
         private_files.write(files.secrets, json.dumps(dict(launch.secrets)))
     _write_script(files, 1, python=run.state["python"], programs_folder=programs_folder)
 
 
 def minutes(wall_s: float, partition_limit: str) -> int:
-    """The time limit that Slurm is told: a little more than the job's own, and no more than a partition's."""
+    """The time limit for Slurm: slightly above the job's own, capped at the partition's."""
     wanted, limit = math.ceil((wall_s + SLACK_S) / 60), parse.minutes(partition_limit)
     return wanted if limit is None else min(wanted, limit)
 
@@ -67,8 +67,8 @@ def _write_script(files: RunFiles, attempt: int, *, python: str, programs_folder
     private_files.write(files.script, text)
 
 
-def _on_slurm(plan: Plan) -> Plan:
-    """The plan as Slurm's nodes carry it out: which GPUs are a job's is Slurm's to say."""
+def _without_gpu_selection(plan: Plan) -> Plan:
+    """The plan without CUDA_VISIBLE_DEVICES: Slurm assigns the GPUs."""
     nodes = tuple(
         node._replace(env={name: text for name, text in node.env.items() if name != "CUDA_VISIBLE_DEVICES"})
         for node in plan.nodes

@@ -1,4 +1,4 @@
-"""The client of Slurm: runs its commands on a machine that has them, and commands on nodes through srun."""
+"""The Slurm client: runs Slurm's commands on a machine that has them, and commands on nodes through srun."""
 
 from __future__ import annotations
 
@@ -15,93 +15,93 @@ from batchai_magics.backends.slurm import cli_args, parse
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.errors import CapabilityError, ServiceError
 
-PATIENCE_S = 60.0  # a controller that is busy answers late
-# Variables by which users have Slurm's commands tell less, or otherwise, than they are asked for here.
-_USERS_TASTE = ("SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_", "SQUEUE_", "SLURM_TIME_FORMAT")
+TIMEOUT_S = 60.0  # a busy controller responds late
+# Variables by which users change what Slurm's commands print.
+_OUTPUT_VARIABLES = ("SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_", "SQUEUE_", "SLURM_TIME_FORMAT")
 
 
 class SlurmClient:
-    """The Slurm of a machine, or the one that another configuration file there names."""
+    """Slurm as seen from a machine, optionally with another configuration file."""
 
     def __init__(self, machine: Machine, conf: str = "") -> None:
         self.machine, self.conf = machine, conf
-        self._is_new_enough = False
+        self._is_version_checked = False
 
     def submit(self, script: Path, options: Sequence[str], *, python: str) -> str:
-        """Hands a batch script to Slurm; gives the job's number."""
-        words, env = cli_args.submission(script, options), command_environment(self.machine, python)
-        answer = self._run(words, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
+        """Submits a batch script; returns the job number."""
+        args, env = cli_args.submission(script, options), command_environment(self.machine, python)
+        answer = self._run(args, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
         return parse.job_number(answer)
 
     def jobs(self) -> dict[str, JobLine]:
-        """This user's jobs by number: those that wait or run, and those that ended a moment ago."""
+        """This user's jobs by number: pending, running and recently ended ones."""
         return parse.jobs(self._run(cli_args.own_jobs(self.machine.user)))
 
     def nodes(self) -> list[NodeLine]:
-        """The nodes of all partitions, a line for each node and partition."""
+        """The nodes of all partitions, one line per node and partition."""
         return parse.nodes(self._run(cli_args.all_nodes()))
 
     def configuration(self) -> dict[str, str]:
-        """How this Slurm is set up, by the names of its configuration file."""
+        """Slurm's configuration, by the names used in its configuration file."""
         return parse.configuration(self._run(cli_args.configuration()))
 
-    def past(self, words: Sequence[str], more: Mapping[str, str]) -> str:
-        """What accounting answers a line, in an environment with `more` variables."""
-        return self._run(words, env={**self._environ, **more})
+    def past(self, args: Sequence[str], more: Mapping[str, str]) -> str:
+        """The output of an accounting query, run with `more` environment variables."""
+        return self._run(args, env={**self._environ, **more})
 
     def end(self, number: str) -> None:
-        """Ends a job, whether it waits or runs; nothing happens to one that has ended."""
+        """Cancels a pending or running job; no effect on one that has ended."""
         self._run(cli_args.cancellation(number), may_fail=True)
 
     def end_if_waiting(self, number: str) -> None:
-        """Ends a job that waits; nothing happens to one that runs."""
+        """Cancels a pending job; no effect on one that runs."""
         self._run(cli_args.cancellation(number, state="PENDING"), may_fail=True)
 
     def tell_to_stop(self, number: str) -> None:
-        """Has the program of a running job look why it is to stop."""
+        """Signals the program of a running job to read its stop request."""
         self._run(cli_args.signal_to_script(number), may_fail=True)
 
     def update_placement(self, number: str, *, excluded: Sequence[str], is_held: bool) -> None:
-        """Tells Slurm of a pending job which nodes it must not have, and whether it may start at all."""
+        """Sets the excluded nodes of a pending job, and holds or releases it."""
         self._run(cli_args.exclusion(number, excluded), may_fail=True)
         self._run(cli_args.holding(number, is_held=is_held), may_fail=True)
 
     @property
     def _environ(self) -> dict[str, str]:
         environ = self.machine.environ
-        return {name: value for name, value in environ.items() if not name.startswith(_USERS_TASTE)}
+        return {name: value for name, value in environ.items() if not name.startswith(_OUTPUT_VARIABLES)}
 
     def _run(
         self,
-        words: Sequence[str],
+        args: Sequence[str],
         *,
         env: Mapping[str, str] | None = None,
         answer: Path | None = None,
         may_fail: bool = False,
     ) -> str:
-        if not self._is_new_enough:
+        if not self._is_version_checked:
             self._check_conf()
-            self._is_new_enough = True
+            self._is_version_checked = True
             parse.check_version(self._run(cli_args.version()))
         own = {"SLURM_CONF": self.conf} if self.conf else {}
-        line = CommandLine(words, {**(self._environ if env is None else env), **own})
+        line = CommandLine(args, {**(self._environ if env is None else env), **own})
         try:
-            done = self.machine.run(line, timeout_s=PATIENCE_S, result_folder=answer)
+            done = self.machine.run(line, timeout_s=TIMEOUT_S, result_folder=answer)
         except FileNotFoundError:
             hint = "Use the backend on a login node, or load the module that brings Slurm's commands."
-            text = f"there is no {words[0]} on {self.machine.name}"
+            text = f"there is no {args[0]} on {self.machine.name}"
             raise CapabilityError(text, code="NoSlurm", hint=hint) from None
         except TimeoutError:
             hint = "Slurm's controller is busy, or down: try again later."
             raise ServiceError(
-                f"{words[0]} did not answer within {PATIENCE_S:g} s", code="SlurmUnavailable", hint=hint
+                f"{args[0]} did not answer within {TIMEOUT_S:g} s", code="SlurmUnavailable", hint=hint
             ) from None
         if done.code and not may_fail:
-            raise parse.service_error(words[0], done.stderr.decode(errors="replace"))
+            raise parse.service_error(args[0], done.stderr.decode(errors="replace"))
         return done.stdout.decode(errors="replace")
 
     def _check_conf(self) -> None:
-        """CapabilityError for a configuration file that is not there: Slurm's commands would wait for it."""
+        """Raises a CapabilityError if the configuration file is missing; Slurm's commands would wait."""
         conf = self.conf or self._environ.get("SLURM_CONF", "")
         if conf and not self.machine.resolve(PurePosixPath(conf)).exists():
             name = "setting slurm.conf" if self.conf else "SLURM_CONF"
@@ -111,7 +111,10 @@ class SlurmClient:
 
 
 def command_environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]:
-    """What a job inherits. `python`'s folder comes first on PATH: `python` and `mpirun` are its own."""
+    """The environment that a job inherits.
+
+    The folder of `python` comes first on PATH, so that `python` and `mpirun` are taken from it.
+    """
     environ = machine.environ
     env = inherited(environ)
     if conf := conf or environ.get("SLURM_CONF", ""):
@@ -122,33 +125,33 @@ def command_environment(machine: Machine, python: str, conf: str = "") -> dict[s
     return env
 
 
-CODE_S = 10.0  # what a shared folder gets to show a file that a node has written
-_AGAIN_S = 0.02
-LOST = 1  # the exit code of a command whose end nobody has seen
+EXIT_CODE_TIMEOUT_S = 10.0  # how long a file written by a node may take to appear here
+_POLL_S = 0.02
+UNKNOWN_EXIT_CODE = 1  # exit code of a command whose end was not observed
 
 
 def run_on_node(
     machine: Machine, line: CommandLine, *, code_file: Path, tick_s: float = 0.0
 ) -> CommandOutput:
-    """Runs a line of srun's; gives what comes, and at last the exit code.
+    """Runs an srun command; yields its output and finally its exit code.
 
-    When the generator is closed, or interrupted, the command ends with all that it has started. With `tick_s`
-    no bytes at all are given whenever nothing came for so long.
+    If the generator is closed or interrupted, the command and everything it started ends. With `tick_s`,
+    empty bytes are yielded whenever nothing arrived for that long.
     """
     try:
         code = yield from machine.stream(line, tick_s=tick_s)
-        code = code or _code_in(code_file)
+        code = code or _read_exit_code(code_file)
     finally:
         code_file.unlink(missing_ok=True)
     yield CommandEnd(code if code >= 0 else 128 - code)
 
 
-def _code_in(file: Path) -> int:
-    """The exit code that the node has left; it may take a moment to be seen here."""
-    deadline = time.monotonic() + CODE_S
+def _read_exit_code(file: Path) -> int:
+    """Reads the exit code written by the node; it may take a moment to appear here."""
+    deadline = time.monotonic() + EXIT_CODE_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
             return int(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            time.sleep(_AGAIN_S)
-    return LOST
+            time.sleep(_POLL_S)
+    return UNKNOWN_EXIT_CODE

@@ -1,4 +1,4 @@
-"""Clusters on Slurm: which nodes of a partition are theirs, their status, and where their jobs may run."""
+"""Clusters on Slurm: which nodes of a partition they use, their status, and where their jobs may run."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from batchai_magics.models.states import NodeState
 
 
 class Clusters:
-    """The nodes of clusters, from what Slurm says of its partitions."""
+    """The nodes of clusters, derived from Slurm's partitions."""
 
-    def __init__(self, layout: Layout, answers: QueryCache, settings: SlurmSettings) -> None:
-        self._layout, self._answers, self._settings = layout, answers, settings
+    def __init__(self, layout: Layout, queries: QueryCache, settings: SlurmSettings) -> None:
+        self._layout, self._queries, self._settings = layout, queries, settings
 
     def initial_state(self, request: ClusterRequest, others: Sequence[EngineState]) -> EngineState:
-        """The engine state of a new cluster; SpecError for what Slurm does not have."""
+        """The engine state of a new cluster; SpecError if Slurm cannot provide it."""
         options = self._settings.options_of_size(request.vm_size)
         partition, _ = self._partition(request.vm_size)
         lines = self._lines(partition)
         name, count = lines[0].partition, request.scale.maximum
-        partitions.check_auto_scale(request.scale, name, self._answers.configuration)
+        partitions.check_auto_scale(request.scale, name, self._queries.configuration)
         if problems := partitions.option_problems(options, lines, 0, field="properties.vmSize"):
             raise SpecError(problems, what=request.what)
         return {
@@ -49,12 +49,12 @@ class Clusters:
         }
 
     def _partition(self, vm_size: str) -> tuple[str, str]:
-        """The partition that the settings name for a VM size (maybe none), and the setting that does."""
+        """The partition that the settings map a VM size to (possibly empty), and the setting that decides."""
         by_size = slurm_values(self._settings.options_of_size(vm_size)).get("partition", "")
         return (by_size, "slurm.sizes") if by_size else (self._settings.partition, "slurm.partition")
 
     def other_partition(self, cluster: ClusterRef) -> str:
-        """What is to be said of a cluster of another partition than the settings name; mostly nothing."""
+        """A warning if the settings now name another partition than the cluster's; normally empty."""
         wanted, setting = self._partition(cluster.vm_size)
         own, name = cluster.state["partition"], cluster.name
         if wanted in ("", own):
@@ -72,10 +72,10 @@ class Clusters:
         busy: Mapping[str, str],
         others: Sequence[EngineState],
     ) -> EngineState:
-        """The engine state of a cluster that is to have another size; idle nodes go first."""
+        """The engine state of a resized cluster; idle nodes are removed first."""
         partition, count = cluster.state["partition"], request.scale.maximum
         lines = self._lines(partition)
-        partitions.check_auto_scale(request.scale, partition, self._answers.configuration)
+        partitions.check_auto_scale(request.scale, partition, self._queries.configuration)
         nodes = cluster.state["nodes"]
         staying = sorted(nodes, key=lambda name: (name not in busy, nodes.index(name)))[:count]
         own = [name for name in nodes if name in staying]
@@ -86,7 +86,7 @@ class Clusters:
         return {"target": count, "nodes": chosen, "leaving": sorted(leaving)}
 
     def check(self, cluster: ClusterRef, request: RunRequest) -> None:
-        """Raises a SpecError for what a job may not ask, or what its partition cannot give it."""
+        """Raises a SpecError for options that a job must not set, or that its partition cannot satisfy."""
         try:
             words = slurm_words(
                 request.options, {**OWN, **OF_CLUSTERS, **(OF_FIXED if self._is_fixed else {})}
@@ -108,7 +108,7 @@ class Clusters:
         return Placement(tuple(name for name in names if name not in own), size)
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> list[NodeStatus]:
-        """The nodes of a cluster; `busy` has the guid of the run on each that runs one."""
+        """The nodes of a cluster; `busy` maps a node to the guid of the run on it."""
         lines = {line.name: line for line in self._lines(cluster.state["partition"])}
         names, leaving = self._node_names(cluster.state, lines, busy)
         asleep = partitions.asleep(cluster.scale, lines.values()) - {*busy}
@@ -118,7 +118,7 @@ class Clusters:
         ]
 
     def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
-        """Whether a node is one of a cluster's: any of its partition, where it has none of its own."""
+        """Whether a node belongs to a cluster; without fixed placement, any node of its partition does."""
         if self._is_fixed:
             return name in (node.name for node in self.nodes(cluster, busy))
         return name in (line.name for line in self._lines(cluster.state["partition"]))
@@ -126,7 +126,7 @@ class Clusters:
     def _node_names(
         self, state: EngineState, lines: Mapping[str, NodeLine], busy: Mapping[str, str]
     ) -> tuple[list[str], Collection[str]]:
-        """The names of a cluster's nodes, and of those that are to leave it."""
+        """The names of a cluster's nodes, and of those that are leaving it."""
         if self._is_fixed:
             return [*state["nodes"], *state["leaving"]], state["leaving"]
         return partitions.visible_nodes(lines, busy, state["target"]), partitions.oversized_nodes(
@@ -138,12 +138,12 @@ class Clusters:
         return self._settings.placement == FIXED
 
     def _lines(self, partition: str) -> list[NodeLine]:
-        return partitions.lines_of(partition, self._answers.nodes())
+        return partitions.lines_of(partition, self._queries.nodes())
 
     def _chosen(
         self, lines: Sequence[NodeLine], own: Sequence[str], count: int, taken: Sequence[str]
     ) -> list[str]:
-        """The nodes that a new or resized cluster keeps to, where it has nodes of its own."""
+        """The nodes assigned to a new or resized cluster; empty without fixed placement."""
         chosen = partitions.choose_nodes(lines, own, count, taken)
         return chosen if self._is_fixed else []
 

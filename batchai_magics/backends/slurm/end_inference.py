@@ -1,4 +1,4 @@
-"""How a run ended whose own program has not told it: by what Slurm says, and by what is there and is not."""
+"""Infers how a run ended whose program did not report it: from Slurm's state and the files it left."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from batchai_magics.backends.slurm.node.end_states import EndState, lost, outcom
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.parse import JobLine
 
-# A job that Slurm says has ended so, and whose program has left no word of its beginning, has never begun.
-_NEVER_BEGUN = (EndState.FAILED, EndState.COMPLETED)
-_BY_SOMEBODY = re.compile(r"CANCELLED AT")  # what Slurm writes into the log of a script that it ends
+# A job that ends in one of these states without an attempt start never started.
+_ENDED_BEFORE_START = (EndState.FAILED, EndState.COMPLETED)
+_CANCELLED_BY_USER = re.compile(r"CANCELLED AT")  # written by Slurm to the log of a cancelled script
 
 
 class Evidence(NamedTuple):
-    """What is known of an attempt at a run: where its files and the home are, and what Slurm says of it."""
+    """What is known about an attempt of a run: its files, its home, and Slurm's report."""
 
     files: RunFiles
     attempt: int
@@ -28,49 +28,49 @@ class Evidence(NamedTuple):
     line: JobLine | None
 
     @property
-    def has_begun(self) -> bool:
-        """Whether its program has told that it runs."""
+    def has_started(self) -> bool:
+        """Whether its program has reported its start."""
         return self.files.attempt_start(self.attempt) is not None
 
     @property
     def node(self) -> str:
-        """The node that Slurm has given its script; empty where it has given it none."""
+        """The node that runs its script; empty before one was allocated."""
         return self.line.first_node if self.line else ""
 
 
-def is_certain(ending: EndState, evidence: Evidence) -> bool:
-    """Whether no word of the run can still come: its program has never begun."""
-    return ending in _NEVER_BEGUN and not evidence.has_begun
+def never_started(ending: EndState, evidence: Evidence) -> bool:
+    """Whether no report can follow any more, because its program never started."""
+    return ending in _ENDED_BEFORE_START and not evidence.has_started
 
 
-def is_of_nodes(ending: EndState, evidence: Evidence) -> bool:
-    """Whether it helps to know why nodes cannot be used."""
-    return ending is EndState.NODE_FAIL or (ending is EndState.CANCELLED and _is_not_launched(evidence))
+def depends_on_nodes(ending: EndState, evidence: Evidence) -> bool:
+    """Whether the outcome depends on why nodes are unusable."""
+    return ending is EndState.NODE_FAIL or (ending is EndState.CANCELLED and _failed_to_launch(evidence))
 
 
 def outcome(ending: EndState, evidence: Evidence, *, reason: str, problems: Mapping[str, str]) -> Outcome:
-    """How the run ended. `reason` is why it had been asked to end, `problems` why nodes cannot be used."""
+    """How the run ended. `reason` is why it was asked to stop, `problems` why nodes are unusable."""
     if reason:
         return outcome_of(ending, reason=reason)
     if ending is EndState.NODE_FAIL:
-        begun = evidence.files.attempt_start(evidence.attempt)
-        return lost({name: problems[name] for name in (begun.nodes if begun else ()) if name in problems})
-    if is_certain(ending, evidence) and not evidence.files.batch_log.exists():
+        start = evidence.files.attempt_start(evidence.attempt)
+        return lost({name: problems[name] for name in (start.nodes if start else ()) if name in problems})
+    if never_started(ending, evidence) and not evidence.files.batch_log.exists():
         home, partition, script = evidence.home, evidence.partition, evidence.files.script
         return home_check.not_shared(home, node=evidence.node, partition=partition, file=script)
-    if ending is EndState.CANCELLED and _is_not_launched(evidence):
+    if ending is EndState.CANCELLED and _failed_to_launch(evidence):
         problem = problems.get(evidence.node, "")
         text = f"Slurm could not start the job on {evidence.node}, and cancelled it"
         return failed_with("JobLaunchFailed", f"{text}: {problem}" if problem else text, NodeId=evidence.node)
     return outcome_of(ending)
 
 
-def _is_not_launched(evidence: Evidence) -> bool:
-    """Whether a job that is cancelled was so by slurmd: it had nodes, and nobody ended its script."""
-    if not evidence.node or evidence.has_begun:
+def _failed_to_launch(evidence: Evidence) -> bool:
+    """Whether slurmd cancelled the job: it had nodes, and no user cancelled its script."""
+    if not evidence.node or evidence.has_started:
         return False
     try:
         text = evidence.files.batch_log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return True
-    return not _BY_SOMEBODY.search(text)
+    return not _CANCELLED_BY_USER.search(text)

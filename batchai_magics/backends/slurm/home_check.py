@@ -1,4 +1,4 @@
-"""Whether nodes see the home: a node is asked when a person chooses the backend, and failed jobs show it."""
+"""Checks that nodes see the home: asks one when the backend is chosen, and diagnoses failed jobs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from batchai_magics.models.states import NodeState
 CODE = "HomeNotShared"
 FIX = "Set slurm.home to a folder that this machine and all nodes share."
 TIMEOUT_S = 30.0
-_KEPT_OPTIONS = ("account", "constraint", "qos", "reservation")  # others are of whole jobs
+_KEPT_OPTIONS = ("account", "constraint", "qos", "reservation")  # other options concern whole jobs
 
 
 def check(machine: Machine, settings: SlurmSettings, home: Path) -> str:
-    """Has a node read a file in the home, once for each partition; gives a sentence about what was found.
+    """Has a node read a file in the home, once per partition; returns a sentence with the result.
 
-    StorageError when the node does not see the file. Where no node is free to look, the sentence says so.
+    Raises StorageError if the node does not see the file. If no node is idle, the sentence says that the
+    check was skipped.
     """
     mark = home / "seen" / (settings.partition or "default")
     if mark.exists():
@@ -41,35 +42,35 @@ def check(machine: Machine, settings: SlurmSettings, home: Path) -> str:
         return f"Whether nodes see slurm.home ({home}) was not checked: {problem}"
     if problem:
         text = f"{node} does not see {home}, the folder that slurm.home names: {problem}"
-        hint = f"{FIX} Test one: {_test(node, settings.partition, home)}"
+        hint = f"{FIX} Test one: {_test_command(node, settings.partition, home)}"
         raise StorageError(text, code=CODE, hint=hint)
     private_files.write(mark, f"{node}\n")
     return f"{node} sees slurm.home ({home})."
 
 
 def not_shared(home: Path, *, node: str, partition: str, file: Path) -> Outcome:
-    """The end of a job whose script has written nothing to the home; `file` is what its node should see."""
+    """The outcome of a job whose script wrote nothing to the home; `file` is what its node should see."""
     who = node or "its first node"
     text = (
         f"The job failed on {who} at once, and wrote nothing to {home}: {who} probably does not see this"
-        f" folder, which slurm.home names. Test it: {_test(node, partition, file)}. {FIX.rstrip('.')}"
+        f" folder, which slurm.home names. Test it: {_test_command(node, partition, file)}. {FIX.rstrip('.')}"
     )
     return failed_with(CODE, text, **({"NodeId": node} if node else {}))
 
 
-def _test(node: str, partition: str, file: Path) -> str:
-    """A line by which a person sees whether a node sees a file."""
+def _test_command(node: str, partition: str, file: Path) -> str:
+    """A command with which users can test whether a node sees a file."""
     place = [f"--partition={partition}"] * bool(partition) + [f"--nodelist={node}"] * bool(node)
     return f"`{shlex.join(['srun', *place, 'ls', '-d', str(file)])}`"
 
 
 def _is_free(line: NodeLine) -> bool:
-    """Whether a node can look at once; none is started for that, which somebody would have to pay."""
+    """Whether a node can run the check now; none is powered up for it, since that may cost money."""
     return node_state(line.state) is NodeState.IDLE and not partitions.is_asleep(line)
 
 
 def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str) -> tuple[str, str]:
-    """The node that looked (empty where none did), and what kept it from seeing the file, if anything."""
+    """The node that ran the check (empty if none did), and why it does not see the file, if so."""
     try:
         lines = partitions.lines_of(settings.partition, SlurmClient(machine, settings.conf).nodes())
     except BatchAIError as error:
@@ -87,10 +88,10 @@ def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str
         return "", f"there is no {words[0]} on {machine.name}"
     except TimeoutError:
         return "", f"{words[0]} did not answer within {TIMEOUT_S:g} s"
-    told = done.stdout.decode(errors="replace").split()
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    if not told:
-        return "", said[-1].removeprefix("srun: ") if said else "srun ended without a word"
-    return told[0], "" if token in told else next(
-        (line for line in said if str(file) in line), "no such file"
+    output = done.stdout.decode(errors="replace").split()
+    error_lines = done.stderr.decode(errors="replace").strip().splitlines()
+    if not output:
+        return "", error_lines[-1].removeprefix("srun: ") if error_lines else "srun ended without a word"
+    return output[0], "" if token in output else next(
+        (line for line in error_lines if str(file) in line), "no such file"
     )

@@ -1,4 +1,4 @@
-"""How the Slurm backend is opened."""
+"""Opens the Slurm backend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWN_SETTINGS = SlurmSettings
 
 
 def open_backend(settings: Settings) -> Backend:
-    """The Slurm backend in its home."""
+    """Opens the Slurm backend in its home."""
     own = settings.for_backend(SlurmSettings)
     if sys.platform != "linux" and not own.ssh:
         hint = "Use it on a login node of the cluster, or name one: --ssh HOST."
@@ -29,7 +29,7 @@ def open_backend(settings: Settings) -> Backend:
 
 
 def check_choice(settings: Settings) -> str:
-    """Has a node read a file in the home, once for each partition: see `home_check.check`."""
+    """Has a node read a file in the home, once per partition: see `home_check.check`."""
     from batchai_magics.backends.folders import private
     from batchai_magics.backends.slurm import home_check
 
@@ -38,7 +38,7 @@ def check_choice(settings: Settings) -> str:
     machine = own.machine
     try:
         if not machine.has_program("srun"):
-            return ""  # the first job says what is missing
+            return ""  # the first job reports what is missing
         home = machine.resolve(own.usual_home)
         private.make_home(home, setting="slurm.home")
         return home_check.check(machine, own, home)

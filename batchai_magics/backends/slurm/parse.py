@@ -1,4 +1,4 @@
-"""The output of Slurm's commands as values: job and node tables, configuration, refusals. Pure."""
+"""Parses the output of Slurm's commands: job and node tables, configuration, errors. Pure."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from batchai_magics.backends.slurm.cli_args import JOB_FIELDS, NODE_FIELDS, SEPA
 from batchai_magics.errors import CapabilityError, ServiceError
 from batchai_magics.models.states import NodeState
 
-OLDEST = (20, 11)  # versions before it have other states and formats
+OLDEST = (20, 11)  # older versions have other states and formats
 
 
 class JobLine(NamedTuple):
-    """A job as squeue tells it."""
+    """A job as listed by squeue."""
 
     number: str
     state: str  # PENDING, RUNNING, …
-    reason: str  # why it waits
+    reason: str  # why it is pending
     start: str  # when Slurm expects it to start, or `N/A`
     nodes: str
-    comment: str  # the guid of the run that it is an attempt at
+    comment: str  # the guid of its run
 
     @property
     def is_starting(self) -> bool:
-        """Whether it runs, or Slurm knows nothing for it to wait for."""
+        """Whether it runs, or is pending for no known reason."""
         return self.state == "RUNNING" or (self.state == "PENDING" and self.reason == "None")
 
     @property
     def first_node(self) -> str:
-        """The first of its nodes, which runs its script; empty before it has any."""
+        """The first of its nodes, which runs its script; empty before allocation."""
         match = re.match(r"([^,\[]+)(?:\[(\d+))?", self.nodes)
         return "".join(match.groups("")) if match else ""
 
 
 class NodeLine(NamedTuple):
-    """A node in a partition as sinfo tells it."""
+    """A node in a partition as listed by sinfo."""
 
     name: str
     partition: str
-    state: str  # as Slurm spells it, with a suffix
+    state: str  # in Slurm's spelling, with suffix
     cores: int
     limit: str  # of the partition: `1-00:00:00`, `infinite`
-    reason: str  # why it cannot be used; `none` when it can
+    reason: str  # why it is unusable; `none` if it is usable
     is_default: bool  # whether the partition is Slurm's default one
-    features: str = ""  # what it may be chosen by: `a100,nvlink`
-    gres: str = ""  # what may be asked of it: `gpu:a100:4(S:0-1),shard:8`
-    job_size: str = ""  # how many nodes the partition gives a job: `1-4`, `1-infinite`
+    features: str = ""  # for `--constraint`: `a100,nvlink`
+    gres: str = ""  # for `--gres`: `gpu:a100:4(S:0-1),shard:8`
+    job_size: str = ""  # nodes per job in the partition: `1-4`, `1-infinite`
 
     @property
     def is_usable(self) -> bool:
-        """Whether jobs can have it, now or later."""
+        """Whether jobs can use it, now or later."""
         return node_state(self.state) is not NodeState.UNUSABLE
 
 
-# A job that waits for nodes, for the first time or again.
+# States of a job that waits for nodes.
 WAITING_STATES = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
-# What a node does, by the first word of its state without suffix.
+# The state of a node, by the first word of Slurm's state without its suffix.
 _NODE_STATES = {
     **dict.fromkeys(("idle", "planned", "npc"), NodeState.IDLE),
     **dict.fromkeys(("allocated", "mixed", "completing", "reserved", "blocked"), NodeState.RUNNING),
     **dict.fromkeys(("powering_up", "reboot", "configuring"), NodeState.PREPARING),
     **dict.fromkeys(("powering_down", "powered_down", "power_down"), NodeState.LEAVING),
 }
-# A node that sleeps can be woken: `idle~` is as good as idle. The others say what is done with it just now.
+# Powered-down nodes can be woken: `idle~` counts as idle. The other suffixes name an operation in progress.
 _SUFFIXES = {
     "#": NodeState.PREPARING,
     "%": NodeState.LEAVING,
@@ -74,7 +74,7 @@ _SUFFIXES = {
 }
 
 
-# Why a job waits, by the word that Slurm has for it; what is not here is told in Slurm's own.
+# Why a job is pending, by Slurm's reason; other reasons are shown as they are.
 _REASONS = {
     "None": "",
     "Resources": "too few of its nodes are free",
@@ -97,9 +97,9 @@ _REASONS = {
     "job requeued in held state": "it was queued again and is held: use scontrol release",
     "launch failed requeued held": "Slurm could not start it, and holds it",
 }
-_BEHIND_OTHERS = ("Resources", "Priority")
-FAR = timedelta(days=90)  # Slurm counts a year, from its start, for a job without a time limit
-_SILENCE = (
+_QUEUE_REASONS = ("Resources", "Priority")
+MAX_START_DELAY = timedelta(days=90)  # for a job without a time limit Slurm assumes a year
+_UNREACHABLE = (
     "Unable to contact slurm controller",
     "Connection refused",
     "Socket timed out",
@@ -109,31 +109,31 @@ _LIMITS = re.compile(r"(Assoc|QOS)\w*")
 _START = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 
 
-def waiting_words(line: JobLine, now: float | None = None) -> str:
-    """Why a job waits, and when Slurm expects it to start; empty where Slurm does not say.
+def pending_reason(line: JobLine, now: float | None = None) -> str:
+    """Why a job is pending and when Slurm expects it to start; empty if Slurm does not know.
 
-    `now` (seconds since 1970) is when it said so: a start that is a year off from then is none.
+    `now` (seconds since 1970) is the time of the query: expected starts a year after it are ignored.
     """
     if line.state == "CONFIGURING":
         return "its nodes are being started"
     if line.state not in WAITING_STATES:
         return ""
-    words = _reason_words(line.reason)
-    return "; ".join(filter(None, (words, _start_words(line, now))))
+    words = _reason_text(line.reason)
+    return "; ".join(filter(None, (words, _expected_start(line, now))))
 
 
-def _start_words(line: JobLine, now: float | None) -> str:
+def _expected_start(line: JobLine, now: float | None) -> str:
     start = _START.fullmatch(line.start)
     if not start:
         return ""
-    begins = datetime.fromisoformat(line.start).replace(tzinfo=timezone.utc)  # a zone more or less is nothing
-    is_far = now is not None and begins - datetime.fromtimestamp(now, timezone.utc) > FAR
-    if is_far and line.reason.partition(",")[0] in _BEHIND_OTHERS:
+    begins = datetime.fromisoformat(line.start).replace(tzinfo=timezone.utc)  # the time zone hardly matters
+    is_far = now is not None and begins - datetime.fromtimestamp(now, timezone.utc) > MAX_START_DELAY
+    if is_far and line.reason.partition(",")[0] in _QUEUE_REASONS:
         return "when it starts is not known: a job before it has no time limit"
     return f"Slurm expects it to start on {start[1]} at {start[2]}"
 
 
-def _reason_words(reason: str) -> str:
+def _reason_text(reason: str) -> str:
     word = reason.partition(",")[0].split("(")[0].strip().replace("_", " ")
     if word in _REASONS:
         return _REASONS[word]
@@ -143,7 +143,7 @@ def _reason_words(reason: str) -> str:
 
 
 def node_state(text: str) -> NodeState:
-    """What a node does; one that drains, is down, does not answer, or is unheard of cannot be used."""
+    """The state of a node; drained, down, unresponsive and unknown ones are unusable."""
     word, suffix = re.fullmatch(r"([A-Za-z_]*)(.*)", text.strip()).groups()  # type: ignore[union-attr]
     for sign in suffix:
         if sign in _SUFFIXES:
@@ -152,18 +152,18 @@ def node_state(text: str) -> NodeState:
 
 
 def job_number(text: str) -> str:
-    """The number in the answer of `sbatch --parsable`: `12` or `12;cluster`."""
+    """The job number in the output of `sbatch --parsable`: `12` or `12;cluster`."""
     return text.strip().splitlines()[-1].partition(";")[0] if text.strip() else ""
 
 
 def jobs(text: str) -> dict[str, JobLine]:
-    """Squeue's answer, by number."""
+    """Parses the output of squeue, by job number."""
     found = (JobLine(*fields) for fields in _rows(text, len(JOB_FIELDS)))
     return {line.number: line for line in found}
 
 
 def nodes(text: str) -> list[NodeLine]:
-    """Sinfo's answer."""
+    """Parses the output of sinfo."""
     return [
         NodeLine(
             name, partition.rstrip("*"), state, _count(cores), limit, reason, partition.endswith("*"), *asked
@@ -173,7 +173,7 @@ def nodes(text: str) -> list[NodeLine]:
 
 
 def check_version(text: str) -> None:
-    """Raises a CapabilityError for a Slurm that is too old; what `sinfo --version` says: `slurm 22.05.8`."""
+    """Raises a CapabilityError if `sinfo --version` (`slurm 22.05.8`) names a version that is too old."""
     match = re.search(r"(\d+)\.(\d+)", text)
     if match and (int(match[1]), int(match[2])) < OLDEST:
         oldest = ".".join(f"{part:02}" for part in OLDEST)
@@ -182,12 +182,12 @@ def check_version(text: str) -> None:
 
 
 def configuration(text: str) -> dict[str, str]:
-    """The configuration that scontrol prints, by name."""
+    """Parses the output of `scontrol show config`, by name."""
     return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
 
 
 def minutes(limit: str) -> int | None:
-    """A time limit (`1-00:00:00`, `30:00`, `infinite`) in whole minutes; None where there is none."""
+    """A time limit (`1-00:00:00`, `30:00`, `infinite`) in whole minutes; None for no limit."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit.strip())
     if not match:
         return None
@@ -196,13 +196,13 @@ def minutes(limit: str) -> int | None:
 
 
 def service_error(program: str, words: str) -> ServiceError:
-    """The error for a command that Slurm refused, with its own words."""
+    """The error for a failed Slurm command, with Slurm's own message."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    said = "; ".join(line.removeprefix(f"{program}: ").removeprefix("error: ") for line in lines)
-    is_down = any(text in words for text in _SILENCE)
+    message = "; ".join(line.removeprefix(f"{program}: ").removeprefix("error: ") for line in lines)
+    is_down = any(text in words for text in _UNREACHABLE)
     code = "SlurmUnavailable" if is_down else "SlurmRefused"
     hint = "Slurm's controller is down: try again later." if is_down else "Nothing was submitted."
-    return ServiceError(f"Slurm refused ({program}): {said or 'without a word'}", code=code, hint=hint)
+    return ServiceError(f"Slurm refused ({program}): {message or 'without a word'}", code=code, hint=hint)
 
 
 def _rows(text: str, count: int) -> Iterator[list[str]]:

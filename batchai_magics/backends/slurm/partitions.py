@@ -1,4 +1,4 @@
-"""Partitions: which nodes a cluster gets and shows, what its options ask for, whether it may scale. Pure."""
+"""Partitions: the nodes a cluster gets and shows, checks of options and of auto-scale. Pure."""
 
 from __future__ import annotations
 
@@ -17,36 +17,39 @@ _SHOWN_IDLE = (NodeState.IDLE, NodeState.PREPARING, NodeState.LEAVING)
 
 
 def lines_of(partition: str, lines: Sequence[NodeLine]) -> list[NodeLine]:
-    """The nodes of a partition, or of Slurm's default one; SpecError when there is no such."""
-    found = [line for line in lines if line.partition == partition or (not partition and line.is_default)]
-    if not found:
+    """The nodes of a partition, or of Slurm's default one; SpecError if it does not exist."""
+    problems = [line for line in lines if line.partition == partition or (not partition and line.is_default)]
+    if not problems:
         raise _no_partition(partition, sorted({line.partition for line in lines}))
-    return found
+    return problems
 
 
 def choose_nodes(
     lines: Sequence[NodeLine], own: Sequence[str], count: int, taken: Sequence[str]
 ) -> list[str]:
-    """So many nodes: `own` ones, then those that few others have; ConflictError when there are too few."""
+    """Chooses `count` nodes: `own` ones first, then those shared with the fewest clusters.
+
+    Raises ConflictError if the partition is too small.
+    """
     if count > len(lines):
         raise _too_large(lines, count)
-    order = {
+    ranking = {
         line.name: (not line.is_usable, taken.count(line.name), place) for place, line in enumerate(lines)
     }
-    free = sorted((name for name in order if name not in own), key=lambda name: order[name])
+    free = sorted((name for name in ranking if name not in own), key=lambda name: ranking[name])
     return [*own, *free][:count]
 
 
 def oversized_nodes(busy: Mapping[str, str], count: int) -> set[str]:
-    """The nodes of runs that have more of them than a cluster is to have, where it has none of its own."""
+    """The nodes of runs larger than the cluster's target size, where it has no nodes of its own."""
     sizes = Counter(busy.values())
     return {name for name, run in busy.items() if sizes[run] > count}
 
 
 def visible_nodes(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:
-    """The nodes that a cluster shows that has none of its own.
+    """The nodes shown for a cluster without nodes of its own.
 
-    Those of its jobs, then idle ones, as many as it is to have, then all that jobs cannot get.
+    Those of its jobs, then idle ones up to the target size, then all unusable ones.
     """
     states = {name: node_state(line.state) for name, line in lines.items() if name not in busy}
     idle = [name for name, state in states.items() if state in _SHOWN_IDLE]
@@ -77,10 +80,10 @@ _GRES = re.compile(
 def option_problems(
     words: Sequence[str], lines: Sequence[NodeLine], node_count: int, *, field: str
 ) -> list[Problem]:
-    """What no node of a partition can give; `field` is where the options stand."""
+    """Options that no node of a partition can satisfy; `field` is where they were given."""
     values, name = slurm_values(words), lines[0].partition
-    found = [*_features(values, lines), *_gres(values, lines), *_time(values, lines)]
-    shown = [Problem(field, text.format(partition=name), fix) for text, fix in found]
+    problems = [*_features(values, lines), *_gres(values, lines), *_time(values, lines)]
+    shown = [Problem(field, text.format(partition=name), fix) for text, fix in problems]
     most = _most_nodes(lines[0].job_size)
     if most is not None and node_count > most:
         text = f"the partition {name} gives a job {most} nodes at most, and {node_count} are asked for"
@@ -89,12 +92,12 @@ def option_problems(
 
 
 def _features(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[tuple[str, str]]:
-    """Each feature of `--constraint`, whatever it is joined with, that no node has."""
-    known = sorted({each for line in lines for each in _listed(line.features)})
-    expression = re.sub(r"\*\d+", "", values.get("constraint", ""))  # `[rack1*2&rack2*4]`: counts
+    """Each feature in `--constraint` that no node has."""
+    known = sorted({each for line in lines for each in _entries(line.features)})
+    expression = re.sub(r"\*\d+", "", values.get("constraint", ""))  # remove counts: `[rack1*2&rack2*4]`
     asked = dict.fromkeys(_FEATURE.findall(expression))
     if "|" in expression and not asked.keys().isdisjoint(known):
-        return  # one of them will do
+        return  # any alternative suffices
     for feature in asked:
         if feature not in known:
             guess = did_you_mean(feature, known) or _known("features", known)
@@ -102,22 +105,22 @@ def _features(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[
 
 
 def _gres(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[tuple[str, str]]:
-    """Each resource of `--gres` and its like that no single node has enough of."""
-    known = sorted({each for line in lines for each in _listed(line.gres)})
+    """Each resource of `--gres` and similar options that no single node has enough of."""
+    known = sorted({each for line in lines for each in _entries(line.gres)})
     for option, prefix in (("gres", ""), ("gpus-per-node", "gpu:"), ("gpus-per-task", "gpu:")):
-        for asked in _listed(values.get(option, "").replace("gres/", "").replace("gres:", "")):
+        for asked in _entries(values.get(option, "").replace("gres/", "").replace("gres:", "")):
             wanted = _GRES.fullmatch(f"{prefix}{asked}")
-            if wanted and not any(_has(line, wanted) for line in lines):
+            if wanted and not any(_has_gres(line, wanted) for line in lines):
                 text = f"--{option}: no node of the partition {{partition}} has {asked}"
                 yield text, _known("generic resources", known)
 
 
-def _has(line: NodeLine, wanted: re.Match[str]) -> bool:
-    """Whether a node has as many of a resource as are wanted of it."""
-    found = [match for each in _listed(line.gres) if (match := _GRES.fullmatch(each))]
+def _has_gres(line: NodeLine, wanted: re.Match[str]) -> bool:
+    """Whether a node has enough of a resource."""
+    problems = [match for each in _entries(line.gres) if (match := _GRES.fullmatch(each))]
     counts = [
         _count(each)
-        for each in found
+        for each in problems
         if each["name"] == wanted["name"] and wanted["kind"] in (None, each["kind"])
     ]
     return _count(wanted) <= sum(counts)
@@ -135,7 +138,7 @@ def _time(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[tupl
 
 
 def _asked_minutes(text: str) -> int | None:
-    """The minutes of `--time`, which may be a mere number of them, or `days-hours`."""
+    """The minutes in `--time`, which may be a plain number of minutes or `days-hours`."""
     if text.isdigit():
         return int(text)
     days = re.fullmatch(r"(\d+)-(\d+)", text)
@@ -145,14 +148,14 @@ def _asked_minutes(text: str) -> int | None:
     return minutes(f"{text}:00" if hours else text)
 
 
-def _listed(text: str) -> list[str]:
-    """The entries of a list of sinfo's. Commas in brackets divide nothing; `(null)` is no entry."""
+def _entries(text: str) -> list[str]:
+    """Splits a list printed by sinfo. Commas in brackets do not separate; `(null)` counts as empty."""
     entries = re.split(r",(?![^()\[\]]*[)\]])", text)
     return [each.strip() for each in entries if each.strip() not in ("", "(null)", "N/A", "none")]
 
 
 def _most_nodes(job_size: str) -> int | None:
-    """The greater number in `1-4`; None where there is none."""
+    """The upper bound of `1-4`; None for no bound."""
     match = re.fullmatch(r"\d+-(\d+)", job_size) or re.fullmatch(r"(\d+)", job_size)
     return int(match[1]) if match else None
 
@@ -167,14 +170,17 @@ _PROGRAMS = ("ResumeProgram", "SuspendProgram")
 
 
 def check_auto_scale(scale: Scale, partition: str, ask: Callable[[], Mapping[str, str]]) -> None:
-    """Raises a CapabilityError for auto-scale that a partition cannot do. `ask` gives the configuration."""
+    """Raises a CapabilityError for auto-scale that a partition does not support.
+
+    `ask` returns Slurm's configuration.
+    """
     if not scale.is_auto:
         return
-    told = ask()
-    if any(told.get(name, "(null)") in ("", "(null)") for name in _PROGRAMS):
+    configuration = ask()
+    if any(configuration.get(name, "(null)") in ("", "(null)") for name in _PROGRAMS):
         reason = f"Slurm starts and stops no nodes here ({' and '.join(_PROGRAMS)} are not set)"
         raise _unsupported(_FIELD, reason)
-    if partition in told.get("SuspendExcParts", "").split(","):
+    if partition in configuration.get("SuspendExcParts", "").split(","):
         raise _unsupported(
             _FIELD, f"Slurm never stops the nodes of the partition {partition} (SuspendExcParts)"
         )
@@ -185,12 +191,12 @@ def check_auto_scale(scale: Scale, partition: str, ask: Callable[[], Mapping[str
 
 
 def asleep(scale: Scale, lines: Iterable[NodeLine]) -> set[str]:
-    """The nodes that a cluster does not show: those asleep, where it grows and shrinks by itself."""
+    """The nodes hidden by an auto-scaled cluster: those powered down."""
     return {line.name for line in lines if is_asleep(line)} if scale.is_auto else set()
 
 
 def is_asleep(line: NodeLine) -> bool:
-    """Whether Slurm has stopped a node until a job needs it: nobody pays for it."""
+    """Whether a node is powered down until a job needs it, and costs nothing."""
     return "~" in line.state or line.state.lower().startswith("powered_down")
 
 

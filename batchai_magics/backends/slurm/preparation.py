@@ -1,4 +1,4 @@
-"""What is made ready before a job: the container engine of its image, the setup task of its cluster."""
+"""Prerequisites of a job: the container engine for its image, the setup task of its cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, p
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.states import NodeState
 
-HOST = "host"  # instead of an engine: jobs run without their image
+HOST = "host"  # in place of an engine: jobs run without their image
 ENGINES = ("apptainer", "singularity", "enroot", "podman")
 _FIELD = "properties.containerSettings"
 
@@ -20,10 +20,10 @@ _FIELD = "properties.containerSettings"
 def container_engine(
     configured: str, *, has_credentials: bool, has: Callable[[str], bool]
 ) -> tuple[str, ...]:
-    """The command that runs a job's containers; none where the host is to do.
+    """The command that runs a job's containers; empty if jobs run on the host.
 
-    `has` tells whether a program is where jobs are submitted, which is taken for a machine like the nodes: a
-    CapabilityError where none is.
+    `has` tells whether a program is installed where jobs are submitted, assumed to be like the nodes. Raises
+    CapabilityError if no engine is found.
     """
     if has_credentials:
         field = f"{_FIELD}.imageSourceRegistry.credentials"
@@ -45,17 +45,17 @@ def _unsupported(field: str, reason: str, hint: str) -> CapabilityError:
 
 
 def secrets_file(layout: Layout, guid: str) -> Path:
-    """The values of the secrets of a cluster's setup task; only there while the cluster is."""
+    """The secrets of a cluster's setup task; exists only as long as the cluster."""
     return layout.cluster(guid) / "setup-secrets.json"
 
 
 def setup_folder(layout: Layout, guid: str) -> Path:
-    """What became of the setup task on each node."""
+    """The results of the setup task, per node."""
     return layout.cluster(guid) / "setup"
 
 
 def setup_problems(layout: Layout, cluster_guid: str) -> dict[str, str]:
-    """Why nodes are not set up on which the task has failed, by name."""
+    """Why the setup task failed, by node name."""
     found = NodeSetups(setup_folder(layout, cluster_guid)).all()
     return {name: problem(name, record) for name, record in found.items() if record.exit_code}
 
@@ -63,7 +63,7 @@ def setup_problems(layout: Layout, cluster_guid: str) -> dict[str, str]:
 def with_setup_problems(
     nodes: Sequence[NodeStatus], problems: Mapping[str, str], busy: Collection[str]
 ) -> list[NodeStatus]:
-    """The nodes of a cluster: an idle one whose setup has failed is unusable."""
+    """The nodes of a cluster, with idle ones whose setup failed marked unusable."""
     return [
         node._replace(state=NodeState.UNUSABLE, reason=problems[node.name], code=FAILED)
         if node.name in problems and node.name not in busy

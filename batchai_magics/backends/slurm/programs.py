@@ -1,4 +1,4 @@
-"""The programs of nodes, copied once to a home that nodes share: there they need Python alone."""
+"""The programs of nodes, copied once to a shared home; there they need only Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from batchai_magics.backends.service import private_files
 
 _PACKAGE = Path(__file__).parents[2]
 _ROOT = _PACKAGE.name
-# What runs on nodes, with all that it imports: the standard library and these.
+# What runs on nodes, and everything it imports beyond the standard library.
 _FILES = (
     "launch/plan.py",
     "backends/service/remote_path.py",
@@ -21,7 +21,7 @@ _FILES = (
     "backends/folders/layout.py",
     "backends/folders/run_end.py",
     "models/states.py",
-    # what reads logs for `--stop-if`
+    # reads logs for `--stop-if`
     "backends/folders/stop_order.py",
     "backends/folders/stop_watch.py",
     "backends/service/log_records.py",
@@ -42,35 +42,35 @@ RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"
 
 
 def installed(home: Path) -> Path:
-    """The folder of the programs as they are now; they are copied there unless they are there."""
-    inside = current(home)
-    if not inside.is_dir():
-        part = inside.with_name(uuid.uuid4().hex)
+    """The folder of the current programs; copies them there if necessary."""
+    target = current(home)
+    if not target.is_dir():
+        part = target.with_name(uuid.uuid4().hex)
         with private_files.at_once(part):
             for name in _names():
                 private_files.write(part / _ROOT / name, (_PACKAGE / name).read_text(encoding="utf-8"))
-            (part / _ROOT / "__init__.py").touch()  # else one that is installed there would come before it
+            (part / _ROOT / "__init__.py").touch()  # hides an installed package of the same name
         try:
-            part.rename(inside)
-        except OSError:  # another process was first
+            part.rename(target)
+        except OSError:  # another process was faster
             private_files.remove_folder(part)
-    return inside
+    return target
 
 
 def current(home: Path) -> Path:
-    """The folder that `installed` copies the programs to; nothing is read there."""
+    """The folder that `installed` copies the programs to; makes no I/O in it."""
     return folder(home) / _digest()
 
 
 def folder(home: Path) -> Path:
-    """Where the programs of a home are, those of each version in a folder of their own."""
+    """The folder of a home's programs, with a subfolder for each version."""
     return home / "programs"
 
 
 def _names() -> list[str]:
-    """The files, by their paths in the package; no folder of them has a module that loads more."""
-    inside = [path.relative_to(_PACKAGE) for folder in _FOLDERS for path in (_PACKAGE / folder).glob("*.py")]
-    return sorted({*_FILES, *map(str, inside)})
+    """Their paths relative to the package; no `__init__` on these paths imports anything else."""
+    target = [path.relative_to(_PACKAGE) for folder in _FOLDERS for path in (_PACKAGE / folder).glob("*.py")]
+    return sorted({*_FILES, *map(str, target)})
 
 
 @cache

@@ -1,6 +1,6 @@
-"""The query cache: Slurm's latest answers, asked for by one process of a user and shared by all of them.
+"""The query cache: Slurm's latest replies, queried by one process of a user and shared by all.
 
-The longer nothing changes, the less often Slurm is asked. All times are of the shared file system's clock.
+The longer nothing changes, the less often Slurm is queried. All times use the shared file system's clock.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.errors import ServiceError
 
-LONGEST_S = 60.0  # the longest interval between two queries
-CALM = 10  # a query every tenth of the time that nothing has changed
-NEWS_S = 1.5  # between two queries about new jobs
-PAUSE_S = 0.05
-ROUNDED_S = 2.0  # by which file systems may round the times of files down
-FIRST_S = 3.0  # how long another process's first question is waited for
-Ask = Callable[[], Sequence[tuple[Any, ...]]]
-GONE = JobLine("", "", "", "", "", "")  # of a job that Slurm does not know
+MAX_TTL_S = 60.0  # the longest interval between two queries
+TTL_DIVISOR = 10  # TTL = time without changes / TTL_DIVISOR
+NEW_JOB_INTERVAL_S = 1.5  # interval between two queries about new jobs
+_POLL_S = 0.05
+MTIME_ROUNDING_S = 2.0  # file systems may round mtimes down by this much
+FIRST_QUERY_TIMEOUT_S = 3.0  # how long to wait for another process's first query
+Query = Callable[[], Sequence[tuple[Any, ...]]]
+UNKNOWN_JOB = JobLine("", "", "", "", "", "")  # stands for a job that Slurm does not know
 
 
 class Observation(NamedTuple):
-    """Slurm's report on an attempt, and when it was asked for."""
+    """Slurm's report on an attempt, and the time of the query."""
 
     asked: float
     line: JobLine
 
 
-class CachedAnswer(NamedTuple):
-    """The lines of an answer: when Slurm gave it, since when it is unchanged, when Slurm was asked last."""
+class CachedReply(NamedTuple):
+    """A cached reply: its lines, when Slurm sent it, since when it is unchanged, and the last try."""
 
     asked: float
     changed: float
     tried: float
     lines: tuple[tuple[Any, ...], ...]
 
-    def age_allowed_s(self, look_s: float) -> float:
-        """The TTL: the longer nothing has changed, the longer."""
-        return min(max(LONGEST_S, look_s), max(look_s, (self.asked - self.changed) / CALM))
+    def ttl_s(self, look_s: float) -> float:
+        """The TTL: it grows with the time since the last change."""
+        return min(max(MAX_TTL_S, look_s), max(look_s, (self.asked - self.changed) / TTL_DIVISOR))
 
 
 class QueryCache:
-    """Slurm's latest answers to this user; ServiceError if Slurm cannot be asked and nothing is cached."""
+    """Slurm's latest replies to this user; ServiceError if Slurm is unreachable and nothing is cached."""
 
     def __init__(self, slurm: SlurmClient, folder: Path, look_s: float, clock: FileClock) -> None:
         self._slurm, self._folder, self._look_s = slurm, folder, look_s
         self._suffix = f"-{hashlib.sha256(slurm.conf.encode()).hexdigest()[:8]}" if slurm.conf else ""
         self.clock = clock
-        self._asking = {name: threading.Lock() for name in ("jobs", "nodes")}
-        self._unkept: dict[Path, CachedAnswer] = {}  # answers for which there is no room in the folder
+        self._locks = {name: threading.Lock() for name in ("jobs", "nodes")}
+        self._unsaved: dict[Path, CachedReply] = {}  # not written: the disk is full
 
     @property
     def files(self) -> Sequence[Path]:
@@ -68,142 +68,149 @@ class QueryCache:
         return [self._file(name) for name in ("jobs", "nodes")]
 
     @property
-    def news_s(self) -> float:
-        """How soon Slurm is asked about a new job, and how often at most it is asked for news."""
-        return min(NEWS_S, self._look_s)
+    def new_job_interval_s(self) -> float:
+        """The minimum interval between queries about new jobs."""
+        return min(NEW_JOB_INTERVAL_S, self._look_s)
 
-    def jobs(self, *, since: float = 0.0, within_s: float = math.inf) -> tuple[float, dict[str, JobLine]]:
-        """This user's jobs by number, and when that was so.
+    def jobs(self, *, since: float = 0.0, max_age_s: float = math.inf) -> tuple[float, dict[str, JobLine]]:
+        """This user's jobs by number, and the time of the query.
 
-        Not before `since`, and not longer ago than `within_s`, unless Slurm is silent or was asked just now.
+        Not from before `since`, and at most `max_age_s` old, unless Slurm is unreachable or was queried just
+        now.
         """
-        found = self._latest("jobs", lambda: list(self._slurm.jobs().values()), since, within_s)
-        return found.asked, {line[0]: JobLine(*line) for line in found.lines}
+        cached = self._latest("jobs", lambda: list(self._slurm.jobs().values()), since, max_age_s)
+        return cached.asked, {line[0]: JobLine(*line) for line in cached.lines}
 
-    def of_job(self, number: str, *, since: float, within_s: float = math.inf) -> Observation | None:
-        """Slurm's report on a job after `since`; `GONE` if it no longer knows it, None if not asked yet."""
+    def of_job(self, number: str, *, since: float, max_age_s: float = math.inf) -> Observation | None:
+        """Slurm's report on a job after `since`; `UNKNOWN_JOB` for an unknown one, None without a report."""
         try:
-            asked, lines = self.jobs(since=since, within_s=within_s)
+            asked, lines = self.jobs(since=since, max_age_s=max_age_s)
         except ServiceError:
             return None
-        return Observation(asked, lines.get(number, GONE)) if asked > since else None
+        return Observation(asked, lines.get(number, UNKNOWN_JOB)) if asked > since else None
 
     def nodes(self, *, since: float = 0.0) -> list[NodeLine]:
         """The nodes of all partitions."""
         return [NodeLine(*line) for line in self._latest("nodes", self._slurm.nodes, since).lines]
 
     def configuration(self) -> dict[str, str]:
-        """How Slurm is set up, asked now."""
+        """Slurm's configuration, queried now."""
         return self._slurm.configuration()
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}-{self._slurm.machine.user}{self._suffix}.json"
 
-    def _latest(self, name: str, ask: Ask, since: float = 0.0, within_s: float = math.inf) -> CachedAnswer:
-        """The answer that is kept, or a new one; what is kept also while another thread asks."""
-        file, lock = self._file(name), self._asking[name]
-        found = self._known(file)
-        if found and self._is_good(found, since, within_s):
-            return found
-        if not lock.acquire(blocking=found is None) and found:
-            return found
+    def _latest(
+        self, name: str, query: Query, since: float = 0.0, max_age_s: float = math.inf
+    ) -> CachedReply:
+        """The cached reply or a new one; a stale one while another thread queries."""
+        file, lock = self._file(name), self._locks[name]
+        cached = self._cached(file)
+        if cached and self._is_fresh(cached, since, max_age_s):
+            return cached
+        if not lock.acquire(blocking=cached is None) and cached:
+            return cached
         try:
-            newer = self._known(file)
-            if newer and self._is_good(newer, since, within_s):
+            newer = self._cached(file)
+            if newer and self._is_fresh(newer, since, max_age_s):
                 return newer
-            return self._ask(file, ask, newer)
+            return self._refresh(file, query, newer)
         finally:
             lock.release()
 
-    def _known(self, file: Path) -> CachedAnswer | None:
-        return _latest_of(_read(file), self._unkept.get(file))
+    def _cached(self, file: Path) -> CachedReply | None:
+        return _newest(_read(file), self._unsaved.get(file))
 
-    def _is_good(self, found: CachedAnswer, since: float, within_s: float) -> bool:
-        limit_s = found.age_allowed_s(self._look_s)
-        is_silent = found.tried > found.asked
+    def _is_fresh(self, cached: CachedReply, since: float, max_age_s: float) -> bool:
+        limit_s = cached.ttl_s(self._look_s)
+        is_silent = cached.tried > cached.asked
         if not is_silent:
-            limit_s = self.news_s if found.asked < since else min(limit_s, max(within_s, self.news_s))
-        return self._age_s(found) < limit_s
+            limit_s = (
+                self.new_job_interval_s
+                if cached.asked < since
+                else min(limit_s, max(max_age_s, self.new_job_interval_s))
+            )
+        return self._age_s(cached) < limit_s
 
-    def _ask(self, file: Path, ask: Ask, before: CachedAnswer | None) -> CachedAnswer:
-        """A new answer; while another process asks, what was said before, or what that one gets.
+    def _refresh(self, file: Path, query: Query, before: CachedReply | None) -> CachedReply:
+        """A new reply; while another process queries, the cached one or what that process gets.
 
-        That one may wait for a controller which never answers: it is not waited for long.
+        The other process may wait for a controller that never responds, so it is not waited for long.
         """
         lock = file.with_suffix(".lock")
-        if not _is_taken(lock):
-            known = before or _first(file)
-            return known or self._store(file, _renewed(ask, None, self.clock.now()))
+        if not _try_lock(lock):
+            known = before or _wait_for_first(file)
+            return known or self._store(file, _query(query, None, self.clock.now()))
         try:
-            newer = _newer(file, before)  # another was done just before
-            answer = newer or _renewed(ask, before, self.clock.now())
+            newer = _newer(file, before)  # another process queried just before
+            reply = newer or _query(query, before, self.clock.now())
         except BaseException:
             lock.unlink(missing_ok=True)
             raise
         if newer:
             lock.unlink(missing_ok=True)
             return newer
-        return self._store(file, answer, lock)
+        return self._store(file, reply, lock)
 
-    def _store(self, file: Path, answer: CachedAnswer, lock: Path | None = None) -> CachedAnswer:
-        """The answer, kept for everybody where there is room for it; gives the lock up."""
-        self._unkept[file] = answer
+    def _store(self, file: Path, reply: CachedReply, lock: Path | None = None) -> CachedReply:
+        """Caches the reply for all processes, if the disk has room; releases the lock."""
+        self._unsaved[file] = reply
         with left_for_later():
             with private_files.at_once(file):
-                private_files.write(file, json.dumps(answer))
+                private_files.write(file, json.dumps(reply))
                 if lock:
                     lock.unlink(missing_ok=True)
-            del self._unkept[file]
-            return answer
+            del self._unsaved[file]
+            return reply
         if lock:
             lock.unlink(missing_ok=True)
-        return answer
+        return reply
 
-    def _age_s(self, answer: CachedAnswer) -> float:
-        """How long ago Slurm was asked; one of the future, by a clock that was set since, is too old."""
-        age_s = self.clock.age_s(answer.tried)
-        return age_s if age_s > -ROUNDED_S else math.inf
+    def _age_s(self, reply: CachedReply) -> float:
+        """Seconds since the last query; infinite if it is in the future because the clock was set back."""
+        age_s = self.clock.age_s(reply.tried)
+        return age_s if age_s > -MTIME_ROUNDING_S else math.inf
 
 
-def _is_taken(lock: Path) -> bool:
-    """Takes a lock, unless somebody has it; where there is no room for one everybody asks for himself."""
+def _try_lock(lock: Path) -> bool:
+    """Tries to take a lock. Without room for lock files, every process queries for itself."""
     is_ours = True
     with left_for_later():
         is_ours = try_lock(lock)
     return is_ours
 
 
-def _first(file: Path) -> CachedAnswer | None:
-    """What another process is told that asks for the first time; None where that takes long."""
-    deadline = time.monotonic() + FIRST_S
-    while (answer := _read(file)) is None and time.monotonic() < deadline:
-        time.sleep(PAUSE_S)
-    return answer
+def _wait_for_first(file: Path) -> CachedReply | None:
+    """The result of another process's first query; None if that takes long."""
+    deadline = time.monotonic() + FIRST_QUERY_TIMEOUT_S
+    while (reply := _read(file)) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return reply
 
 
-def _newer(file: Path, before: CachedAnswer | None) -> CachedAnswer | None:
-    answer = _read(file)
-    return answer if answer and (before is None or answer.tried > before.tried) else None
+def _newer(file: Path, before: CachedReply | None) -> CachedReply | None:
+    reply = _read(file)
+    return reply if reply and (before is None or reply.tried > before.tried) else None
 
 
-def _latest_of(kept: CachedAnswer | None, unkept: CachedAnswer | None) -> CachedAnswer | None:
-    return max((each for each in (kept, unkept) if each), key=lambda each: each.tried, default=None)
+def _newest(saved: CachedReply | None, unsaved: CachedReply | None) -> CachedReply | None:
+    return max((each for each in (saved, unsaved) if each), key=lambda each: each.tried, default=None)
 
 
-def _renewed(ask: Ask, before: CachedAnswer | None, now: float) -> CachedAnswer:
+def _query(query: Query, before: CachedReply | None, now: float) -> CachedReply:
     try:
-        lines = tuple(tuple(line) for line in ask())
+        lines = tuple(tuple(line) for line in query())
     except ServiceError:
         if before is None:
             raise
-        return before._replace(tried=now)  # what was so is the best that is known
+        return before._replace(tried=now)  # the previous reply is the best that is known
     is_same = before is not None and before.lines == lines
-    return CachedAnswer(now, before.changed if before and is_same else now, now, lines)
+    return CachedReply(now, before.changed if before and is_same else now, now, lines)
 
 
-def _read(file: Path) -> CachedAnswer | None:
+def _read(file: Path) -> CachedReply | None:
     try:
         asked, changed, tried, lines = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    return CachedAnswer(asked, changed, tried, tuple(tuple(line) for line in lines))
+    return CachedReply(asked, changed, tried, tuple(tuple(line) for line in lines))

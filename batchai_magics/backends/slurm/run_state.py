@@ -1,4 +1,4 @@
-"""The state of a run by its files, and its outcome in the words of everything that reported one."""
+"""The state of a run, read from its files, and its outcome, completed from everything that reported one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
-from batchai_magics.backends.slurm.node.attempt import UNTOLD, logged_end
+from batchai_magics.backends.slurm.node.attempt import NOT_REPORTED, logged_end
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
@@ -21,10 +21,10 @@ from batchai_magics.models.states import ExecutionState
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run stands: its state and since when, how its latest attempt began, how it has ended.
+    """The state of a run, since when, its latest attempt, and how it ended.
 
-    `waiting` is why Slurm has not started it yet; `has_left` whether its latest attempt is over; it waits
-    for the next one; `beginnings` are all that it has had, unless it was but one.
+    `waiting` is why it is pending; `is_between_attempts` whether its latest attempt is over and the next one
+    has not started; `attempts` are all its attempts if there was more than one.
     """
 
     state: ExecutionState
@@ -42,35 +42,35 @@ class RunState:
 
     @property
     def holds_nodes(self) -> bool:
-        """Whether nodes belong to it now."""
+        """Whether it currently has nodes."""
         return self.is_open and self.attempt_start is not None and not self.is_between_attempts
 
     @property
     def status(self) -> RunStatus:
-        """The same as the service's RunStatus."""
-        begun, end = self.attempt_start, self.end
+        """This state as the service's RunStatus."""
+        start, end = self.attempt_start, self.end
         return RunStatus(
             state=self.state,
             changed=self.changed,
-            started=begun.time if begun else None,
-            nodes=begun.nodes if begun and self.holds_nodes else (),
+            started=start.time if start else None,
+            nodes=start.nodes if start and self.holds_nodes else (),
             waiting=self.waiting,
             attempts=tuple(self._attempts()),
             result=end and _result(end),
         )
 
     def _attempts(self) -> Iterator[Attempt]:
-        """An attempt that did not report its end was over when the next one began."""
-        later = [begun.time for begun, _ in self.attempts[1:]]
-        for index, (begun, left) in enumerate(self.attempts):
+        """An attempt that did not report its end was over when the next one started."""
+        later = [start.time for start, _ in self.attempts[1:]]
+        for index, (start, attempt_end) in enumerate(self.attempts):
             is_latest = index == len(self.attempts) - 1
-            ended = left.time if left else None if is_latest else later[index]
-            reason = left.reason if left else "" if is_latest else UNTOLD
-            yield Attempt(begun.nodes, begun.time, ended, reason)
+            ended = attempt_end.time if attempt_end else None if is_latest else later[index]
+            reason = attempt_end.reason if attempt_end else "" if is_latest else NOT_REPORTED
+            yield Attempt(start.nodes, start.time, ended, reason)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has no program that could be told anything."""
+        """Whether no program of it is running that a stop request could reach."""
         return self.is_open and (self.attempt_start is None or self.is_between_attempts)
 
 
@@ -82,34 +82,34 @@ def _result(end: RunEnd) -> RunResult:
 def state_of(files: RunFiles) -> RunState:
     """The state of a run, from its files alone."""
     attempt, end = files.attempt, files.end
-    begun = files.attempt_start(attempt)
-    left = files.attempt_end(attempt, begun.restarts) if begun else None
-    is_again = left is not None or attempt > 1 or bool(begun and begun.restarts)
-    beginnings = tuple(files.attempts()) if is_again else ()
+    start = files.attempt_start(attempt)
+    attempt_end = files.attempt_end(attempt, start.restarts) if start else None
+    has_several = attempt_end is not None or attempt > 1 or bool(start and start.restarts)
+    attempts = tuple(files.attempts()) if has_several else ()
     if end:
-        return RunState(_final_state(end), end.ended, begun, end, attempts=beginnings)
-    state, changed = _open_state(files, attempt, begun, left)
-    return RunState(state, changed, begun, is_between_attempts=left is not None, attempts=beginnings)
+        return RunState(_final_state(end), end.ended, start, end, attempts=attempts)
+    state, changed = _open_state(files, attempt, start, attempt_end)
+    return RunState(state, changed, start, is_between_attempts=attempt_end is not None, attempts=attempts)
 
 
-def queued_again(standing: RunState, line: JobLine, *, is_later: bool) -> RunState:
-    """The same, queued where Slurm has said so since the run began: its program could not tell."""
-    if not is_later or line.state not in WAITING_STATES or standing.state is not ExecutionState.RUNNING:
-        return standing
-    return replace(standing, state=ExecutionState.QUEUED, is_between_attempts=True)
+def queued_again(state: RunState, line: JobLine, *, is_later: bool) -> RunState:
+    """The state, changed to queued if Slurm reported so after the run's start; the program could not."""
+    if not is_later or line.state not in WAITING_STATES or state.state is not ExecutionState.RUNNING:
+        return state
+    return replace(state, state=ExecutionState.QUEUED, is_between_attempts=True)
 
 
 def _open_state(
-    files: RunFiles, attempt: int, begun: AttemptStart | None, left: AttemptEnd | None
+    files: RunFiles, attempt: int, start: AttemptStart | None, attempt_end: AttemptEnd | None
 ) -> tuple[ExecutionState, float]:
     """The state of a run that has not ended, and since when."""
     stop, submission = files.last_stop(attempt or 1), files.submission(attempt)
     if stop and stop.reason != REQUEUE:
         return ExecutionState.TERMINATING, stop.time
-    if left:
-        return ExecutionState.QUEUED, left.time
-    if begun:
-        return (ExecutionState.QUEUED, stop.time) if stop else (ExecutionState.RUNNING, begun.time)
+    if attempt_end:
+        return ExecutionState.QUEUED, attempt_end.time
+    if start:
+        return (ExecutionState.QUEUED, stop.time) if stop else (ExecutionState.RUNNING, start.time)
     return ExecutionState.QUEUED, submission.time if submission else 0.0
 
 
@@ -118,22 +118,22 @@ def _final_state(end: RunEnd) -> ExecutionState:
 
 
 def reported_end(guid: str, line: JobLine | None, files: RunFiles) -> EndState | None:
-    """How Slurm says that an attempt of a run has ended; None while it has not, or nobody knows."""
+    """How Slurm reports that an attempt ended; None if it has not, or it is unknown."""
     if line is None:
         return None
-    ending = end_state_of(line.state) if line.comment == guid else EndState.GONE  # numbers are used again
+    ending = end_state_of(line.state) if line.comment == guid else EndState.GONE  # Slurm reuses job numbers
     is_vague = ending in (EndState.FAILED, EndState.CANCELLED, EndState.COMPLETED, EndState.GONE)
     return (logged_end(files.batch_log) or ending) if is_vague else ending
 
 
 def with_last_log_line(outcome: Outcome, files: RunFiles) -> Outcome:
-    """The outcome with the last words of the job's script, where it had any."""
+    """The outcome with the last line that the job's script printed, if any."""
     words = _last_line(files.batch_log)
     return with_sentence(outcome, f"Its script said last: {words}" if words else "")
 
 
 def with_sentence(outcome: Outcome, sentence: str) -> Outcome:
-    """The outcome with one more sentence, if there is one, without its point, about its first error."""
+    """The outcome with a sentence (without full stop), if any, added to its first error."""
     if not sentence or not outcome.errors:
         return outcome
     first, *rest = outcome.errors
@@ -141,7 +141,7 @@ def with_sentence(outcome: Outcome, sentence: str) -> Outcome:
 
 
 def with_ranks(outcome: Outcome, files: RunFiles) -> Outcome:
-    """The outcome with what became of each process, as far as they have told it."""
+    """The outcome with the exit status of each rank that reported one."""
     try:
         plan = Plan.read(str(files.layout.plan))
         return outcome.with_ranks(exits_in(Path(plan.exits)), plan)
@@ -150,7 +150,7 @@ def with_ranks(outcome: Outcome, files: RunFiles) -> Outcome:
 
 
 def with_files_left(outcome: Outcome, files: RunFiles) -> Outcome:
-    """The outcome with what nodes still have on their own disks, of a run that did not end itself."""
+    """For a run that did not end itself: the outcome with what remains on the nodes' own disks."""
     try:
         plan = Plan.from_json(files.layout.plan.read_text(encoding="utf-8"))
     except (OSError, PlanError):  # it never ran

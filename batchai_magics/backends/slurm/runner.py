@@ -1,4 +1,4 @@
-"""Slurm as the engine of a service: its queue and its nodes, for clusters and runs."""
+"""Slurm as an engine of the service: clusters and runs on its queue and nodes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class SlurmRunner:
     def __init__(self, layout: Layout, machine: Machine, settings: SlurmSettings, clock: FileClock) -> None:
         self._layout, self._machine, self._settings = layout, machine, settings
         slurm = SlurmClient(machine, settings.conf)
-        self._answers = QueryCache(slurm, layout.home / "asked", settings.look_s, clock)
-        self.runs = Runs(layout, slurm, self._answers, settings)
-        self._clusters = Clusters(layout, self._answers, settings)
+        self._queries = QueryCache(slurm, layout.home / "asked", settings.look_s, clock)
+        self.runs = Runs(layout, slurm, self._queries, settings)
+        self._clusters = Clusters(layout, self._queries, settings)
 
     @property
     def _python(self) -> str:
-        """The interpreter that runs on nodes."""
+        """The interpreter used on nodes."""
         return self._settings.python or self._machine.python
 
     # -- clusters
@@ -60,7 +60,7 @@ class SlurmRunner:
         busy: Mapping[str, str],
         others: Sequence[EngineState],
     ) -> EngineState:
-        """The partition of a cluster, and the nodes that it keeps to where it has nodes of its own."""
+        """The partition of a cluster and, with fixed placement, its nodes."""
         if before is None:
             return self._clusters.initial_state(request, others)
         return self._clusters.resized(before, request, busy=busy, others=others)
@@ -68,7 +68,7 @@ class SlurmRunner:
     def resized(
         self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
     ) -> None:
-        """Ends or requeues what runs on nodes that leave, and tells Slurm where the others may run."""
+        """Stops or requeues runs on leaving nodes, and updates where pending runs may start."""
         placement = self._clusters.placement(cluster)
         leaving = {*cluster.state["leaving"]}
         for run, status in runs:
@@ -82,23 +82,23 @@ class SlurmRunner:
                 self.runs.ask_to_stop(run)
 
     def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
-        """Keeps the secrets of a cluster's setup task in a file that only its owner can read."""
+        """Stores the secrets of a cluster's setup task in a file that only its owner can read."""
         if secrets:
             private_files.write(
                 preparation.secrets_file(self._layout, cluster_guid), json.dumps(dict(secrets))
             )
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
-        """The nodes of a cluster; one whose setup task has failed is unusable."""
+        """The nodes of a cluster; those whose setup task failed are unusable."""
         problems = preparation.setup_problems(self._layout, cluster.guid)
         return preparation.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
 
     def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
-        """Whether a node belongs to a cluster: any of its partition, where it has none of its own."""
+        """Whether a node belongs to a cluster; without fixed placement, any node of its partition does."""
         return self._clusters.has_node(cluster, name, busy)
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        """That a cluster is of another partition than the settings name, where it is."""
+        """A warning if the settings now name another partition than the cluster's."""
         message = self._clusters.other_partition(cluster)
         return [ClusterWarning("PartitionDiffers", message)] if message else []
 
@@ -109,7 +109,7 @@ class SlurmRunner:
     # -- runs
 
     def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
-        """Checks a run's options against Slurm's partition, and gives what its submission needs."""
+        """Checks a run's options against the partition; returns what its submission needs."""
         self._clusters.check(cluster, request)
         more = cluster.state
         return {
@@ -122,14 +122,14 @@ class SlurmRunner:
         }
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
-        """The command that runs the containers of a job on nodes."""
+        """The command that runs a job's containers on nodes."""
         command = self._settings.container_command
         return preparation.container_engine(
             command, has_credentials=has_credentials, has=self._machine.has_program
         )
 
     def site(self, cluster: ClusterRef) -> Site:
-        """What the Plan of a run on a cluster needs to know; the programs of nodes are copied to the home."""
+        """What the Plan of a run on a cluster depends on; installs the programs of nodes in the home."""
         folder = programs.installed(self._layout.home)
         return Site(
             python=self._python,
@@ -141,11 +141,11 @@ class SlurmRunner:
         )
 
     def prepare(self, run: Run, launch: Launch) -> None:
-        """Writes what the first node of a run does, its secrets, and its batch script."""
+        """Writes a run's job bundle, its secrets and its batch script."""
         bundle_writer.write(self._layout, run, launch, self._settings)
 
     def submit(self, run: Run, cluster: ClusterRef) -> None:
-        """Submits a prepared run; ServiceError, with Slurm's words, when it refuses."""
+        """Submits a prepared run; ServiceError with Slurm's message if it is refused."""
         self.runs.submit(run, self._clusters.placement(cluster))
 
     def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
@@ -153,13 +153,13 @@ class SlurmRunner:
         return self.runs.statuses(runs)
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
-        """The folders of these runs and of the setup of these clusters, and Slurm's latest answers."""
+        """The folders of these runs and of the setup of these clusters, and the query cache's files."""
         folders = [self._layout.job(run.guid).root for run in runs]
         folders += [preparation.setup_folder(self._layout, guid) for guid in clusters]
-        return Footprint(folders, self._answers.files, [programs.folder(self._layout.home)])
+        return Footprint(folders, self._queries.files, [programs.folder(self._layout.home)])
 
     def stop(self, run: Run, reason: str = "") -> None:
-        """Asks a run to end; one that waits ends at once."""
+        """Asks a run to stop; a pending one ends at once."""
         self.runs.ask_to_stop(run, reason or TERMINATE)
 
     def cluster_deleted(self, run: Run, text: str) -> None:
@@ -180,28 +180,28 @@ class SlurmRunner:
         runs: Sequence[tuple[Run, RunStatus]],
         tick_s: float,
     ) -> CommandOutput:
-        """Runs a command on a node: beside a run's processes, or as a short job where none runs."""
+        """Runs a command on a node: alongside a run's processes, or as a short job if none runs."""
         folder = self._layout.node(cluster.guid, node)
         private_files.make_folder(folder)
         code_file = folder / f"command-{uuid.uuid4().hex}"
         mounts = shlex.quote(str(self._layout.mounts(cluster.guid)))
         in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command}"
-        words = cli_args.NodeCommand(self._srun_target(cluster, node, runs), in_shell, code_file).words(
+        args = cli_args.NodeCommand(self._srun_target(cluster, node, runs), in_shell, code_file).args(
             python=self._python, programs=programs.installed(self._layout.home)
         )
         env = client.command_environment(self._machine, self._python, self._settings.conf)
-        line = CommandLine(words, env, str(folder))
+        line = CommandLine(args, env, str(folder))
         return client.run_on_node(self._machine, line, code_file=code_file, tick_s=tick_s)
 
     def _srun_target(
         self, cluster: ClusterRef, node: str, runs: Sequence[tuple[Run, RunStatus]]
     ) -> list[str]:
-        """The options of srun by which a command gets to a node."""
+        """The srun options that place a command on a node."""
         for run, status in runs:
             if node in status.nodes:
                 return cli_args.beside_job(self.runs.slurm_job(run), node)
         return cli_args.alone(cluster.state["partition"], node, shlex.split(cluster.state["options"]))
 
     def close(self) -> None:
-        """Releases the connection to another machine."""
+        """Closes the connection to another machine."""
         self._machine.close()

@@ -1,4 +1,4 @@
-"""Runs of jobs: submitted to Slurm, stopped, and reconciled from their files and Slurm's reports."""
+"""Submits, stops and reconciles runs from their files and Slurm's reports."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm import bundle_writer, end_inference, parse
 from batchai_magics.backends.slurm.accounting import AccountedEnd, AccountingCache, PolledTogether
-from batchai_magics.backends.slurm.cli_args import SubmitOptions as Said
-from batchai_magics.backends.slurm.client import PATIENCE_S, SlurmClient
+from batchai_magics.backends.slurm.cli_args import SubmitOptions as SubmitOptions
+from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.end_inference import Evidence
 from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of
 from batchai_magics.backends.slurm.node.run_files import EngineReport, RunFiles, Stop, Submission
@@ -38,18 +38,18 @@ from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
 
-SKEW_S = 2.0  # where nodes give files their times themselves, their clocks may be so far apart
-OVERDUE_S = 20.0  # a program that was told to end its job, and has not by then, is ended by Slurm
+SKEW_S = 2.0  # how far the clocks of nodes may differ where they set file times themselves
+STOP_GRACE_S = 20.0  # after a stop request; then Slurm cancels the job
 
 
 class Placement(NamedTuple):
-    """Where a cluster's jobs may run: not on these nodes, and not at all while it is too small for them."""
+    """Where a cluster's jobs may run: the excluded nodes, and the largest job that may start."""
 
     excluded: tuple[str, ...]
     size: int
 
     def is_held(self, node_count: int) -> bool:
-        """Whether a job of so many nodes has to wait for the cluster to grow."""
+        """Whether a job of this size has to wait for the cluster to grow."""
         return node_count > self.size
 
 
@@ -57,21 +57,21 @@ class Runs:
     """The runs of jobs of a home."""
 
     def __init__(
-        self, layout: Layout, slurm: SlurmClient, answers: QueryCache, settings: SlurmSettings
+        self, layout: Layout, slurm: SlurmClient, queries: QueryCache, settings: SlurmSettings
     ) -> None:
-        self._layout, self._slurm, self._answers = layout, slurm, answers
-        self._settings, self._clock = settings, answers.clock
-        self._memory, self._beside = AccountingCache(slurm), PolledTogether()
+        self._layout, self._slurm, self._queries = layout, slurm, queries
+        self._settings, self._clock = settings, queries.clock
+        self._accounting, self._batch = AccountingCache(slurm), PolledTogether()
 
     def files(self, guid: str) -> RunFiles:
         """The files of a run."""
         return RunFiles(self._layout.job(guid).root)
 
     def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
-        """Submits an attempt to Slurm; ServiceError, with its words, when it refuses."""
+        """Submits an attempt; ServiceError with Slurm's message if it is refused."""
         files, more = self.files(run.guid), run.state
         is_held = placement.is_held(more["node_count"])
-        said = Said(
+        submit_options = SubmitOptions(
             name=run.name,
             guid=run.guid,
             partition=more["partition"],
@@ -79,7 +79,7 @@ class Runs:
             minutes=more["minutes"],
             log=files.batch_log,
             niceness=more["niceness"],
-            # Slurm refuses what can never start: a held job gets its exclusions when it is released.
+            # Slurm rejects what can never start: a held job gets its exclusions on release.
             excluded=() if is_held else placement.excluded,
             after=after,
             is_held=is_held,
@@ -88,7 +88,7 @@ class Runs:
         if attempt > 1:
             bundle_writer.write_script(self._layout, run.guid, attempt, python=more["python"])
         with private_files.at_once(files.root):
-            number = self._slurm.submit(files.script, said.options, python=more["python"])
+            number = self._slurm.submit(files.script, submit_options.options, python=more["python"])
             try:
                 is_first = files.note_submission(attempt, Submission(number, self._clock.now(), is_held))
             except OSError:
@@ -101,25 +101,25 @@ class Runs:
 
     @contextlib.contextmanager
     def together(self, runs: Collection[Run]) -> Iterator[None]:
-        """Within it, the state of these runs may be read from a snapshot taken at its start."""
-        folders, answers = [self._layout.job(run.guid).root for run in runs], self._answers.files
-        with self._slurm.machine.prefetched(folders, answers if runs else ()), self._beside.of(runs):
+        """Within the context, the state of these runs may be read from a snapshot taken at its start."""
+        folders, queries = [self._layout.job(run.guid).root for run in runs], self._queries.files
+        with self._slurm.machine.prefetched(folders, queries if runs else ()), self._batch.of(runs):
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
-        """The status of each run; what tells it is read together."""
+        """The status of each run, read as one batch."""
         with self.together(runs):
             return [self._reconciled(run).status for run in runs]
 
     def has_never_begun(self, run: Run) -> bool:
-        """Whether no attempt of a run has begun."""
+        """Whether no attempt of a run has started."""
         return self.files(run.guid).attempt_start(1) is None
 
     def slurm_job(self, run: Run) -> str:
-        """What Slurm calls the latest attempt of a run that has begun."""
-        begun = self.state(run.guid).attempt_start
-        assert begun, "it holds nodes"
-        return begun.slurm_job
+        """The Slurm job of a run's current attempt."""
+        start = self.state(run.guid).attempt_start
+        assert start, "it holds nodes"
+        return start.slurm_job
 
     def state(self, guid: str) -> RunState:
         """The state of a run, from its files alone."""
@@ -131,29 +131,29 @@ class Runs:
             return self._reconciled(run)
 
     def ask_to_stop(self, run: Run, reason: str = TERMINATE) -> bool:
-        """Asks a run to end, or to begin again; one that waits ends at once. False if it was asked before."""
+        """Asks a run to stop or requeue; a pending one ends at once. False if it was asked before."""
         files = self.files(run.guid)
         with self.together([run]):
-            standing = self._reconciled(run)
-            attempt = files.attempt or 1  # of one that is being submitted just now, the first
+            state = self._reconciled(run)
+            attempt = files.attempt or 1  # 1 while the first is being submitted
             submission = files.submission(attempt)
-        if standing.end:
+        if state.end:
             return False
         asked = attempt
-        # Without room for a word of it Slurm's own signal ends the run; it could not be begun again by that.
+        # If the disk is full, Slurm's own signal still ends the run, but cannot requeue it.
         with contextlib.nullcontext() if reason == REQUEUE else left_for_later():
             asked = files.ask_to_stop(attempt, Stop(reason, self._clock.now()))
         if submission is None:
             return bool(asked)
         if asked > attempt:
-            self._end_again(files, asked)
+            self._cancel_attempt(files, asked)
         number = submission.slurm_job
-        if not (standing.is_waiting and self._has_ended_waiting(files, number, reason)):
+        if not (state.is_waiting and self._cancel_if_pending(files, number, reason)):
             self._slurm.tell_to_stop(number)
         return bool(asked)
 
-    def _has_ended_waiting(self, files: RunFiles, number: str, reason: str) -> bool:
-        """Ends a run that Slurm has not begun; False when it has begun meanwhile."""
+    def _cancel_if_pending(self, files: RunFiles, number: str, reason: str) -> bool:
+        """Cancels a pending run; False if it has started meanwhile."""
         self._slurm.end_if_waiting(number)
         if (line := self._slurm.jobs().get(number)) and not end_state_of(line.state):
             return False
@@ -163,24 +163,24 @@ class Runs:
         return True
 
     def requeue(self, run: Run, placement: Placement) -> None:
-        """Ends a run's attempt and hands the next one to Slurm, to begin when that one is over."""
+        """Stops a run's attempt and submits the next one, to start when this one is over."""
         files = self.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
         if not (self.ask_to_stop(run, REQUEUE) and submission):
             return
         self.submit(run, placement, attempt=attempt + 1, after=submission.slurm_job)
-        if files.stop(attempt + 1) or files.end:  # somebody has ended it meanwhile
-            self._end_again(files, attempt + 1)
+        if files.stop(attempt + 1) or files.end:  # it was stopped meanwhile
+            self._cancel_attempt(files, attempt + 1)
 
-    def _end_again(self, files: RunFiles, attempt: int) -> None:
-        """Ends an attempt that Slurm may have been given, and has not begun."""
+    def _cancel_attempt(self, files: RunFiles, attempt: int) -> None:
+        """Cancels an attempt that may have been submitted and has not started."""
         submission = files.submission(attempt)
         if submission:
             self._slurm.end_if_waiting(submission.slurm_job)
 
     def update_placement(self, run: Run, placement: Placement) -> None:
-        """Tells Slurm on which nodes a pending run may start now."""
+        """Updates on which nodes a pending run may start."""
         files = self.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
@@ -195,9 +195,9 @@ class Runs:
         files.note_end(RunEnd(with_files_left(with_ranks(outcome, files), files), ended or self._clock.now()))
 
     def _reconciled(self, run: Run) -> RunState:
-        standing = self.state(run.guid)
-        if not standing.is_open:
-            return standing
+        state = self.state(run.guid)
+        if not state.is_open:
+            return state
         files = self.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
@@ -205,44 +205,44 @@ class Runs:
             with left_for_later():
                 self._reconcile_unsubmitted(run, files)
             return self.state(run.guid)
-        heard = self._observed(files, attempt, submission)
+        observation = self._observe(files, attempt, submission)
         with left_for_later():
-            self._reconcile_submitted(run, attempt, submission, heard and heard.line)
-        standing = self.state(run.guid)
-        if heard is None or not standing.is_open:
-            return standing
-        begun = files.written_at("begun", attempt)
-        standing = queued_again(standing, heard.line, is_later=heard.asked > begun + SKEW_S)
-        if standing.state is not ExecutionState.QUEUED:
-            return standing
-        return replace(standing, waiting=parse.waiting_words(heard.line, heard.asked))
+            self._reconcile_submitted(run, attempt, submission, observation and observation.line)
+        state = self.state(run.guid)
+        if observation is None or not state.is_open:
+            return state
+        start = files.written_at("begun", attempt)
+        state = queued_again(state, observation.line, is_later=observation.asked > start + SKEW_S)
+        if state.state is not ExecutionState.QUEUED:
+            return state
+        return replace(state, waiting=parse.pending_reason(observation.line, observation.asked))
 
-    def _observed(self, files: RunFiles, attempt: int, submission: Submission) -> Observation | None:
-        """What Slurm says of an attempt; it is asked sooner again about a young one that is to begin now."""
+    def _observe(self, files: RunFiles, attempt: int, submission: Submission) -> Observation | None:
+        """Slurm's report on an attempt; queried more often for a young one about to start."""
         since = files.written_at("submission", attempt)
-        age_s = max(0.0, self._clock.now() - since)  # a moment more or less is nothing
-        if age_s < self._answers.news_s:  # Slurm has hardly looked at it
+        age_s = max(0.0, self._clock.now() - since)  # not exact, but close enough
+        if age_s < self._queries.new_job_interval_s:  # Slurm has hardly seen it
             return None
-        heard = self._answers.of_job(submission.slurm_job, since=since)
-        if heard and heard.line.is_starting and not files.attempt_start(attempt):
-            return self._answers.of_job(submission.slurm_job, since=since, within_s=age_s / 2)
-        return heard
+        observation = self._queries.of_job(submission.slurm_job, since=since)
+        if observation and observation.line.is_starting and not files.attempt_start(attempt):
+            return self._queries.of_job(submission.slurm_job, since=since, max_age_s=age_s / 2)
+        return observation
 
     def _reconcile_unsubmitted(self, run: Run, files: RunFiles) -> None:
         since = written_at(files.bundle) or run.created
         overdue_s = self._clock.age_s(since) - self._settings.lost_s
         if files.attempt or overdue_s <= 0:
             return
-        if number := self._number_in_slurm(run, since=since):
+        if number := self._find_slurm_job(run, since=since):
             files.note_submission(1, Submission(number, self._clock.now()))
-        elif overdue_s > PATIENCE_S:  # before, sbatch may be at work
+        elif overdue_s > TIMEOUT_S:  # before that, sbatch may still be running
             text = "The process that submitted it disappeared before it was done: submit it again"
             self.conclude(run, failed_with("JobLaunchFailed", text))
 
-    def _number_in_slurm(self, run: Run, *, since: float) -> str:
-        """What Slurm calls a job whose submitter died before it could note it; empty where it has none."""
+    def _find_slurm_job(self, run: Run, *, since: float) -> str:
+        """The number of a job whose submitter died before it noted it; empty if there is none."""
         with contextlib.suppress(ServiceError):
-            _, lines = self._answers.jobs(since=since)
+            _, lines = self._queries.jobs(since=since)
             return next((line.number for line in lines.values() if line.comment == run.guid), "")
         return ""
 
@@ -258,38 +258,40 @@ class Runs:
         evidence = Evidence(files, attempt, self._layout.home, run.state.get("partition", ""), line)
         is_cancelled = ending is EndState.CANCELLED and self.state(run.guid).is_waiting
         over_s = self._clock.age_s(files.written_at("over", attempt))
-        if end_inference.is_certain(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
+        if end_inference.never_started(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
             known, ended, words = self._accounted_end(run, submission, ending)
             stop = files.last_stop(attempt)
             reason = stop.reason if stop and stop.reason != REQUEUE else ""
-            problems = self._node_problems(over.time) if end_inference.is_of_nodes(known, evidence) else {}
+            problems = (
+                self._node_problems(over.time) if end_inference.depends_on_nodes(known, evidence) else {}
+            )
             outcome = end_inference.outcome(known, evidence, reason=reason, problems=problems)
             outcome = with_sentence(with_last_log_line(outcome, files), words)
             self.conclude(run, outcome, ended=ended or over.time)
 
     def _node_problems(self, since: float) -> dict[str, str]:
-        """Why nodes cannot be used, by name, as Slurm has said since; nothing where it does not answer."""
+        """Why nodes are unusable, by name, according to Slurm after `since`; empty if it is unreachable."""
         with contextlib.suppress(ServiceError):
-            lines = self._answers.nodes(since=since)
+            lines = self._queries.nodes(since=since)
             return {line.name: f"{line.state}: {line.reason}" for line in lines if not line.is_usable}
         return {}
 
     def _end_overdue(self, files: RunFiles, attempt: int, submission: Submission) -> None:
-        """Has Slurm end a run that was to end, and has not."""
+        """Cancels a run that was asked to stop and has not ended in time."""
         is_stopped = files.stop(attempt) is not None
-        if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > OVERDUE_S:
+        if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > STOP_GRACE_S:
             self._slurm.end(submission.slurm_job)
 
     def _accounted_end(self, run: Run, submission: Submission, ending: EndState) -> AccountedEnd:
-        """How a run ended; of one that the controller has forgotten, what the accounting has kept."""
-        kept = self._memory.of(run, submission, self._forgotten) if ending is EndState.GONE else None
-        return kept or AccountedEnd(ending)
+        """How a run ended; if the controller has forgotten it, according to accounting."""
+        accounted = self._accounting.of(run, submission, self._forgotten) if ending is EndState.GONE else None
+        return accounted or AccountedEnd(ending)
 
     def _forgotten(self) -> set[str]:
-        """The numbers of those of the jobs looked at that the controller has forgotten."""
+        """The numbers of the batch's jobs that the controller has forgotten."""
         with contextlib.suppress(ServiceError):
-            _, lines = self._answers.jobs()
-            files = [self.files(run.guid) for run in self._beside.runs]
+            _, lines = self._queries.jobs()
+            files = [self.files(run.guid) for run in self._batch.runs]
             latest = [each.submission(each.attempt) for each in files if not each.end]
             return {one.slurm_job for one in latest if one and one.slurm_job not in lines}
         return set()

@@ -1,4 +1,4 @@
-"""The settings that only the Slurm backend has."""
+"""The settings of the Slurm backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from batchai_magics.config import APP, setting
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.slurm_options import OF_CLUSTERS, OWN, slurm_words
 
-if TYPE_CHECKING:  # settings are read by whoever uses another backend as well
+if TYPE_CHECKING:  # settings are also read where another backend is used
     from batchai_magics.backends.machines.machine import Machine
 
 ANY, FIXED = "any", "fixed"
@@ -66,7 +66,7 @@ class SlurmSettings:
 
     @property
     def machine(self) -> Machine:
-        """The machine whose folders and commands these settings are about."""
+        """The machine that these folders and commands belong to."""
         if not self.ssh:
             from batchai_magics.backends.machines.machine import LocalMachine
 
@@ -78,17 +78,17 @@ class SlurmSettings:
 
     @property
     def usual_home(self) -> PurePath:
-        """Its home: on another machine the usual one is in the folder of the user there."""
+        """Its home; by default, on another machine, in the user's folder there."""
         if self.ssh and self.home == _default_home():
             return PurePosixPath("~/.local/share", APP, "slurm")
         return self.home
 
     def options_of_size(self, vm_size: str) -> list[str]:
-        """The options of sbatch for a VM size, by the table `sizes`; none for one that it does not name."""
+        """The sbatch options of a VM size, from the table `sizes`; empty if it is not listed."""
         return self._sizes().get(vm_size.strip().lower(), [])
 
     def check(self) -> None:
-        """Raises a UsageError that names a setting that cannot be meant."""
+        """Raises a UsageError for an invalid setting."""
         if self.placement not in (ANY, FIXED):
             guess = did_you_mean(self.placement, (ANY, FIXED)) or f"one of {ANY}, {FIXED}"
             raise UsageError(f"setting slurm.placement: there is no {self.placement!r}", hint=guess)

@@ -212,14 +212,14 @@ class JobRun:
     def _follow(self, ranks: Ranks) -> Outcome | None:
         """Waits until the ranks have ended or one has failed; the outcome if the job was interrupted."""
         while ranks.is_running:
-            heard = ranks.turn(self._interruption.patience_s)
+            heard = ranks.poll(self._interruption.patience_s)
             interrupted = self._interruption.outcome(heard)
             if interrupted:
                 return interrupted
             if _is_over(ranks):
                 deadline = time.monotonic() + ENDING_S
                 while ranks.is_running and (left_s := deadline - time.monotonic()) > 0:
-                    ranks.turn(left_s)
+                    ranks.poll(left_s)
                 return None
         return None
 
@@ -231,11 +231,11 @@ class JobRun:
         process.send(self._leftover_processes(), signal.SIGTERM)
         deadline = time.monotonic() + process.GRACE_S
         while (ranks.is_running or self._leftover_processes()) and time.monotonic() < deadline:
-            ranks.turn(PAUSE_S)
+            ranks.poll(PAUSE_S)
         process.kill(self._leftover_processes)
         deadline = time.monotonic() + patience_s
         while ranks.is_running and time.monotonic() < deadline:
-            ranks.turn(POLL_S)
+            ranks.poll(POLL_S)
         ranks.give_up()
 
     def _end_all(self) -> None:

@@ -109,7 +109,7 @@ class Ranks:
         """The logs as they are now, by file name."""
         return {log.path.rpartition("/")[2]: writer.seal for log, writer in self._writers.items()}
 
-    def turn(self, timeout_s: float | None) -> set[int]:
+    def poll(self, timeout_s: float | None) -> set[int]:
         """Waits for news, no longer than that, and deals with them; gives the signals that came."""
         for key, _ in self._selector.select(self._patience(timeout_s)):
             key.data()

@@ -58,7 +58,7 @@ def rank_of_launcher() -> str:
 def _wait(ranks: Ranks, parent: int) -> bool:
     """Waits until all have ended well, or one has not; whether this program is to stop before."""
     while ranks.is_running and not _code(ranks):
-        heard = ranks.turn(None if sys.platform == "linux" else WATCH_S)
+        heard = ranks.poll(None if sys.platform == "linux" else WATCH_S)
         if signal.SIGTERM in heard or os.getppid() != parent:
             return True
     return False

@@ -47,11 +47,11 @@ def end(ranks: Ranks, *, patience_s: float) -> None:
     send(find(), signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
     while (ranks.is_running or find()) and time.monotonic() < deadline:
-        ranks.turn(PAUSE_S)
+        ranks.poll(PAUSE_S)
     kill(find)
     deadline = time.monotonic() + patience_s
     while ranks.is_running and time.monotonic() < deadline:
-        ranks.turn(1.0)
+        ranks.poll(1.0)
     ranks.give_up()
 
 

@@ -1,1 +1,1 @@
-"""Programs that run on the nodes of a job. Standard library only: they are copied to its home."""
+"""Programs that run on the nodes of a job: copied to its home, standard library only."""

@@ -1,4 +1,4 @@
-"""What this program learns of its own allocation: its nodes, and why Slurm takes it away."""
+"""The allocation that this program runs in: its nodes, and why Slurm ends it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from pathlib import Path
 
 _LOST = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
 _FAILED = re.compile(r"Node failure on (\S+)")
-ASK_S = 10.0
-SPELL_S = 60.0  # what scontrol gets to spell a list of names out: it asks nobody, but the machine may be busy
+QUERY_TIMEOUT_S = 10.0
+EXPAND_TIMEOUT_S = (
+    60.0  # scontrol expands names without contacting the controller, but the machine may be busy
+)
 
 
 def nodes() -> list[str]:
     """The nodes of the allocation, in Slurm's order; the first of them runs this program.
 
-    OSError where scontrol does not tell all of them: a job must not run on fewer without a word.
+    Raises OSError if scontrol does not list all of them: a job must not silently run on fewer nodes.
     """
     listed = os.environ["SLURM_JOB_NODELIST"]
-    names = _scontrol("show", "hostnames", listed, timeout_s=SPELL_S).split()
+    names = _scontrol("show", "hostnames", listed, timeout_s=EXPAND_TIMEOUT_S).split()
     names = names or [os.environ["SLURMD_NODENAME"]]
     count = int(os.environ.get("SLURM_JOB_NUM_NODES") or len(names))
     if len(names) != count:
@@ -32,7 +34,7 @@ def nodes() -> list[str]:
 
 
 def addresses(names: Sequence[str]) -> list[str]:
-    """Where those nodes reach each other: a lone one on loopback alone."""
+    """The addresses at which these nodes reach each other: loopback for a single node."""
     if len(names) == 1:
         return ["127.0.0.1"]
     found = _of_nodes(names, "NodeAddr")
@@ -40,36 +42,36 @@ def addresses(names: Sequence[str]) -> list[str]:
 
 
 def lost_nodes(names: Sequence[str], log: Path) -> dict[str, str]:
-    """Those of these nodes that Slurm has lost, by its controller, else by what srun wrote into a log."""
+    """The nodes that Slurm has lost, according to its controller, else to what srun wrote to a log."""
     states = _of_nodes(names, "State")
     lost = {name: state.lower() for name, state in states.items() if _LOST.search(state)}
     if lost:
         return lost
     try:
-        said = log.read_text(encoding="utf-8", errors="replace")
+        text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return {}
-    return {name: "" for name in _FAILED.findall(said) if name in names}
+    return {name: "" for name in _FAILED.findall(text) if name in names}
 
 
 def boot_times(names: Sequence[str]) -> dict[str, str]:
-    """When those nodes were last started, as Slurm writes it, by name; those of which it tells."""
+    """When these nodes booted, in Slurm's format, by name; nodes without a known boot time are missing."""
     return _of_nodes(names, "BootTime")
 
 
 def own_fields() -> dict[str, str]:
-    """What Slurm says of this allocation, by its own names; nothing when it does not answer."""
+    """Slurm's fields for this allocation; empty if the controller does not respond."""
     answer = _scontrol("show", "job", os.environ["SLURM_JOB_ID"], "--oneliner")
     return fields_of(answer)
 
 
 def is_taken() -> bool:
-    """Whether Slurm says that this allocation is over, or about to be; no when it does not answer."""
+    """Whether Slurm reports that this allocation is ending; False if the controller does not respond."""
     return own_fields().get("JobState", "RUNNING") != "RUNNING"
 
 
 def fields_of(answer: str) -> dict[str, str]:
-    """The fields in a line of scontrol's, each as far as its first blank."""
+    """The fields in a line printed by scontrol, each up to its first blank."""
     return dict(re.findall(r"(?<!\S)(\w+)=(\S*)", answer))
 
 
@@ -84,9 +86,9 @@ def _scontrol(*words: str, timeout_s: float | None = None) -> str:
             ["scontrol", *words],
             capture_output=True,
             text=True,
-            timeout=timeout_s or ASK_S,
+            timeout=timeout_s or QUERY_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.TimeoutExpired):  # no such program on nodes, or no controller now
+    except (OSError, subprocess.TimeoutExpired):  # scontrol is not installed here, or the controller is down
         return ""
     return done.stdout

@@ -1,6 +1,6 @@
-"""The end of working directories on nodes' own disks: each node moves its files to the run's folder.
+"""Collects working directories from the nodes' own disks: each node moves its files to the run's folder.
 
-Started as `ROOT PLAN SECONDS` it is the program that does so on a node that the run's own program is not on.
+As a program (`ROOT PLAN SECONDS`) it does so on a node other than the first.
 """
 
 from __future__ import annotations
@@ -24,71 +24,71 @@ from batchai_magics.backends.slurm.node.start_line import own_folder, start_word
 from batchai_magics.launch.plan import Plan
 
 _MODULE = "batchai_magics.backends.slurm.node.collection"
-START_S = 10.0  # what srun gets to start a program on other nodes, beside the time that this gets
-RANK_S = 10.0  # what a rank's program gets for it when Slurm ends the run: soon it kills
-_OTHERS_S = 3.0  # what the other ranks of a node get to end
-_AGAIN_S = 0.1
+START_TIMEOUT_S = 10.0  # time for srun to start programs on other nodes, in addition to their own
+RANK_TIMEOUT_S = 10.0  # time for a rank's program when Slurm ends the run and is about to kill it
+_RANKS_TIMEOUT_S = 3.0  # how long to wait for the other ranks of a node
+_POLL_S = 0.1
 
 
 class Collection:
-    """Collects what the nodes of a plan have on their disks; does nothing for one that has nothing there."""
+    """Collects what a plan's nodes have on their disks; does nothing for runs without scratch folders."""
 
     def __init__(self, files: RunFiles, plan: Plan) -> None:
         self._files, self._plan = files, plan
-        self._told = _read(files)
+        self._request = _read(files)
 
     @staticmethod
-    def order(files: RunFiles, *, limit_bytes: int, number: int) -> None:
-        """Tells all nodes that there is something to collect; `number` is that of the run's beginning."""
+    def request(files: RunFiles, *, limit_bytes: int, number: int) -> None:
+        """Tells all nodes to collect their files; `number` is the attempt's."""
         suffix = "" if number == 1 else f".attempt-{number}"
         private_files.write(_file(files), json.dumps({"limit_bytes": limit_bytes, "suffix": suffix}))
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the nodes have something on their disks."""
-        return bool(self._told)
+        """Whether there is anything to collect."""
+        return bool(self._request)
 
     def collect(self, seconds: float) -> list[str]:
-        """Has all nodes move their files; gives a sentence for each node that has left some behind."""
-        if not self._told:
+        """Has all nodes move their files; returns a sentence for each node that left some behind."""
+        if not self._request:
             return []
-        others = self._started(seconds)
-        self.collect_of(0, seconds)
+        others = self._start_others(seconds)
+        self.collect_node(0, seconds)
         if others:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                others.wait(seconds + START_S)
+                others.wait(seconds + START_TIMEOUT_S)
             others.kill()
             others.wait()
         return self.left_behind()
 
     def left_behind(self) -> list[str]:
-        """A sentence for each node that still has files, or has not told that it has none."""
-        indices = range(len(self._plan.nodes)) if self._told else ()
+        """A sentence for each node that still has files, or did not report that it has none."""
+        indices = range(len(self._plan.nodes)) if self._request else ()
         return [text for index in indices if (text := self._sentence(index))]
 
-    def collect_of(self, index: int, seconds: float) -> None:
-        """Moves the files of a node, which is this one."""
-        if not self._told:
+    def collect_node(self, index: int, seconds: float) -> None:
+        """Moves the files of the node with this index, which is the current one."""
+        if not self._request:
             return
         node = self._plan.nodes[index]
-        target = self._files.layout.workdir / f"{node.id}{self._told['suffix']}"
-        space = Space(int(self._told["limit_bytes"]), time.monotonic() + seconds)
-        with contextlib.suppress(OSError):  # a full disk: that it left no note tells as much
+        target = self._files.layout.workdir / f"{node.id}{self._request['suffix']}"
+        space = Space(int(self._request["limit_bytes"]), time.monotonic() + seconds)
+        with contextlib.suppress(OSError):  # a full disk: the missing note says enough
             scratch.move(Path(node.folder), target, self._note(index), space)
 
-    def collect_behind(self, rank: int) -> None:
-        """Moves the files of a rank's node, once the other ranks there have ended as well."""
+    def collect_after_rank(self, rank: int) -> None:
+        """Moves the files of a rank's node once the other ranks there have ended."""
         index = self._plan.processes[rank].node
         ranks = {process.rank for process in self._plan.processes if process.node == index}
-        deadline = time.monotonic() + _OTHERS_S
-        while self._told and ranks - {end.rank for end in exits_in(Path(self._plan.exits))}:
+        deadline = time.monotonic() + _RANKS_TIMEOUT_S
+        while self._request and ranks - {end.rank for end in exits_in(Path(self._plan.exits))}:
             if time.monotonic() > deadline:
                 return
-            time.sleep(_AGAIN_S)
-        self.collect_of(index, RANK_S)
+            time.sleep(_POLL_S)
+        self.collect_node(index, RANK_TIMEOUT_S)
 
-    def _started(self, seconds: float) -> subprocess.Popen[bytes] | None:
-        """The programs of the other nodes, which srun starts."""
+    def _start_others(self, seconds: float) -> subprocess.Popen[bytes] | None:
+        """Starts the program on the other nodes, through srun."""
         names = [node.id for node in self._plan.nodes[1:]]
         if not names:
             return None
@@ -99,16 +99,16 @@ class Collection:
             f"--ntasks={count}",
             "--ntasks-per-node=1",
         ]
-        how = ["--overlap", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--quiet"]
+        options = ["--overlap", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--quiet"]
         program = start_words(self._plan.python, _MODULE, own_folder())
-        words = [str(self._files.root), str(self._files.layout.plan), str(seconds)]
+        args = [str(self._files.root), str(self._files.layout.plan), str(seconds)]
         with self._files.batch_log.open("ab") as log:
             return subprocess.Popen(
-                ["srun", *tasks, *how, "--cpu-bind=none", "--export=ALL", *program, *words],
+                ["srun", *tasks, *options, "--cpu-bind=none", "--export=ALL", *program, *args],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_apart,
+                preexec_fn=_detach,
             )
 
     def _sentence(self, index: int) -> str:
@@ -123,18 +123,20 @@ class Collection:
         return f"{files} left {where}: {moved.reason}"
 
     def _note(self, index: int) -> Path:
-        return self._files.root / "collected" / f"{self._plan.nodes[index].id}{self._told.get('suffix')}.json"
+        return (
+            self._files.root / "collected" / f"{self._plan.nodes[index].id}{self._request.get('suffix')}.json"
+        )
 
 
 def main() -> None:
-    """Moves the files of the node that this runs on."""
+    """Moves the files of the current node."""
     files, plan = RunFiles(Path(sys.argv[1])), Plan.read(sys.argv[2])
     index = [node.id for node in plan.nodes].index(os.environ["SLURMD_NODENAME"])
-    Collection(files, plan).collect_of(index, float(sys.argv[3]))
+    Collection(files, plan).collect_node(index, float(sys.argv[3]))
 
 
-def _apart() -> None:
-    """In the child, before srun: signals to this program's group are for this program; it dies with it."""
+def _detach() -> None:
+    """Runs in the child before srun: leaves this process group, and dies with this program."""
     os.setpgid(0, 0)
     die_with_parent(signal.SIGTERM)
 
@@ -145,7 +147,7 @@ def _file(files: RunFiles) -> Path:
 
 def _read(files: RunFiles) -> dict[str, str | int]:
     try:
-        told: dict[str, str | int] = json.loads(_file(files).read_text(encoding="utf-8"))
+        request: dict[str, str | int] = json.loads(_file(files).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    return told
+    return request

@@ -1,4 +1,4 @@
-"""The states in which Slurm says that a job has ended, and what each means for a job of ours."""
+"""Slurm's final job states, and what each means for our jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOST = "JobNodeLost"
 
 
 class EndState(enum.Enum):
-    """How Slurm says that an allocation ended."""
+    """The final state of an allocation, as Slurm reports it."""
 
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -24,10 +24,10 @@ class EndState(enum.Enum):
     PREEMPTED = "PREEMPTED"
     LAUNCH_FAILED = "LAUNCH_FAILED"
     REVOKED = "REVOKED"
-    GONE = ""  # Slurm knows nothing of it any more
+    GONE = ""  # Slurm has no record of it any more
 
 
-_WORDS = {
+_ERRORS = {
     EndState.COMPLETED: (
         "JobSupervisorLost",
         "Slurm says that the job's script is done, and it left no word",
@@ -50,7 +50,7 @@ _WORDS = {
 
 
 def end_state_of(state: str) -> EndState | None:
-    """The ending that a state of Slurm's stands for; None for a job that waits or runs.
+    """The final state that Slurm's text stands for; None for a pending or running job.
 
     `CANCELLED by 1000` and `CANCELLED+` are states too.
     """
@@ -59,8 +59,8 @@ def end_state_of(state: str) -> EndState | None:
 
 
 def lost(problems: Mapping[str, str]) -> Outcome:
-    """The end of a job that has lost these nodes (none: nobody knows which), with what Slurm says of each."""
-    text = _WORDS[EndState.NODE_FAIL][1]
+    """The outcome of a job that lost nodes, with Slurm's report on each; empty if the nodes are unknown."""
+    text = _ERRORS[EndState.NODE_FAIL][1]
     if not problems:
         return failed_with(LOST, text)
     named = ", ".join(f"{name} ({problem})" if problem else name for name, problem in problems.items())
@@ -71,5 +71,5 @@ def outcome_of(ending: EndState, *, reason: str = "") -> Outcome:
     """The end of a job that left none itself; `reason` is why it had been asked to end, if it was."""
     if reason and reason != REQUEUE:
         return stopped(reason)
-    code, text = _WORDS[ending]
+    code, text = _ERRORS[ending]
     return failed_with(code, text)

@@ -1,7 +1,7 @@
-"""What a job's first node is told to do. It resolves what was not known when the job was submitted.
+"""The job bundle: what a job's first node runs, with references that it resolves.
 
-Which nodes a job gets is Slurm's to say, and which ports are free is known on the first of them alone. The
-plans are made before, with references to nodes, addresses and ports.
+The nodes are allocated by Slurm, and free ports are known only on the first node, so plans are written with
+references to nodes, addresses and ports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from batchai_magics.launch.references import Bindings
 
 
 class Plans(NamedTuple):
-    """What an order's nodes run, with all references resolved."""
+    """The plans of a job bundle with all references resolved."""
 
     processes: Plan
     preparation: Plan | None
@@ -27,36 +27,36 @@ class Plans(NamedTuple):
 
 
 class JobBundle(NamedTuple):
-    """The plans of a job's processes, of its preparation and of its cluster's setup task, and how ranks meet.
+    """The plans of a job's processes, its preparation and its cluster's setup task, as JSON.
 
-    A plan is empty where there is nothing of the kind.
+    A plan is empty if there is none of that kind.
     """
 
     plan: str
     preparation: str
     node_count: int
     port_count: int
-    mpi: str  # what srun's option of that name is given
+    mpi: str  # the value of `srun --mpi`
     programs: str  # the folder of the programs
     home: str = ""  # the folder that containers see
     setup: str = ""
-    setups: str = ""  # the folder that tells on which nodes the setup task has been run
-    setup_secrets: str = ""  # the file of its secrets, which may not be there
+    setups: str = ""  # the folder that records on which nodes the setup task has run
+    setup_secrets: str = ""  # the file with its secrets, which may be missing
     is_setup_elevated: bool = False
-    scratch: str = ""  # the folder on nodes' own disks that the job runs in; it may name their variables
-    scratch_limit_bytes: int = 0  # how much of it is kept, of each node
+    scratch: str = ""  # the scratch folder on nodes' own disks; may contain variables of the nodes
+    scratch_limit_bytes: int = 0  # how much of it is collected, per node
 
     def to_json(self) -> str:
-        """The order as it is written to a file."""
+        """The JSON that is written to the file."""
         return json.dumps(self._asdict())
 
     @classmethod
     def read(cls, file: Path) -> JobBundle:
-        """The order in a file."""
+        """Reads a job bundle."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))
 
     def resolved(self, guid: str, nodes: Sequence[str], addresses: Sequence[str]) -> Plans:
-        """The plans for these nodes, with free ports of this one."""
+        """The plans for these nodes, with free ports of the current one."""
         base = scratch.base(self.scratch, guid, nodes[0])
         bindings = Bindings(nodes, addresses, free_ports(self.port_count), base)
         preparation = self._resolved(self.preparation, bindings) if self.preparation else None

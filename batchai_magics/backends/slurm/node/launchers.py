@@ -1,4 +1,4 @@
-"""The launchers of a plan's processes: on one node as children of this program, on several by srun."""
+"""Launchers of a plan's processes: on one node as children of this program, on several through srun."""
 
 from __future__ import annotations
 
@@ -21,63 +21,65 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm.node.oom_kills import (
     KILLED,
-    explained,
-    of_kernel,
+    kernel_reason,
     oom_kills,
     out_of_memory,
+    with_kill_reason,
 )
-from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
+from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unwritten_folder
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Launcher, Plan, ProcessExit
 
 
 class SingleNodeLauncher:
-    """The processes of a plan of one node: children of this program, which is MPI's process manager."""
+    """Launches the processes of a single-node plan as children; this program is MPI's process manager."""
 
-    def __init__(self, plan: Plan, bell: SignalPipe, env: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, signal_pipe: SignalPipe, env: Mapping[str, str]) -> None:
         self._env = {**env, **mpi_launchers.transport(plan)}
-        self._ranks = Ranks(plan, bell, env=self._env)
-        self._by_themselves: set[int] | None = None
+        self._ranks = Ranks(plan, signal_pipe, env=self._env)
+        self._ended_on_their_own: set[int] | None = None
         self._trouble = NO_TROUBLE
         self._kills = oom_kills()
 
     @property
     def is_running(self) -> bool:
-        """Whether any has not ended yet."""
+        """Whether any process is still running."""
         return self._ranks.is_running
 
     @property
     def is_over(self) -> bool:
-        """Whether the rest is to be ended."""
+        """Whether the remaining processes are to be ended."""
         has_failed = any(end.exit_code for end in self.ends)
         are_workers_done = self._ranks.plan.are_workers_done(self._ranks.ends)
-        return has_failed or are_workers_done or self._found_trouble != NO_TROUBLE
+        return has_failed or are_workers_done or self._current_trouble != NO_TROUBLE
 
     @property
     def ends(self) -> Collection[ProcessExit]:
-        """How those that have ended did so."""
+        """The exits of the processes that have ended."""
         return self._ranks.ends.values()
 
     def start(self) -> None:
-        """Starts all of them."""
+        """Starts all processes."""
         self._ranks.start()
 
-    def turn(self, timeout_s: float) -> set[int]:
-        """Waits for news, no longer than that; gives the signals that came."""
-        return self._ranks.turn(timeout_s)
+    def poll(self, timeout_s: float) -> set[int]:
+        """Waits up to `timeout_s` for output, exits or signals; returns the signals received."""
+        return self._ranks.poll(timeout_s)
 
     def end(self, *, patience_s: float) -> None:
-        """Ends all that still runs."""
-        self._by_themselves, self._trouble = set(self._ranks.ends), self._found_trouble
+        """Ends all processes that still run."""
+        self._ended_on_their_own, self._trouble = set(self._ranks.ends), self._current_trouble
         termination.end(self._ranks, patience_s=patience_s)
 
     def outcome(self) -> Outcome:
-        """How the job ends, as far as its processes say."""
+        """The outcome according to the processes."""
         plan = self._ranks.plan
-        by_themselves = set(self._ranks.ends) if self._by_themselves is None else self._by_themselves
-        outcome = of_ranks(self.ends, plan, by_themselves, self._trouble)
+        ended_on_their_own = (
+            set(self._ranks.ends) if self._ended_on_their_own is None else self._ended_on_their_own
+        )
+        outcome = of_ranks(self.ends, plan, ended_on_their_own, self._trouble)
         if outcome.exit_code == KILLED and oom_kills() > self._kills:
-            return out_of_memory(outcome, of_kernel(plan.nodes[0].id))
+            return out_of_memory(outcome, kernel_reason(plan.nodes[0].id))
         return outcome.without_mpi(len(plan.processes)) if mpi_check.is_missed(self._ranks) else outcome
 
     def close(self) -> None:
@@ -86,60 +88,60 @@ class SingleNodeLauncher:
         self._ranks.close()
 
     @property
-    def _found_trouble(self) -> Trouble:
+    def _current_trouble(self) -> Trouble:
         abort = self._ranks.manager.abort if self._ranks.manager else None
         return Trouble(abort, tuple(sorted(self._ranks.missed)), self._ranks.unwritable)
 
 
-LOOK_S = 1.0  # between looks at the files of ranks that are elsewhere
-SPREAD_S = 30.0  # what srun gets to end what it has started
+POLL_S = 1.0  # interval for reading the exit files of ranks on other nodes
+SRUN_END_TIMEOUT_S = 30.0  # how long srun may take to end its tasks
 RANK = "batchai_magics.backends.slurm.node.run_rank"
 
 
 class SrunLauncher:
-    """The processes of a plan of several nodes: tasks of one srun, a program watching over each.
+    """Launches the processes of a multi-node plan as tasks of one srun, each with a supervising program.
 
-    One that fails ends all the others, unless each has something of its own to do.
+    A failed task ends all the others, unless the tasks are independent.
     """
 
     def __init__(
         self,
         plan: Plan,
-        bell: SignalPipe,
+        signal_pipe: SignalPipe,
         env: Mapping[str, str],
         *,
         files: RunFiles,
         mpi: str,
-        is_each_alone: bool,
+        are_independent: bool,
     ) -> None:
-        self._plan, self._bell, self._files = plan, bell, files
-        self._is_each_alone = is_each_alone
+        self._plan, self._signal_pipe, self._files = plan, signal_pipe, files
+        self._are_independent = are_independent
         self._mpi = mpi if plan.launcher is Launcher.MPI else "none"
         self._host_file = files.root / "tasks"
         is_mpi = plan.launcher is Launcher.MPI
         self._env = env if is_mpi else {**env, "SLURM_HOSTFILE": str(self._host_file)}
         self._srun: subprocess.Popen[bytes] | None = None
-        self._looked_s, self._ends = 0.0, list[ProcessExit]()
+        self._polled_s, self._ends = 0.0, list[ProcessExit]()
 
     @property
     def is_running(self) -> bool:
-        """Whether srun still runs."""
+        """Whether srun is still running."""
         return self._srun is not None and self._srun.poll() is None
 
     @property
     def is_over(self) -> bool:
-        """Whether only parameter servers are left; srun itself ends all when one fails."""
+        """Whether only parameter servers are left; srun itself ends all tasks when one fails."""
         return self._plan.are_workers_done({end.rank for end in self.ends})
 
     @property
     def ends(self) -> Collection[ProcessExit]:
-        """How those that have ended did so, by their files, looked at once a second."""
-        if time.monotonic() - self._looked_s > LOOK_S or not self.is_running:
-            self._ends, self._looked_s = exits_in(Path(self._plan.exits)), time.monotonic()
+        """The exits of the processes that have ended, from their files, read once a second."""
+        if time.monotonic() - self._polled_s > POLL_S or not self.is_running:
+            self._ends, self._polled_s = exits_in(Path(self._plan.exits)), time.monotonic()
         return self._ends
 
     def start(self) -> None:
-        """Starts srun, which starts all of them."""
+        """Starts srun, which starts all processes."""
         hosts = "".join(f"{self._plan.node_of(process).id}\n" for process in self._plan.processes)
         self._host_file.write_text(hosts)
         plan_file = str(self._files.root / f"plan-of-{Path(self._plan.exits).name}.json")
@@ -147,93 +149,96 @@ class SrunLauncher:
         program = start_words(self._plan.python, RANK, own_folder())
         with self._files.batch_log.open("ab") as log:
             self._srun = subprocess.Popen(
-                [*self._srun_words(), *program, str(self._files.root), plan_file],
+                [*self._srun_args(), *program, str(self._files.root), plan_file],
                 env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_apart,
+                preexec_fn=_detach,
             )
 
-    def _srun_words(self) -> list[str]:
-        """The line that starts a task for each process on its node.
+    def _srun_args(self) -> list[str]:
+        """The command that starts a task for each process on its node.
 
-        MPI's ranks fill a node before the next: only by that distribution does Slurm tell them who their
-        neighbours are. All others are where `SLURM_HOSTFILE` says.
+        MPI ranks fill one node before the next: only with that distribution does Slurm tell them their
+        neighbours. All others are placed by `SLURM_HOSTFILE`.
         """
         nodes = [process.node for process in self._plan.processes]
-        place = ["--distribution=arbitrary"]
+        distribution = ["--distribution=arbitrary"]
         if self._plan.launcher is Launcher.MPI:
-            place = [
+            distribution = [
                 "--distribution=block",
                 f"--nodes={max(nodes) + 1}",
                 f"--ntasks-per-node={nodes.count(0)}",
             ]
-        end = [f"--kill-on-bad-exit={int(not self._is_each_alone)}", "--wait=0"]
-        tasks = [f"--ntasks={len(nodes)}", *place, "--overcommit", *end]
+        end = [f"--kill-on-bad-exit={int(not self._are_independent)}", "--wait=0"]
+        tasks = [f"--ntasks={len(nodes)}", *distribution, "--overcommit", *end]
         return ["srun", *tasks, "--cpu-bind=none", f"--mpi={self._mpi}", "--export=ALL", "--input=none"]
 
-    def turn(self, timeout_s: float) -> set[int]:
-        """Waits for a signal, no longer than that; gives those that came."""
-        select.select([self._bell], [], [], min(timeout_s, LOOK_S))
-        return self._bell.read()
+    def poll(self, timeout_s: float) -> set[int]:
+        """Waits up to `timeout_s` for a signal; returns the signals received."""
+        select.select([self._signal_pipe], [], [], min(timeout_s, POLL_S))
+        return self._signal_pipe.read()
 
     def end(self, *, patience_s: float) -> None:
-        """Has srun end all that it has started."""
+        """Has srun end all its tasks."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._srun and self.is_running:
                 self._srun.send_signal(number)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._srun.wait(SPREAD_S)
+                    self._srun.wait(SRUN_END_TIMEOUT_S)
 
     def outcome(self) -> Outcome:
-        """How the job ends, as far as its processes say."""
+        """The outcome according to the processes."""
         cut_off = {int(file.name) for file in cut_off_folder(self._plan).iterdir()}
-        by_themselves = {end.rank for end in self.ends} - cut_off
+        ended_on_their_own = {end.rank for end in self.ends} - cut_off
         trouble = _trouble(self._plan)
-        outcome = of_ranks(_in_order(self.ends, by_themselves), self._plan, by_themselves, trouble)
-        return outcome if trouble.unwritable else explained(outcome, self._plan, self._files.batch_log)
+        outcome = of_ranks(_in_order(self.ends, ended_on_their_own), self._plan, ended_on_their_own, trouble)
+        return outcome if trouble.unwritable else with_kill_reason(outcome, self._plan, self._files.batch_log)
 
     def close(self) -> None:
-        """Nothing of it is left: what still runs is ended."""
+        """Ends whatever still runs."""
         self.end(patience_s=0.0)
 
 
 def _trouble(plan: Plan) -> Trouble:
-    """Why the output of ranks could not be kept, if it could not."""
-    number = next((int(file.name) for file in unkept_folder(plan).iterdir()), 0)
+    """Why the output of ranks could not be written, if so."""
+    number = next((int(file.name) for file in unwritten_folder(plan).iterdir()), 0)
     return Trouble(unwritable=OSError(number, os.strerror(number))) if number else NO_TROUBLE
 
 
-def _apart() -> None:
-    """In the child, before srun: signals to this program's group are for this program; it dies with it."""
+def _detach() -> None:
+    """Runs in the child before srun: leaves this process group, and dies with this program."""
     os.setpgid(0, 0)
     die_with_parent(signal.SIGTERM)
 
 
-def _in_order(ends: Collection[ProcessExit], by_themselves: Collection[int]) -> Sequence[ProcessExit]:
-    """The ends, with those of ranks that were ended behind those of ranks that failed by themselves.
+def _in_order(ends: Collection[ProcessExit], ended_on_their_own: Collection[int]) -> Sequence[ProcessExit]:
+    """The exits, with ranks that were ended placed after those that failed on their own.
 
-    The clocks of two nodes are never the same.
+    The clocks of two nodes always differ.
     """
-    failures = [end.ended or 0.0 for end in ends if end.exit_code and end.rank in by_themselves]
+    failures = [end.ended or 0.0 for end in ends if end.exit_code and end.rank in ended_on_their_own]
     first = min(failures, default=0.0)
     return [
-        end if end.rank in by_themselves else end._replace(ended=max(first, end.ended or 0.0)) for end in ends
+        end if end.rank in ended_on_their_own else end._replace(ended=max(first, end.ended or 0.0))
+        for end in ends
     ]
 
 
-TOLD_TO_END = 128 + signal.SIGTERM
-HEARING_S = 1.0  # by which a signal comes to this program behind processes that it runs: Slurm signals all
-ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
+TERMINATED = 128 + signal.SIGTERM
+SIGNAL_DELAY_S = (
+    1.0  # how much later than its children this program may receive a signal that Slurm sends to all
+)
+ENDING_TIMEOUT_S = 0.3  # how long the other ranks may take to end on their own after one has failed
 
 
 class RankLauncher(Protocol):
-    """The processes of a plan, from their start to their end."""
+    """The processes of a plan, from start to end."""
 
     @property
     def is_running(self) -> bool:
-        """Whether any has not ended yet."""
+        """Whether any process is still running."""
 
     @property
     def is_over(self) -> bool:
@@ -241,19 +246,19 @@ class RankLauncher(Protocol):
 
     @property
     def ends(self) -> Collection[ProcessExit]:
-        """How those that have ended did so."""
+        """The exits of the processes that have ended."""
 
     def start(self) -> None:
-        """Starts all of them."""
+        """Starts all processes."""
 
-    def turn(self, timeout_s: float) -> set[int]:
-        """Waits for news, no longer than that; gives the signals that came."""
+    def poll(self, timeout_s: float) -> set[int]:
+        """Waits up to `timeout_s` for news; returns the signals received."""
 
     def end(self, *, patience_s: float) -> None:
-        """Ends all that still runs."""
+        """Ends all processes that still run."""
 
     def outcome(self) -> Outcome:
-        """How the job ends, as far as its processes say: asked before and after `end`, it says the same."""
+        """The outcome according to the processes; the same before and after `end`."""
 
     def close(self) -> None:
         """Releases everything."""
@@ -261,37 +266,37 @@ class RankLauncher(Protocol):
 
 def launcher_of(
     plan: Plan,
-    bell: SignalPipe,
+    signal_pipe: SignalPipe,
     env: Mapping[str, str],
     *,
     files: RunFiles,
     mpi: str,
-    is_each_alone: bool = False,
+    are_independent: bool = False,
 ) -> RankLauncher:
-    """The processes of a plan, on the nodes that they are for; this program runs on the first of them.
+    """The launcher for a plan, whose first node runs this program.
 
-    On several nodes one that fails ends the others, unless `is_each_alone`.
+    On several nodes a failed process ends the others, unless `are_independent`.
     """
     if {process.node for process in plan.processes} <= {0}:
-        return SingleNodeLauncher(plan, bell, env)
-    return SrunLauncher(plan, bell, env, files=files, mpi=mpi, is_each_alone=is_each_alone)
+        return SingleNodeLauncher(plan, signal_pipe, env)
+    return SrunLauncher(plan, signal_pipe, env, files=files, mpi=mpi, are_independent=are_independent)
 
 
-def let_end(started: RankLauncher) -> set[int]:
-    """Lets the other processes end by themselves, for a moment; gives the signals that came."""
-    heard = _turn(started, ENDING_S, lambda: started.is_running)
-    may_be_cut_off = is_cut_off(started)
-    return heard | _turn(started, HEARING_S, lambda: may_be_cut_off)
+def await_ends(launcher: RankLauncher) -> set[int]:
+    """Gives the other processes a moment to end on their own; returns the signals received."""
+    signals = _poll_for(launcher, ENDING_TIMEOUT_S, lambda: launcher.is_running)
+    may_be_cut_off = is_cut_off(launcher)
+    return signals | _poll_for(launcher, SIGNAL_DELAY_S, lambda: may_be_cut_off)
 
 
-def is_cut_off(started: RankLauncher) -> bool:
-    """Whether Slurm may have ended the processes: its word of that comes to them in any order."""
-    return not started.ends or any(end.exit_code == TOLD_TO_END for end in started.ends)
+def is_cut_off(launcher: RankLauncher) -> bool:
+    """Whether Slurm may have ended the processes: its signal reaches them in any order."""
+    return not launcher.ends or any(end.exit_code == TERMINATED for end in launcher.ends)
 
 
-def _turn(started: RankLauncher, span_s: float, is_wanted: Callable[[], bool]) -> set[int]:
-    """Lets processes go on for so long, or until it is told to end; gives the signals that came."""
-    deadline, heard = time.monotonic() + span_s, set[int]()
-    while is_wanted() and signal.SIGTERM not in heard and (left_s := deadline - time.monotonic()) > 0:
-        heard |= started.turn(left_s)
-    return heard
+def _poll_for(launcher: RankLauncher, span_s: float, is_wanted: Callable[[], bool]) -> set[int]:
+    """Runs the launcher for up to `span_s`, or until SIGTERM; returns the signals received."""
+    deadline, signals = time.monotonic() + span_s, set[int]()
+    while is_wanted() and signal.SIGTERM not in signals and (left_s := deadline - time.monotonic()) > 0:
+        signals |= launcher.poll(left_s)
+    return signals

@@ -1,7 +1,7 @@
-"""On which nodes a cluster's setup task has been run, by files on the shared folder: once each, by one job.
+"""Records on which nodes a cluster's setup task has run, in files on the shared folder: once per node.
 
-A node that was started anew since is not set up any more. While a job sets nodes up it holds a claim for
-each, which it renews; one that is a minute old belongs to a job that has died.
+A node that was rebooted since must be set up again. While a job sets nodes up, it holds and renews a claim
+for each; a claim that is a minute old belongs to a job that died.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan, ProcessExit
 
 CLAIM_S = 60.0
-SAME_BOOT_S = 60.0  # two readings of one start differ by a second or two
-NO_CODE = 255  # of a task that has left none: its node was lost
+SAME_BOOT_S = 60.0  # two readings of the same boot time differ by a second or two
+NO_CODE = 255  # exit code of a task that reported none, because its node was lost
 FAILED = "NodeSetupFailed"
-SETUP = "The setup task"  # what a sentence about its failure begins with
+SETUP = "The setup task"  # the start of sentences about its failure
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 class SetupRecord(NamedTuple):
-    """How the setup task has ended on a node, which had been started at the time `boot`."""
+    """How the setup task ended on a node with the boot time `boot`."""
 
     exit_code: int
     time: float
-    boot: str = ""  # as Slurm writes it; empty where it does not tell
+    boot: str = ""  # in Slurm's format; empty if unknown
     log: str = ""
 
     def is_good(self, boot: str) -> bool:
-        """Whether the node is still set up, if it was last started at that time."""
+        """Whether the node is still set up, given its current boot time."""
         return not self.exit_code and _is_same(self.boot, boot)
 
 
 class NodeSetups:
-    """The set-up of a cluster's nodes. `boots` are the times at which they were last started."""
+    """The setup state of a cluster's nodes; `boots` are their current boot times."""
 
     def __init__(self, folder: Path, boots: Mapping[str, str] | None = None) -> None:
         self._folder, self._boots = folder, boots or {}
         self._claims: list[Path] = []
 
     def all(self) -> dict[str, SetupRecord]:
-        """How the task has ended, by node."""
+        """The results of the task, by node."""
         found = {file.stem: _read(file) for file in self._folder.glob("*.json")}
         return {name: record for name, record in found.items() if record}
 
     def missing(self, names: Collection[str]) -> list[str]:
-        """Those of these nodes that are not set up."""
+        """The nodes that are not set up."""
         known = {name: _read(self._file(name)) for name in names}
         return [
             name
@@ -63,24 +63,24 @@ class NodeSetups:
 
     @contextlib.contextmanager
     def claimed(self, names: Sequence[str]) -> Iterator[list[str]]:
-        """Those of these nodes that no other job sets up now; within it nobody else does."""
+        """The nodes that this job may set up now; within the context no other job does."""
         private_files.make_folder(self._folder)
-        ours = [name for name in names if self._claim(name)]
-        self._claims = [self._claim_file(name) for name in ours]
+        claimed_names = [name for name in names if self._claim(name)]
+        self._claims = [self._claim_file(name) for name in claimed_names]
         try:
-            yield self.missing(ours)  # somebody may have been done just before
+            yield self.missing(claimed_names)  # another job may just have finished them
         finally:
             for file in self._claims:
                 file.unlink(missing_ok=True)
 
     def renew(self) -> None:
-        """Tells the others that this job still sets its nodes up."""
+        """Keeps this job's claims alive."""
         for file in self._claims:
             with contextlib.suppress(OSError):
                 file.touch()
 
     def note(self, plan: Plan, ends: Collection[ProcessExit]) -> Outcome | None:
-        """Notes how the task has ended on the nodes of a plan; the end of the job where it has failed."""
+        """Records how the task ended on a plan's nodes; returns the job's outcome if it failed."""
         codes = {end.rank: end.exit_code for end in ends}
         failures = []
         for process in plan.processes:
@@ -105,7 +105,7 @@ class NodeSetups:
             private_files.write(part, os.environ.get("SLURM_JOB_ID", ""))
             os.link(part, file)
         except FileExistsError:
-            with contextlib.suppress(FileNotFoundError):  # both times are of the file system's clock
+            with contextlib.suppress(FileNotFoundError):  # both times are from the file system's clock
                 if part.stat().st_mtime - file.stat().st_mtime > CLAIM_S:
                     file.rename(part)
             return False
@@ -121,7 +121,7 @@ class NodeSetups:
 
 
 def of_nodes(plan: Plan, names: Collection[str]) -> Plan:
-    """The part of a plan that is for these nodes."""
+    """The part of a plan for these nodes."""
     chosen = [process for process in plan.processes if plan.node_of(process).id in names]
     return plan._replace(processes=tuple(each._replace(rank=rank) for rank, each in enumerate(chosen)))
 
@@ -140,7 +140,7 @@ def _is_same(one: str, other: str) -> bool:
 def _seconds(text: str) -> float:
     try:
         return time.mktime(time.strptime(text, _TIME))
-    except ValueError:  # `None`, of a node that Slurm has not heard of yet
+    except ValueError:  # `None`, for a node that Slurm has not contacted yet
         return 0.0
 
 

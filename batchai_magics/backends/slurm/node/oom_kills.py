@@ -1,4 +1,4 @@
-"""Why the processes of a job were killed, as far as Slurm's words and the kernel's counter tell."""
+"""Explains why a job's processes were killed, from Slurm's messages and the kernel's OOM counter."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from batchai_magics.backends.slurm.node.end_states import EndState, outcome_of
 from batchai_magics.launch.plan import Plan
 
 KILLED = 128 + signal.SIGKILL
-# Exit codes of processes that did not end by themselves; a failure with another one has its own reason.
-_ENDED = (KILLED, 128 + signal.SIGTERM, NO_CODE, None)
+# Exit codes of processes that were ended; any other code has its own reason.
+_WAS_KILLED = (KILLED, 128 + signal.SIGTERM, NO_CODE, None)
 _COUNTER = Path("/proc/vmstat")
 _MEMORY = re.compile("memory|oom", re.IGNORECASE)
-# What srun says of any end, and of folders that only its own machine has.
-_MERE_END = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu binding|couldn't chdir")
+# srun messages that explain nothing
+_UNINFORMATIVE = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu binding|couldn't chdir")
 _PREFIX = re.compile(r"^(?:srun|slurmstepd\S*): (?:error: )?")
 
 
 def oom_kills() -> int:
-    """How many processes the kernel of this node has killed for want of memory since it was started."""
+    """How many processes the kernel of this node has killed since boot because it was out of memory."""
     try:
         found = re.search(r"^oom_kill (\d+)$", _COUNTER.read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
@@ -32,61 +32,66 @@ def oom_kills() -> int:
 
 
 def started_folder(plan: Plan) -> Path:
-    """One empty file for each rank whose program has started."""
+    """Contains an empty file for each rank whose program has started."""
     return Path(f"{plan.exits}.started")
 
 
 def out_of_memory_folder(plan: Plan) -> Path:
-    """One empty file for each rank that was killed when its node was out of memory."""
+    """Contains an empty file for each rank that was killed when its node was out of memory."""
     return Path(f"{plan.exits}.out-of-memory")
 
 
-def explained(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
-    """The outcome of processes on several nodes with what is known of why they were killed.
+def with_kill_reason(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
+    """The outcome of processes on several nodes, with the reason why they were killed, if known.
 
-    `log` has what srun said.
+    `log` contains srun's messages.
     """
-    if outcome.exit_code not in _ENDED or outcome.is_success:
+    if outcome.exit_code not in _WAS_KILLED or outcome.is_success:
         return outcome
     if logged_end(log) is EndState.OUT_OF_MEMORY:
-        return out_of_memory(outcome, _words(log, _MEMORY.search))
-    starved = sorted(int(file.name) for file in out_of_memory_folder(plan).iterdir())
-    if starved:
-        return out_of_memory(outcome, of_kernel(plan.node_of(plan.processes[starved[0]]).id))
+        return out_of_memory(outcome, _first_line(log, _MEMORY.search))
+    out_of_memory_ranks = sorted(int(file.name) for file in out_of_memory_folder(plan).iterdir())
+    if out_of_memory_ranks:
+        return out_of_memory(outcome, kernel_reason(plan.node_of(plan.processes[out_of_memory_ranks[0]]).id))
     if any(rank.exit_code is not None for rank in outcome.ranks):
         return outcome
-    return _without_a_word(outcome, plan, log)
+    return _without_reports(outcome, plan, log)
 
 
-def out_of_memory(outcome: Outcome, words: str) -> Outcome:
-    """The outcome as one of a job that had too little memory."""
+def out_of_memory(outcome: Outcome, message: str) -> Outcome:
+    """The outcome of a job that ran out of memory."""
     (error,) = outcome_of(EndState.OUT_OF_MEMORY).errors
     details = [detail for each in outcome.errors for detail in each.get("details", ())]
-    told = {**error, "message": f"{error['message']}. {words}" if words else error["message"]}
-    return outcome._replace(errors=({**told, "details": details} if details else told,))
+    error_with_reason = {
+        **error,
+        "message": f"{error['message']}. {message}" if message else error["message"],
+    }
+    return outcome._replace(
+        errors=({**error_with_reason, "details": details} if details else error_with_reason,)
+    )
 
 
-def of_kernel(node: str) -> str:
-    """What is known where only the kernel has counted that it killed a process."""
+def kernel_reason(node: str) -> str:
+    """The explanation if only the kernel counted an OOM kill."""
     return f"The kernel of {node} killed a process for want of memory"
 
 
-def _without_a_word(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
-    """The outcome of processes none of which has told how it ended."""
-    words = _words(log, lambda line: not _MERE_END.search(line))
+def _without_reports(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
+    """The outcome if no process reported its exit."""
+    message = _first_line(log, lambda line: not _UNINFORMATIVE.search(line))
     if not any(started_folder(plan).iterdir()):
-        text = f"Slurm ran none of the job's processes{f': {words}' if words else ''}"
+        text = f"Slurm ran none of the job's processes{f': {message}' if message else ''}"
         return failed_with("JobLaunchFailed", text)
     text = "All processes of the job were killed before they could tell how they ended: by somebody, such as"
     text += " with scancel, or because a node was short of memory"
-    killed = failed_with("JobFailed", f"{text}. Slurm said: {words}" if words else text)
+    killed = failed_with("JobFailed", f"{text}. Slurm said: {message}" if message else text)
     return killed._replace(exit_code=KILLED, ranks=outcome.ranks)
 
 
-def _words(log: Path, is_wanted: Callable[[str], object]) -> str:
-    """The first line of a log that is wanted; empty where there is none."""
+def _first_line(log: Path, matches: Callable[[str], object]) -> str:
+    """The first matching line of a log; empty if there is none."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    return next((_PREFIX.sub("", line.strip()) for line in lines if line.strip() and is_wanted(line)), "")
+    return next((_PREFIX.sub("", line.strip()) for line in lines if line.strip() and matches(line)), "")

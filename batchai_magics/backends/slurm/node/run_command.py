@@ -1,7 +1,8 @@
-"""Runs a shell command on a node for as long as somebody reads what it writes.
+"""Runs a shell command on a node for as long as its client reads the output.
 
-Started by srun as `CODE_FILE COMMAND`. Its standard input is the one that asked: when that ends, so does the
-command, with all that it has started. The exit code goes to a file: srun would print what it thinks of it.
+Started by srun as `CODE_FILE COMMAND`. Standard input belongs to the client: when it is closed, the command
+ends with everything that it started. The exit code goes to a file, because srun prints its own message about
+it.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from batchai_magics.backends.service import private_files
 
 
 def main() -> None:
-    """Runs the command, and leaves nothing of it behind."""
+    """Runs the command, and ends everything that it started."""
     code_file, command = Path(sys.argv[1]), sys.argv[2]
     termination.adopt_orphans()
-    bell = SignalPipe()
+    signal_pipe = SignalPipe()
     child = subprocess.Popen(["/bin/bash", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
-    if _is_left_alone(child, bell):
+    if _has_completed(child, signal_pipe):
         code = child.wait()
         private_files.write(code_file, str(code if code >= 0 else 128 - code))
     else:
         _end()
 
 
-def _is_left_alone(child: subprocess.Popen[bytes], bell: SignalPipe) -> bool:
-    """Waits for the end of the command; False when nobody wants it any more."""
-    asker = sys.stdin.fileno()
+def _has_completed(child: subprocess.Popen[bytes], signal_pipe: SignalPipe) -> bool:
+    """Waits for the end of the command; False if the client is gone or it was terminated."""
+    client = sys.stdin.fileno()
     while child.poll() is None:
-        ready, _, _ = select.select([bell, asker], [], [])
-        if asker in ready and not os.read(asker, 1 << 10):
+        ready, _, _ = select.select([signal_pipe, client], [], [])
+        if client in ready and not os.read(client, 1 << 10):
             return False
-        if bell in ready and signal.SIGTERM in bell.read():
+        if signal_pipe in ready and signal.SIGTERM in signal_pipe.read():
             return False
     return True
 

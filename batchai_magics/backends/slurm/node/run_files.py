@@ -1,7 +1,7 @@
-"""The files by which a run's submitter and its nodes tell each other where it stands.
+"""The files through which a run's submitter and its nodes share its state.
 
-Each is written once, by whoever links it first, and never changed: several hosts may read and write at once.
-A run has attempts, each a job of Slurm; the latest is the one that has been submitted last.
+Each is written once, by whichever process links it first, and never changed: several hosts may read and write
+at the same time. A run has attempts, each a Slurm job; the latest one is the last that was submitted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.plan import Plan
 
 Note = Literal["submission", "begun", "left", "stop", "over"]
-ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes of how a run ends
+ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes reserved for the record of how a run ended
 
 
 class Submission(NamedTuple):
@@ -62,14 +62,14 @@ class Stop(NamedTuple):
 
 
 class EngineReport(NamedTuple):
-    """Slurm says that an attempt is over, in that state; somebody has heard it at that time."""
+    """Slurm's first report that an attempt is over: the state, and when it was observed."""
 
     state: str
     time: float
 
 
 class RunFiles:
-    """What the folder of a run tells of its attempts."""
+    """The files in a run's folder about its attempts."""
 
     def __init__(self, root: Path) -> None:
         self.layout = JobLayout(root)
@@ -77,12 +77,12 @@ class RunFiles:
 
     @property
     def bundle(self) -> Path:
-        """What the nodes are to do, with references to what only they know."""
+        """The job bundle: what the nodes run, with references that only they can resolve."""
         return self.root / "order.json"
 
     @property
     def room(self) -> Path:
-        """Room on the disk for how the run ends; only there until it has ended."""
+        """Disk space reserved for the end record; deleted when the run ends."""
         return self.root / "end-room"
 
     @property
@@ -92,17 +92,17 @@ class RunFiles:
 
     @property
     def batch_log(self) -> Path:
-        """What the batch script itself had to say; empty when all is well."""
+        """The output of the batch script itself; empty if all is well."""
         return self.root / "batch.log"
 
     @property
     def secrets(self) -> Path:
-        """The values of the job's secrets, for its owner's eyes alone; gone when the job has ended."""
+        """The job's secrets, readable only by its owner; deleted when the job ends."""
         return self.root / "secrets.json"
 
     @property
     def setup_exits(self) -> Path:
-        """One small file for every node on which the run has had its cluster's setup task run."""
+        """A small file per node on which this run ran its cluster's setup task."""
         return self.root / "setup-exits"
 
     @property
@@ -114,90 +114,93 @@ class RunFiles:
         return number
 
     def submission(self, attempt: int) -> Submission | None:
-        """How an attempt was submitted."""
+        """The submission of an attempt, if there was one."""
         return read_as(Submission, self._file("submission", attempt))
 
     def attempt_start(self, attempt: int) -> AttemptStart | None:
-        """How an attempt began; None before."""
-        found = read_as(AttemptStart, self._file("begun", attempt))
-        return found._replace(nodes=tuple(found.nodes)) if found else None
+        """The start of an attempt; None before it."""
+        attempts = read_as(AttemptStart, self._file("begun", attempt))
+        return attempts._replace(nodes=tuple(attempts.nodes)) if attempts else None
 
     def stop(self, attempt: int) -> Stop | None:
-        """Why an attempt has to end; None when it does not."""
+        """The stop request for an attempt, if any."""
         return read_as(Stop, self._file("stop", attempt))
 
     def note_submission(self, attempt: int, submission: Submission) -> bool:
-        """Notes that an attempt was submitted; False when another process has done so."""
+        """Records a submission; False if another process has done so."""
         return write_once(self._file("submission", attempt), submission._asdict())
 
-    def note_attempt_start(self, attempt: int, begun: AttemptStart) -> None:
-        """Notes that an attempt runs; a later beginning takes the place of the one before, which is kept."""
-        write_once(self._file("begun", attempt, begun.restarts), begun._asdict())
-        private_files.write(self._file("begun", attempt), json.dumps(begun._asdict()))
+    def note_attempt_start(self, attempt: int, start: AttemptStart) -> None:
+        """Records that an attempt runs; a restart replaces the previous start, which is kept separately."""
+        write_once(self._file("begun", attempt, start.restarts), start._asdict())
+        private_files.write(self._file("begun", attempt), json.dumps(start._asdict()))
 
-    def note_attempt_end(self, attempt: int, restarts: int, left: AttemptEnd) -> None:
-        """Notes that a beginning is over though the run is not."""
-        write_once(self._file("left", attempt, restarts), left._asdict())
+    def note_attempt_end(self, attempt: int, restarts: int, end: AttemptEnd) -> None:
+        """Records that an attempt ended although the run has not."""
+        write_once(self._file("left", attempt, restarts), end._asdict())
 
     def attempt_end(self, attempt: int, restarts: int) -> AttemptEnd | None:
-        """How a beginning was over; None while it is not, and for the one that the run ended with."""
+        """How an attempt ended; None while it has not, and for the run's last attempt."""
         return read_as(AttemptEnd, self._file("left", attempt, restarts))
 
     def attempts(self) -> list[tuple[AttemptStart, AttemptEnd | None]]:
-        """Every time that the run was begun, with how each was over, the first before the others."""
-        found = []
+        """All attempts of the run and how each ended, in order."""
+        attempts: list[tuple[AttemptStart, AttemptEnd | None]] = []
         for attempt in range(1, self.attempt + 1):
             latest = self.attempt_start(attempt)
             for restarts in range(latest.restarts + 1 if latest else 0):
-                begun = read_as(AttemptStart, self._file("begun", attempt, restarts))
-                if begun:
-                    found.append(
-                        (begun._replace(nodes=tuple(begun.nodes)), self.attempt_end(attempt, restarts))
+                start = read_as(AttemptStart, self._file("begun", attempt, restarts))
+                if start:
+                    attempts.append(
+                        (start._replace(nodes=tuple(start.nodes)), self.attempt_end(attempt, restarts))
                     )
-        return found
+        return attempts
 
     def is_superseded(self, attempt: int, restarts: int) -> bool:
-        """Whether the run has been begun once more since."""
+        """Whether a later attempt has started."""
         latest = self.attempt_start(attempt)
         return bool(latest and latest.restarts > restarts) or self._file("begun", attempt + 1).exists()
 
     def last_stop(self, attempt: int) -> Stop | None:
-        """Why the latest attempt has to end; if it is to be begun again, what was said of that one since."""
+        """The stop request for the latest attempt; after a requeue, that for the next one comes first."""
         stop = self.stop(attempt)
         return self.stop(attempt + 1) or stop if stop and stop.reason == REQUEUE else stop
 
     def ask_to_stop(self, attempt: int, stop: Stop) -> int:
-        """Asks an attempt to end; 0 when it was asked before, else the attempt that is to end.
+        """Asks an attempt to stop; returns the number of the attempt that will, 0 if it was asked before.
 
-        That is the next one, which may be on its way to Slurm, if this one was only to be begun again.
+        That is the next attempt, possibly being submitted, if this one was only to be requeued.
         """
         if write_once(self._file("stop", attempt), stop._asdict()):
             return attempt
-        noted = self.stop(attempt)
-        is_for_good = stop.reason != REQUEUE and noted is not None and noted.reason == REQUEUE
-        is_first = is_for_good and write_once(self._file("stop", attempt + 1), stop._asdict())
+        earlier = self.stop(attempt)
+        ends_run = stop.reason != REQUEUE and earlier is not None and earlier.reason == REQUEUE
+        is_first = ends_run and write_once(self._file("stop", attempt + 1), stop._asdict())
         return attempt + 1 if is_first else 0
 
     def engine_report(self, attempt: int) -> EngineReport | None:
-        """When Slurm said for the first time that an attempt is over; None while it has not."""
+        """Slurm's first report that an attempt is over; None before it."""
         return read_as(EngineReport, self._file("over", attempt))
 
-    def note_engine_report(self, attempt: int, over: EngineReport) -> EngineReport:
-        """Notes that Slurm says so; gives what was noted first."""
-        write_once(self._file("over", attempt), over._asdict())
-        return self.engine_report(attempt) or over
+    def note_engine_report(self, attempt: int, report: EngineReport) -> EngineReport:
+        """Records Slurm's report; returns the one recorded first."""
+        write_once(self._file("over", attempt), report._asdict())
+        return self.engine_report(attempt) or report
 
     def written_at(self, note: Note, attempt: int) -> float:
-        """When a note of an attempt was written, by the clock of the file system; 0.0 where there is none."""
+        """The mtime of an attempt's note, by the file system's clock; 0.0 if it is missing."""
         return written_at(self._file(note, attempt))
 
     @property
     def end(self) -> RunEnd | None:
-        """How the run has ended; None before."""
+        """How the run ended; None before."""
         return RunEnd.read(self.layout.end)
 
     def note_end(self, end: RunEnd) -> bool:
-        """Notes the end of the run; False when it had one. Who sees it finds no secret of the run."""
+        """Records the end of the run; False if it had ended.
+
+        The secrets are deleted before it becomes visible.
+        """
         part = self.layout.end.with_name(f"end-{uuid.uuid4().hex}.json")
         try:
             self._write_end(end, part)
@@ -207,8 +210,8 @@ class RunFiles:
         self.room.unlink(missing_ok=True)
         return is_first
 
-    def keep_room(self, process_count: int) -> None:
-        """Takes room for how the run ends, so that it can be told also when the disk is full."""
+    def reserve_room(self, process_count: int) -> None:
+        """Reserves disk space, so that the end can be recorded even when the disk is full."""
         private_files.write(self.room, " " * (ROOM + ROOM_OF_RANK * process_count))
 
     def _write_end(self, end: RunEnd, part: Path) -> None:
@@ -221,7 +224,7 @@ class RunFiles:
             if not is_disk_full(error):
                 raise
             try:
-                self.room.rename(part)  # it is nobody else's from now on
+                self.room.rename(part)  # the file now belongs to this process alone
             except FileNotFoundError:
                 raise error from None
             overwrite(part, end.to_json().encode())
@@ -232,16 +235,16 @@ class RunFiles:
 
 
 def cut_off_folder(plan: Plan) -> Path:
-    """One empty file for each rank that was ended, and did not end by itself."""
+    """Contains an empty file for each rank that was ended rather than ending on its own."""
     return Path(f"{plan.exits}.cut-off")
 
 
-def unkept_folder(plan: Plan) -> Path:
-    """One empty file for each reason, by its number, for which output of ranks could not be kept."""
+def unwritten_folder(plan: Plan) -> Path:
+    """Contains an empty file named by errno for each reason why output of ranks could not be written."""
     return Path(f"{plan.exits}.unkept")
 
 
-def is_followed(plan: Plan) -> bool:
-    """Whether the run has been begun once more since the plan was made: that has the next folder of exits."""
+def has_next_attempt(plan: Plan) -> bool:
+    """Whether a later attempt has started since the plan was made: it has the next folder for exits."""
     match = re.fullmatch(r"(.*/exits)(?:-(\d+))?", plan.exits)
     return match is not None and Path(f"{match[1]}-{int(match[2] or 1) + 1}").exists()

@@ -1,7 +1,7 @@
-"""The program that runs a job on the first node of its allocation, from its beginning to its end.
+"""The program that runs a job on the first node of its allocation.
 
-Started as `ROOT ATTEMPT`. It tells the job's folder that the job runs, makes what it needs, prepares the
-nodes, runs the processes, and tells how they ended. Nothing but that folder knows of it.
+Started as `ROOT ATTEMPT`. It records the start, prepares the nodes, runs the processes and records the
+outcome, all in the job's folder.
 """
 
 from __future__ import annotations
@@ -37,64 +37,64 @@ from batchai_magics.backends.slurm.node.attempt import Attempt, batch_log_text, 
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of, lost, outcome_of
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
-from batchai_magics.backends.slurm.node.launchers import RankLauncher, is_cut_off, launcher_of, let_end
+from batchai_magics.backends.slurm.node.launchers import RankLauncher, await_ends, is_cut_off, launcher_of
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.oom_kills import out_of_memory_folder, started_folder
-from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
+from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unwritten_folder
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.stop_watching import watched
 from batchai_magics.launch.plan import Plan
 
-PATIENCE_S = 2.0  # what a disk gets to take the last output of a job that was told to end
-STOPPED_S = 15.0  # what the working directories of a run that was told to end get to be collected
-LATE_S = 60.0  # the same beyond its own limit, of what Slurm gives it there
-LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without a signal
+OUTPUT_TIMEOUT_S = 2.0  # how long a stopped job's last output may take to be written
+COLLECT_AFTER_STOP_S = 15.0  # how long a stopped run may take to collect its working directories
+COLLECT_S = 60.0  # the same for other runs, in addition to their time limit
+POLL_S = 1.0  # interval for checking stop requests that arrive without a signal
 
 
 def main() -> None:
     """Runs the job, and records its end."""
-    files, attempt, bell = RunFiles(Path(sys.argv[1])), int(sys.argv[2]), SignalPipe()
+    files, signal_pipe = RunFiles(Path(sys.argv[1])), SignalPipe()
     termination.adopt_orphans()
-    if files.end:  # it was given up meanwhile
+    if files.end:  # it was already recorded as lost
         return
-    beginning = Attempt(files, attempt)
+    attempt = Attempt(files, int(sys.argv[2]))
     try:
-        outcome = JobRun(files, beginning, bell).run()
+        outcome = JobRun(files, attempt, signal_pipe).run()
     except ScratchError as error:
         outcome = failed_with("JobLaunchFailed", str(error))
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
         outcome = not_run(error)
-    if outcome.is_requeued or beginning.is_superseded:
-        beginning.leave()
+    if outcome.is_requeued or attempt.is_superseded:
+        attempt.record_end()
     else:
         files.note_end(RunEnd(outcome, time.time()))
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
 
 
 class JobRun:
-    """One attempt at a job, on the nodes that it has got."""
+    """One attempt of a job on its nodes."""
 
-    def __init__(self, files: RunFiles, beginning: Attempt, bell: SignalPipe) -> None:
-        self._files, self._beginning, self._bell = files, beginning, bell
-        self._order = JobBundle.read(files.bundle)
+    def __init__(self, files: RunFiles, attempt: Attempt, signal_pipe: SignalPipe) -> None:
+        self._files, self._attempt, self._signal_pipe = files, attempt, signal_pipe
+        self._bundle = JobBundle.read(files.bundle)
         self._nodes = allocation.nodes()
-        plan, self._preparation, self._setup = self._order.resolved(
+        plan, self._preparation, self._setup = self._bundle.resolved(
             files.root.name, self._nodes, allocation.addresses(self._nodes)
         )
-        self._plan = beginning.of_its_own(plan)
+        self._plan = attempt.with_own_exits(plan)
         self._env = {**os.environ, **read_secrets(files.secrets)}
         self._deadline = time.monotonic() + self._plan.limits.wall_s
-        self._next_look = 0.0
+        self._next_poll_s = 0.0
         self._is_stopped = False
 
     def run(self) -> Outcome:
-        """Prepares the nodes, runs the processes, and leaves none of them behind."""
+        """Prepares the nodes, runs the processes, and ends all of them."""
         self._make_folders()
         self._plan.write(str(self._files.layout.plan))
-        self._beginning.begin(self._nodes)
+        self._attempt.start(self._nodes)
         self._log = ExecutionLog(self._plan.execution_logs)
-        if sentence := self._beginning.mark(Path(self._plan.output.stdout.path), self._nodes):
+        if sentence := self._attempt.mark(Path(self._plan.output.stdout.path), self._nodes):
             self._log.write(sentence)
         record = seal_record(self._files.layout.seals)
         try:
@@ -104,7 +104,7 @@ class JobRun:
             outcome = outcome or self._prepare() or self._run_processes()
         finally:
             termination.kill()
-            left = Collection(self._files, self._plan).collect(self._collecting_s)
+            left = Collection(self._files, self._plan).collect(self._collect_timeout_s)
             record.write(self._seals())
             record.close()
         outcome = outcome.warned("FilesLeftBehind", *left)
@@ -113,16 +113,16 @@ class JobRun:
 
     def _make_folders(self) -> None:
         job = self._files.layout
-        own = (cut_off_folder, unkept_folder, started_folder, out_of_memory_folder)
+        own = (cut_off_folder, unwritten_folder, started_folder, out_of_memory_folder)
         folders = (Path(self._plan.exits), *(folder(self._plan) for folder in own))
         for stale in (*folders, job.preparation_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
         for node in (*self._first_node_plan.nodes, *(self._setup.nodes if self._setup else ())):
             private_files.make_folder(Path(node.folder))
-        if self._order.scratch:
-            limit_bytes = self._order.scratch_limit_bytes
-            Collection.order(self._files, limit_bytes=limit_bytes, number=self._beginning.number)
+        if self._bundle.scratch:
+            limit_bytes = self._bundle.scratch_limit_bytes
+            Collection.request(self._files, limit_bytes=limit_bytes, number=self._attempt.number)
         for log in (*(stream.path for stream in self._plan.output), *self._plan.execution_logs):
             os.close(private_files.opener(log, os.O_RDWR | os.O_CREAT))
         hosts = "".join(f"{name}\n" for name in self._nodes)
@@ -130,54 +130,58 @@ class JobRun:
 
     @property
     def _first_node_plan(self) -> Plan:
-        """The plan with those nodes alone whose working directories this program can make."""
-        return self._plan._replace(nodes=self._plan.nodes[:1]) if self._order.scratch else self._plan
+        """The plan reduced to the nodes whose working directories this program can create."""
+        return self._plan._replace(nodes=self._plan.nodes[:1]) if self._bundle.scratch else self._plan
 
     @property
-    def _collecting_s(self) -> float:
-        """What there is to collect working directories: somebody may wait, or Slurm soon kill."""
-        return STOPPED_S if self._is_stopped else self._left_s + LATE_S
+    def _collect_timeout_s(self) -> float:
+        """Time to collect working directories; short after a stop request: Slurm kills soon."""
+        return COLLECT_AFTER_STOP_S if self._is_stopped else self._left_s + COLLECT_S
 
     def _set_up(self) -> Outcome | None:
-        """Runs the cluster's setup task on the job's nodes, those left out where it has been run before."""
+        """Runs the cluster's setup task on the nodes that have not been set up."""
         if self._setup is None:
             return None
-        setups = NodeSetups(Path(self._order.setups), allocation.boot_times(self._nodes))
+        setups = NodeSetups(Path(self._bundle.setups), allocation.boot_times(self._nodes))
         while missing := setups.missing(self._nodes):
-            with setups.claimed(missing) as ours:
-                outcome = self._run_setup(of_nodes(self._setup, ours), setups) if ours else self._rest()
+            with setups.claimed(missing) as claimed:
+                outcome = (
+                    self._run_setup(of_nodes(self._setup, claimed), setups)
+                    if claimed
+                    else self._wait_for_setup()
+                )
             if outcome:
                 return outcome
         return None
 
     def _run_setup(self, plan: Plan, setups: NodeSetups) -> Outcome | None:
-        if self._order.is_setup_elevated:
+        if self._bundle.is_setup_elevated:
             plan = elevation.run_elevated(plan)
         notes = [f"warning: {note}" for note in plan.notes]
         names = ", ".join(plan.node_of(process).id for process in plan.processes)
         for text in (*notes, f"setup task of the cluster started on {names}"):
             self._log.write(text)
-        secrets = read_secrets(Path(self._order.setup_secrets))
-        with self._started(plan, {**os.environ, **secrets}, is_each_alone=True) as started:
-            interrupted = self._follow(started, setups.renew)
-            started.end(patience_s=PATIENCE_S)
-            return interrupted or setups.note(plan, started.ends)
+        secrets = read_secrets(Path(self._bundle.setup_secrets))
+        with self._running(plan, {**os.environ, **secrets}, are_independent=True) as launcher:
+            interrupted = self._follow(launcher, setups.renew)
+            launcher.end(patience_s=OUTPUT_TIMEOUT_S)
+            return interrupted or setups.note(plan, launcher.ends)
 
-    def _rest(self) -> Outcome | None:
-        """Waits a moment: another job sets these nodes up."""
-        select.select([self._bell], [], [], LOOK_S)
-        return self._interruption(self._bell.read())
+    def _wait_for_setup(self) -> Outcome | None:
+        """Waits a moment while another job sets these nodes up."""
+        select.select([self._signal_pipe], [], [], POLL_S)
+        return self._interruption(self._signal_pipe.read())
 
     def _prepare(self) -> Outcome | None:
         if self._preparation is None:
             return None
         self._log.write("job preparation started")
-        with self._started(self._preparation) as started:
-            interrupted = self._follow(started)
-            started.end(patience_s=PATIENCE_S)
+        with self._running(self._preparation) as launcher:
+            interrupted = self._follow(launcher)
+            launcher.end(patience_s=OUTPUT_TIMEOUT_S)
             if interrupted:
                 return interrupted
-            codes = {end.rank: end.exit_code or 0 for end in started.ends}
+            codes = {end.rank: end.exit_code or 0 for end in launcher.ends}
             missing = [1] * (len(self._preparation.processes) - len(codes))
             return of_preparation([*(codes[rank] for rank in sorted(codes)), *missing])
 
@@ -187,40 +191,38 @@ class JobRun:
         count = len(self._plan.processes)
         self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
         unchecked: list[str] = []
-        with self._started(self._plan) as started:
-            with watched(self._files, self._beginning.attempt, self._plan, warn=unchecked.append):
-                interrupted = self._follow(started)
-            started.end(patience_s=PATIENCE_S if interrupted else float("inf"))
-            outcome = started.outcome()
+        with self._running(self._plan) as launcher:
+            with watched(self._files, self._attempt.submission, self._plan, warn=unchecked.append):
+                interrupted = self._follow(launcher)
+            launcher.end(patience_s=OUTPUT_TIMEOUT_S if interrupted else float("inf"))
+            outcome = launcher.outcome()
             if interrupted:
-                outcome = interrupted.with_ranks(started.ends, self._plan)
+                outcome = interrupted.with_ranks(launcher.ends, self._plan)
         return outcome.warned("StopConditionNotChecked", *unchecked)
 
     @contextlib.contextmanager
-    def _started(
-        self, plan: Plan, env: Mapping[str, str] | None = None, *, is_each_alone: bool = False
+    def _running(
+        self, plan: Plan, env: Mapping[str, str] | None = None, *, are_independent: bool = False
     ) -> Iterator[RankLauncher]:
-        """The processes of a plan; none of them runs on behind it."""
-        files, mpi = self._files, self._order.mpi
-        made = launcher_of(
-            plan, self._bell, env or self._env, files=files, mpi=mpi, is_each_alone=is_each_alone
+        """The running processes of a plan; all have ended when the context exits."""
+        files, mpi = self._files, self._bundle.mpi
+        launcher = launcher_of(
+            plan, self._signal_pipe, env or self._env, files=files, mpi=mpi, are_independent=are_independent
         )
-        with contextlib.closing(made):
-            made.start()
-            yield made
+        with contextlib.closing(launcher):
+            launcher.start()
+            yield launcher
 
-    def _follow(
-        self, started: RankLauncher, at_each_turn: Callable[[], None] | None = None
-    ) -> Outcome | None:
-        """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
-        while started.is_running and not started.is_over:
-            if at_each_turn:
-                at_each_turn()
-            interrupted = self._interruption(started.turn(min(LOOK_S, self._left_s)))
+    def _follow(self, launcher: RankLauncher, on_poll: Callable[[], None] | None = None) -> Outcome | None:
+        """Waits until the processes have ended or must end; returns the reason why they must."""
+        while launcher.is_running and not launcher.is_over:
+            if on_poll:
+                on_poll()
+            interrupted = self._interruption(launcher.poll(min(POLL_S, self._left_s)))
             if interrupted:
                 return interrupted
-        is_told = signal.SIGTERM in let_end(started)
-        if is_told or (is_cut_off(started) and allocation.is_taken()):
+        is_told = signal.SIGTERM in await_ends(launcher)
+        if is_told or (is_cut_off(launcher) and allocation.is_taken()):
             return self._interruption({signal.SIGTERM})
         return None
 
@@ -228,45 +230,45 @@ class JobRun:
     def _left_s(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
 
-    def _interruption(self, heard: set[int]) -> Outcome | None:
-        """Why the job has to stop now: somebody wants it, Slurm takes its nodes, or its time is over."""
+    def _interruption(self, signals: set[int]) -> Outcome | None:
+        """Why the job has to stop now: a stop request, Slurm's signal, or its time limit."""
         now_s = time.monotonic()
-        if signal.SIGTERM in heard or now_s >= self._next_look:
-            self._next_look = now_s + LOOK_S
-            if outcome := self._told_to_end():
+        if signal.SIGTERM in signals or now_s >= self._next_poll_s:
+            self._next_poll_s = now_s + POLL_S
+            if outcome := self._stop_request():
                 self._is_stopped = True
                 return outcome
-        if signal.SIGTERM in heard:
+        if signal.SIGTERM in signals:
             self._is_stopped = True
-            return self._taken()
+            return self._lost_allocation()
         return too_long(self._plan.limits) if now_s >= self._deadline else None
 
-    def _told_to_end(self) -> Outcome | None:
-        """Why the job's folder says that it has to stop; None while it does not."""
-        if end := self._files.end:  # Slurm has lost this node, and somebody has seen that
+    def _stop_request(self) -> Outcome | None:
+        """The stop request in the job's folder; None if there is none."""
+        if end := self._files.end:  # Slurm has lost this node, and the end was recorded elsewhere
             return end.outcome
-        stop = self._files.stop(self._beginning.attempt)
+        stop = self._files.stop(self._attempt.submission)
         if stop and stop.reason == REQUEUE:
-            self._beginning.reason = RESIZED
+            self._attempt.reason = RESIZED
         if stop:
             return stopped(stop.reason)
-        return stopped(REQUEUE) if self._beginning.is_superseded else None
+        return stopped(REQUEUE) if self._attempt.is_superseded else None
 
-    def _taken(self) -> Outcome:
-        """How it ends now that Slurm takes its nodes: for good, or to be begun again."""
-        told = allocation.own_fields()
-        is_queued = int(told.get("Restarts") or 0) > self._beginning.restarts
-        if is_queued or (not told and batch_log_text(self._files.batch_log) == "JOB REQUEUE"):
-            self._beginning.leave()  # now: Slurm gives no long notice
+    def _lost_allocation(self) -> Outcome:
+        """The outcome when Slurm takes the nodes: final, or a requeue."""
+        fields = allocation.own_fields()
+        is_queued = int(fields.get("Restarts") or 0) > self._attempt.restarts
+        if is_queued or (not fields and batch_log_text(self._files.batch_log) == "JOB REQUEUE"):
+            self._attempt.record_end()  # immediately: Slurm gives little notice
             return stopped(REQUEUE)
-        state = "NODE_FAIL" if told.get("Reason") == "NodeDown" else told.get("JobState", "")
-        how = logged_end(self._files.batch_log) or end_state_of(state)
-        if how is EndState.NODE_FAIL:
+        state = "NODE_FAIL" if fields.get("Reason") == "NodeDown" else fields.get("JobState", "")
+        ending = logged_end(self._files.batch_log) or end_state_of(state)
+        if ending is EndState.NODE_FAIL:
             return lost(allocation.lost_nodes(self._nodes, self._files.batch_log))
-        return outcome_of(how or EndState.CANCELLED)
+        return outcome_of(ending or EndState.CANCELLED)
 
     def _seals(self) -> dict[str, LogSeal]:
-        """The logs as they are, now that nobody writes to them any more."""
+        """The logs' seals, now that nothing writes to them any more."""
         folder = Path(self._plan.output.stdout.path).parent
         logs = [file for file in folder.glob("std*.txt") if file.is_file() and not file.is_symlink()]
         return {file.name: seal_of(file) for file in logs}

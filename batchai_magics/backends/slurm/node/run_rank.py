@@ -1,6 +1,6 @@
-"""Runs one process of a plan, as a task of `srun`: the one of the rank that Slurm gave this program.
+"""Runs one process of a plan as a task of `srun`: the rank that Slurm assigned to this task.
 
-Told to end, it ends its process kindly, keeps what that wrote last, and notes that it did not end by itself.
+On SIGTERM it ends its process gracefully, keeps the last output, and records that the rank was ended.
 """
 
 from __future__ import annotations
@@ -24,50 +24,55 @@ from batchai_magics.backends.slurm.node.oom_kills import (
     out_of_memory_folder,
     started_folder,
 )
-from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, is_followed, unkept_folder
+from batchai_magics.backends.slurm.node.run_files import (
+    RunFiles,
+    cut_off_folder,
+    has_next_attempt,
+    unwritten_folder,
+)
 from batchai_magics.launch.plan import Launcher, Plan
 
-LOOK_S = 5.0  # between looks at whether the job has ended, or was begun again elsewhere
-PATIENCE_S = 2.0  # what a disk gets to take the last output
-ALONE = 78  # the exit code of a rank that Slurm has given no process manager
+POLL_S = 5.0  # interval for checking whether the job has ended or was restarted elsewhere
+OUTPUT_TIMEOUT_S = 2.0  # how long the last output may take to be written
+NO_PROCESS_MANAGER = 78  # exit code of an MPI rank without a process manager
 _MANAGERS = ("PMI_FD", "PMI_PORT", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI41", "PMIX_RANK")
 
 
 def main() -> None:
-    """Runs the rank (`ROOT PLAN`), and ends as it did."""
+    """Runs the rank (`ROOT PLAN`), and exits with its exit code."""
     files, plan = RunFiles(Path(sys.argv[1])), Plan.read(sys.argv[2])
     rank = int(os.environ["SLURM_PROCID"])
-    if is_alone(plan):
+    if lacks_process_manager(plan):
         sys.stderr.write("Slurm starts no process manager for MPI here: see the setting slurm.mpi\n")
-        sys.exit(ALONE)
+        sys.exit(NO_PROCESS_MANAGER)
     collection = Collection(files, plan)
     if collection.is_wanted and (problem := make_own_folder(plan, rank)):
         sys.stderr.write(problem)
         sys.exit(os.EX_CANTCREAT)
     termination.adopt_orphans()
-    note(started_folder(plan), rank)
+    mark(started_folder(plan), rank)
     kills = oom_kills()
-    is_told = False
+    is_stopped = False
     with contextlib.closing(Ranks(plan, SignalPipe(), env=os.environ | secrets_of(files, plan))) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
-            if signal.SIGTERM in ranks.turn(LOOK_S) or files.end or is_followed(plan):
-                is_told = True
-                note(cut_off_folder(plan), rank)
-                termination.end(ranks, patience_s=PATIENCE_S)
-        note_unkept(plan, ranks.unwritable)
+            if signal.SIGTERM in ranks.poll(POLL_S) or files.end or has_next_attempt(plan):
+                is_stopped = True
+                mark(cut_off_folder(plan), rank)
+                termination.end(ranks, patience_s=OUTPUT_TIMEOUT_S)
+        mark_unwritten(plan, ranks.unwritable)
         termination.remove_containers(plan.containers.removals[rank : rank + 1], os.environ)
         code = ranks.ends[rank].exit_code if rank in ranks.ends else None
     if code == KILLED and oom_kills() > kills:
-        note(out_of_memory_folder(plan), rank)
+        mark(out_of_memory_folder(plan), rank)
     termination.kill()
-    if is_told:  # it may be Slurm that ends the run: then no other program comes to this node any more
-        collection.collect_behind(rank)
+    if is_stopped:  # if Slurm is ending the run, no other program can start on this node
+        collection.collect_after_rank(rank)
     sys.exit(code if code is not None else os.EX_IOERR)
 
 
 def make_own_folder(plan: Plan, rank: int) -> str:
-    """Makes the folder that the rank starts in, on this node's own disk; what went wrong."""
+    """Makes the rank's working directory on this node's own disk; returns the problem, if any."""
     node = plan.node_of(plan.processes[rank])
     try:
         private_files.make_folder(Path(node.folder))
@@ -77,19 +82,19 @@ def make_own_folder(plan: Plan, rank: int) -> str:
     return f"{outcome.sentence}\n" if outcome else ""
 
 
-def is_alone(plan: Plan) -> bool:
-    """Whether ranks of MPI would each be rank 0 of 1, without a word."""
+def lacks_process_manager(plan: Plan) -> bool:
+    """Whether MPI ranks would silently each be rank 0 of 1."""
     is_mpi = plan.launcher is Launcher.MPI and len(plan.processes) > 1
     return is_mpi and not any(os.environ.get(name) for name in _MANAGERS)
 
 
 def secrets_of(files: RunFiles, plan: Plan) -> dict[str, str]:
-    """The variables that hold the job's secrets, as far as the plan is to have them."""
+    """The job's secrets that the plan passes to its processes."""
     return {name: value for name, value in read_secrets(files.secrets).items() if name in plan.secrets}
 
 
 def read_secrets(file: Path) -> dict[str, str]:
-    """The variables in a file of secrets; none without one."""
+    """The variables in a file of secrets; empty if there is no such file."""
     try:
         values: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -97,16 +102,16 @@ def read_secrets(file: Path) -> dict[str, str]:
     return values
 
 
-def note(folder: Path, number: int) -> None:
-    """Notes something by an empty file: of a rank that it has started, or did not end by itself."""
-    with contextlib.suppress(OSError):  # a full disk: its end tells as much
+def mark(folder: Path, number: int) -> None:
+    """Creates an empty file for a rank: that it started, or that it was ended."""
+    with contextlib.suppress(OSError):  # a full disk: its outcome will say so
         (folder / str(number)).touch(mode=0o600)
 
 
-def note_unkept(plan: Plan, problem: OSError | None) -> None:
-    """Notes why output could not be kept, if it could not."""
+def mark_unwritten(plan: Plan, problem: OSError | None) -> None:
+    """Records why output could not be written, if so."""
     if problem and problem.errno:
-        note(unkept_folder(plan), problem.errno)
+        mark(unwritten_folder(plan), problem.errno)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""`--stop-if`: the program beside a job's own that reads its logs, and has it ended for what it finds.
+"""`--stop-if`: a program next to the job's own that reads its logs and stops it when a condition holds.
 
-Started as `ROOT ATTEMPT` by the program that runs the job, of which it is a child.
+Started as `ROOT ATTEMPT`, as a child of the program that runs the job.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ MODULE = "batchai_magics.backends.slurm.node.stop_watching"
 def watched(
     files: RunFiles, attempt: int, plan: Plan, *, warn: Callable[[str], None]
 ) -> AbstractContextManager[None]:
-    """Has the job watched, if it asks for that; warns of what could not be checked."""
+    """Watches the job if it has stop conditions; reports what could not be checked."""
     if not files.layout.stop_if.exists():
         return contextlib.nullcontext()
-    # With the packages of this Python: expressions of one's own need RE2.
+    # With this Python's packages: user-written expressions need RE2.
     start = start_words(plan.python, MODULE, own_folder(), has_packages=True)
     return watching([*start, str(files.root), str(attempt)], log=files.batch_log, warn=warn)
 
 
 def main() -> None:
-    """Looks until the job is to be stopped, or the program that runs it says that it has ended.
+    """Watches until a condition holds, or the parent signals the end of the job.
 
-    What could not be checked then goes to stdout.
+    Then prints what could not be checked.
     """
     from batchai_magics.backends.folders.stop_order import StopIfRequest
     from batchai_magics.backends.folders.stop_watch import StopWatch
@@ -51,7 +51,7 @@ def main() -> None:
         print(*watch.unseen, sep="\n", flush=True)
         return
     files.ask_to_stop(attempt, Stop(reason, time.time()))
-    os.kill(os.getppid(), signal.SIGTERM)  # the program that runs the job, which looks why
+    os.kill(os.getppid(), signal.SIGTERM)  # the parent, which reads the stop request
 
 
 if __name__ == "__main__":

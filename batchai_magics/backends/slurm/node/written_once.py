@@ -1,4 +1,4 @@
-"""Small files that are written once, whole or not at all, by whoever links them first."""
+"""Small files that are written once, atomically, by whichever process links them first."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.remote_path import is_remote
 
-Told = TypeVar("Told")
+T = TypeVar("T")
 
 
 def overwrite(file: Path, data: bytes) -> None:
-    """Writes where there are bytes already: no room is needed for as many."""
+    """Overwrites existing bytes, which needs no additional disk space."""
     if is_remote(file):
         return file.write_at(data, 0, cut=True)
     with file.open("r+b") as stream:
@@ -22,8 +22,8 @@ def overwrite(file: Path, data: bytes) -> None:
         stream.truncate()
 
 
-def read_as(kind: Callable[..., Told], file: Path) -> Told | None:
-    """What a file holds as a value of that kind; None where there is none."""
+def read_as(kind: Callable[..., T], file: Path) -> T | None:
+    """Reads a file as a value of that type; None if it does not exist."""
     try:
         return kind(**json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -31,12 +31,12 @@ def read_as(kind: Callable[..., Told], file: Path) -> Told | None:
 
 
 def write_once(file: Path, value: Any) -> bool:
-    """Writes a file that was not there, whole or not at all; False when it was there."""
+    """Writes a new file atomically; False if it exists."""
     return private_files.write_new(file, json.dumps(value))
 
 
 def link_once(part: Path, file: Path) -> bool:
-    """Gives a file that is whole its name; False when another has it."""
+    """Links a complete file to its name; False if that exists."""
     try:
         file.hardlink_to(part)
     except FileExistsError:
@@ -45,7 +45,7 @@ def link_once(part: Path, file: Path) -> bool:
 
 
 def written_at(file: Path) -> float:
-    """When a file was written, by the clock of its file system; 0.0 where there is none."""
+    """The file's mtime, by its file system's clock; 0.0 if it does not exist."""
     try:
         return file.stat().st_mtime
     except FileNotFoundError:

@@ -14,7 +14,7 @@ import pytest
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, LocalMachine
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.client import SlurmClient
-from batchai_magics.backends.slurm.query_cache import NEWS_S
+from batchai_magics.backends.slurm.query_cache import NEW_JOB_INTERVAL_S
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import CapabilityError
 from tests.contract.place import Place
@@ -69,5 +69,5 @@ def test_many_jobs_are_submitted_with_few_questions(place: Place, commands: Coun
             backend.create(place.job(f"job{number}"), place.spec("true"))
     took_s = time.monotonic() - began_s
     assert commands["sbatch"] == JOBS
-    assert commands["squeue"] <= 1 + took_s / NEWS_S
+    assert commands["squeue"] <= 1 + took_s / NEW_JOB_INTERVAL_S
     assert commands["sinfo"] <= 3 + took_s / look_s

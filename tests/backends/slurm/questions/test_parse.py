@@ -106,7 +106,7 @@ def test_a_node_has_one_core_at_least(cores: str, count: int) -> None:
 )
 def test_why_a_job_waits_is_told_in_words(reason: str, start: str, words: str) -> None:
     line = parse.JobLine("7", "PENDING", reason, start, "", "guid")
-    assert parse.waiting_words(line, NOW) == words
+    assert parse.pending_reason(line, NOW) == words
 
 
 @pytest.mark.parametrize(
@@ -114,18 +114,18 @@ def test_why_a_job_waits_is_told_in_words(reason: str, start: str, words: str) -
 )
 def test_a_job_that_waits_for_another_time_says_why(state: str) -> None:
     line = parse.JobLine("7", state, "job requeued in held state", "N/A", "", "guid")
-    assert parse.waiting_words(line) == "it was queued again and is held: use scontrol release"
+    assert parse.pending_reason(line) == "it was queued again and is held: use scontrol release"
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "COMPLETED"])
 def test_a_job_that_waits_no_longer_says_nothing(state: str) -> None:
     line = parse.JobLine("7", state, "Resources", "2026-11-22T14:05:59", "n1", "guid")
-    assert parse.waiting_words(line) == ""
+    assert parse.pending_reason(line) == ""
 
 
 def test_a_job_whose_nodes_boot_says_so() -> None:
     line = parse.JobLine("7", "CONFIGURING", "None", "N/A", "n1", "guid")
-    assert parse.waiting_words(line, NOW) == "its nodes are being started"
+    assert parse.pending_reason(line, NOW) == "its nodes are being started"
 
 
 @pytest.mark.parametrize(

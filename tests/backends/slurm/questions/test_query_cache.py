@@ -17,7 +17,7 @@ from batchai_magics.backends.folders.file_repository import try_lock
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import JobLine
-from batchai_magics.backends.slurm.query_cache import NEWS_S, CachedAnswer, QueryCache
+from batchai_magics.backends.slurm.query_cache import NEW_JOB_INTERVAL_S, CachedReply, QueryCache
 from batchai_magics.errors import ServiceError
 
 LINE = JobLine("7", "RUNNING", "None", "N/A", "n1", "guid")
@@ -56,7 +56,7 @@ def test_many_processes_ask_once(slurm: Counted, tmp_path: Path) -> None:
 
 
 def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> None:
-    seed(tmp_path, ago_s=NEWS_S + 1, calm_s=0)
+    seed(tmp_path, ago_s=NEW_JOB_INTERVAL_S + 1, calm_s=0)
     answers = opened(slurm, tmp_path)
     asked, _ = answers.jobs()
     assert answers.jobs(since=asked - 1)[0] == asked
@@ -74,9 +74,9 @@ def test_of_many_who_need_later_answers_most_get_none(slurm: Counted, tmp_path: 
 def test_a_fresher_answer_is_asked_for_where_one_is_needed(slurm: Counted, tmp_path: Path) -> None:
     seed(tmp_path, ago_s=5, calm_s=0)
     answers = opened(slurm, tmp_path)
-    answers.jobs(within_s=10)
+    answers.jobs(max_age_s=10)
     assert slurm.count == 0
-    answers.jobs(within_s=4)
+    answers.jobs(max_age_s=4)
     assert slurm.count == 1
 
 
@@ -112,7 +112,7 @@ def test_who_asks_a_slurm_that_does_not_answer_keeps_nobody_else_waiting(
 def test_a_first_answer_is_not_waited_for_long_where_another_process_gets_none(
     slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchai_magics.backends.slurm.query_cache.FIRST_S", 0.1)
+    monkeypatch.setattr("batchai_magics.backends.slurm.query_cache.FIRST_QUERY_TIMEOUT_S", 0.1)
     stuck = Stuck()
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(opened(stuck, tmp_path).jobs)
@@ -144,13 +144,13 @@ def kept(folder: Path) -> Path:
 def seed(folder: Path, *, ago_s: float, calm_s: float) -> float:
     """Has Slurm said that there is that one job, so long ago and for so long; gives since when."""
     asked = time.time() - ago_s
-    answer = CachedAnswer(asked, asked - calm_s, asked, (tuple(LINE),))
+    answer = CachedReply(asked, asked - calm_s, asked, (tuple(LINE),))
     kept(folder).write_text(json.dumps(answer))
     return answer.changed
 
 
 def changed(folder: Path) -> float:
-    return CachedAnswer(*json.loads(kept(folder).read_text())).changed
+    return CachedReply(*json.loads(kept(folder).read_text())).changed
 
 
 def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path
 def test_an_answer_is_as_old_as_what_it_says(
     slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchai_magics.backends.slurm.query_cache.NEWS_S", 0.0)
+    monkeypatch.setattr("batchai_magics.backends.slurm.query_cache.NEW_JOB_INTERVAL_S", 0.0)
     since = seed(tmp_path, ago_s=100, calm_s=3000)
     opened(slurm, tmp_path, look_s=10.0).jobs()
     assert (slurm.count, changed(tmp_path)) == (1, since)
@@ -209,10 +209,10 @@ def test_without_any_answer_slurms_error_is_told(slurm: Counted, tmp_path: Path)
 
 @pytest.mark.parametrize(("calm_s", "allowed_s"), [(0.0, 10.0), (99.0, 10.0), (300.0, 30.0), (6000.0, 60.0)])
 def test_the_longer_nothing_changes_the_more_rarely_it_is_asked(calm_s: float, allowed_s: float) -> None:
-    assert CachedAnswer(calm_s, 0.0, calm_s, ()).age_allowed_s(10.0) == allowed_s
+    assert CachedReply(calm_s, 0.0, calm_s, ()).ttl_s(10.0) == allowed_s
 
 
 def test_an_answer_of_the_future_is_not_believed(slurm: Counted, tmp_path: Path) -> None:
     ahead = time.time() + 1000
-    kept(tmp_path).write_text(json.dumps(CachedAnswer(ahead, ahead, ahead, ())))
+    kept(tmp_path).write_text(json.dumps(CachedReply(ahead, ahead, ahead, ())))
     assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}

@@ -99,8 +99,8 @@ def test_jobs_are_understood(version: str) -> None:
     found = parse.jobs(rows(JOBS[version], len(JOB_FIELDS)))
     first, second, ending = WORDS[version]
     assert list(found) == ["7", "8", "9"]
-    assert parse.waiting_words(found["7"]).startswith(first)
-    assert parse.waiting_words(found["8"]).startswith(second)
+    assert parse.pending_reason(found["7"]).startswith(first)
+    assert parse.pending_reason(found["8"]).startswith(second)
     assert end_state_of(found["9"].state) is ending
 
 

@@ -43,7 +43,7 @@ def test_a_job_never_runs_on_fewer_nodes_than_it_has_without_a_word(
 def test_a_busy_machine_has_time_to_spell_the_names_out(
     scontrol: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(allocation, "ASK_S", 0.001)
+    monkeypatch.setattr(allocation, "QUERY_TIMEOUT_S", 0.001)
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     scontrol.write_text("#!/bin/sh\n/bin/sleep 0.5\necho n1 n2\n")
     assert allocation.nodes() == ["n1", "n2"]

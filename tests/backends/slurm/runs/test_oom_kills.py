@@ -8,7 +8,11 @@ import pytest
 
 from batchai_magics.backends.node.outcome import Outcome, of_ranks
 from batchai_magics.backends.slurm.node import oom_kills
-from batchai_magics.backends.slurm.node.oom_kills import explained, out_of_memory_folder, started_folder
+from batchai_magics.backends.slurm.node.oom_kills import (
+    out_of_memory_folder,
+    started_folder,
+    with_kill_reason,
+)
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process, ProcessExit
 
 BINDING = "srun: cluster configuration lacks support for cpu binding\n"
@@ -37,7 +41,7 @@ def ended(plan: Plan, tmp_path: Path, words: str, *exits: ProcessExit) -> Outcom
     """The outcome after these exits, and what srun said."""
     log = tmp_path / "batch.log"
     log.write_text(BINDING + words)
-    return explained(of_ranks(exits, plan, {end.rank for end in exits}), plan, log)
+    return with_kill_reason(of_ranks(exits, plan, {end.rank for end in exits}), plan, log)
 
 
 @pytest.mark.parametrize("words", [BY_SLURM, BY_CGROUP])

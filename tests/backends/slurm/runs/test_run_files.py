@@ -18,7 +18,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     RunFiles,
     Stop,
     Submission,
-    is_followed,
+    has_next_attempt,
 )
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference
@@ -131,9 +131,9 @@ def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunF
         return Plan("g", (node,), (), Output(LogFile("o"), LogFile("e")), f"{files.root}/{exits}", "python")
 
     (files.root / "exits-2").mkdir()
-    assert is_followed(plan("exits"))
-    assert not is_followed(plan("exits-2"))
-    assert not is_followed(plan("preparation-exits"))
+    assert has_next_attempt(plan("exits"))
+    assert not has_next_attempt(plan("exits-2"))
+    assert not has_next_attempt(plan("preparation-exits"))
 
 
 def test_a_run_ends_once_and_its_secrets_go(files: RunFiles) -> None:

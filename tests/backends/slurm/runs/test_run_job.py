@@ -17,10 +17,10 @@ class Crew:
 
     def __init__(self, *signals: set[int]) -> None:
         self.is_running = False
-        self.ends = [ProcessExit(rank=0, node="node1", exit_code=launchers.TOLD_TO_END)]
+        self.ends = [ProcessExit(rank=0, node="node1", exit_code=launchers.TERMINATED)]
         self._signals = iter(signals)
 
-    def turn(self, timeout_s: float) -> set[int]:
+    def poll(self, timeout_s: float) -> set[int]:
         """The next of them."""
         return next(self._signals)
 
@@ -28,4 +28,4 @@ class Crew:
 def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started() -> None:
     """Slurm signals all, in any order: a job that is begun again must not be taken to have failed."""
     told = Crew(CHILD, set(), CHILD, END)
-    assert launchers.let_end(cast(launchers.RankLauncher, told)) == CHILD | END
+    assert launchers.await_ends(cast(launchers.RankLauncher, told)) == CHILD | END

@@ -18,11 +18,11 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import TERMINATE
 from batchai_magics.backends.service.runner import Run
-from batchai_magics.backends.slurm.client import PATIENCE_S, SlurmClient
+from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, Stop, Submission
 from batchai_magics.backends.slurm.parse import JobLine
-from batchai_magics.backends.slurm.query_cache import NEWS_S, QueryCache
-from batchai_magics.backends.slurm.runs import OVERDUE_S, SKEW_S, Placement, Runs
+from batchai_magics.backends.slurm.query_cache import NEW_JOB_INTERVAL_S, QueryCache
+from batchai_magics.backends.slurm.runs import SKEW_S, STOP_GRACE_S, Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
@@ -211,7 +211,7 @@ def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
     note_submitted(runs, ago_s=0)
     assert unhurried.reconcile(job).waiting == ""
     assert not [*(tmp_path / "asked").glob("*")]
-    age(runs, "submission", NEWS_S + 1)
+    age(runs, "submission", NEW_JOB_INTERVAL_S + 1)
     assert unhurried.reconcile(job).waiting == "too few of its nodes are free"
 
 
@@ -247,11 +247,11 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(runs: Runs, s
     shutil.rmtree(runs.files("guid").root)
     runs.files("guid").root.mkdir()
     slurm.say("RUNNING", comment="another")
-    (error,) = runs.reconcile(replace(job, created=job.created - PATIENCE_S - 1)).end.outcome.errors
+    (error,) = runs.reconcile(replace(job, created=job.created - TIMEOUT_S - 1)).end.outcome.errors
     assert error["code"] == "JobLaunchFailed"
 
 
-@pytest.mark.parametrize(("asked_s", "ended"), [(OVERDUE_S / 2, []), (OVERDUE_S + 1, ["1"])])
+@pytest.mark.parametrize(("asked_s", "ended"), [(STOP_GRACE_S / 2, []), (STOP_GRACE_S + 1, ["1"])])
 def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
     runs: Runs, slurm: Said, job: Run, asked_s: float, ended: list[str]
 ) -> None:

@@ -59,7 +59,7 @@ def test_the_newest_files_go_first(source: Path, target: Path) -> None:
     for age, name in enumerate(("c", "a", "b")):
         (source / name).write_bytes(bytes(400))
         os.utime(source / name, (1000 - age, 1000 - age))
-    assert moved(source, target, Space(1000, float("inf"))) == MoveResult(800, 1, 400, scratch.USED_UP)
+    assert moved(source, target, Space(1000, float("inf"))) == MoveResult(800, 1, 400, scratch.LIMIT_REACHED)
     assert [path.name for path in source.iterdir()] == ["b"]
 
 
@@ -67,8 +67,8 @@ def test_a_second_attempt_goes_on_within_the_same_limit(source: Path, target: Pa
     for name in "abcd":
         (source / name).write_bytes(bytes(400))
     assert moved(source, target, Space(800, 0.0)) == MoveResult(0, 4, 1600, scratch.TOO_LATE)
-    assert moved(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.USED_UP)
-    assert moved(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.USED_UP)
+    assert moved(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.LIMIT_REACHED)
+    assert moved(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.LIMIT_REACHED)
 
 
 def test_a_node_on_which_nothing_ran_has_nothing_to_move(source: Path, target: Path) -> None:

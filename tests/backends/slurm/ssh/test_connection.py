@@ -116,7 +116,7 @@ def test_slurm_that_is_not_there_is_named(sshd: RealSshd, slurm: RealSlurm, tmp_
     (sshd.home / ".bash_profile").write_text("PATH=/nowhere")
     backend = SlurmBackend(settings(sshd, slurm, tmp_path / "home", ssh_python="/usr/bin/python3"))
     with pytest.raises(CapabilityError, match=f"there is no sinfo on {HOST}"):
-        backend.runner._answers.nodes()
+        backend.runner._queries.nodes()
     backend.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.file_clock import READ_AGAIN_S, FileClock
-from batchai_magics.backends.slurm.query_cache import LONGEST_S
+from batchai_magics.backends.slurm.query_cache import MAX_TTL_S
 from tests.backends.slurm.share.clocks.hosts import OFF_S, Host, Told, clock_off, either_way, error_of
 from tests.backends.slurm.share.clocks.test_standing import until_heard
 from tests.world import until
@@ -76,7 +76,7 @@ def test_an_old_answer_is_not_kept_whoever_got_it(here: Host, other: Host, told:
         other.answers.jobs()
     (file,) = (each for each in here.answers.files if each.exists())
     *times, lines = json.loads(file.read_text())
-    file.write_text(json.dumps([*(moment - LONGEST_S for moment in times), lines]))
+    file.write_text(json.dumps([*(moment - MAX_TTL_S for moment in times), lines]))
     here.answers.jobs()
     assert told.asked == 2
 

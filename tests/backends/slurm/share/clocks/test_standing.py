@@ -7,11 +7,11 @@ import time
 import pytest
 
 from batchai_magics.backends.service.runner import Run
-from batchai_magics.backends.slurm.client import PATIENCE_S
+from batchai_magics.backends.slurm.client import TIMEOUT_S
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, EngineReport, Stop
-from batchai_magics.backends.slurm.query_cache import NEWS_S
+from batchai_magics.backends.slurm.query_cache import NEW_JOB_INTERVAL_S
 from batchai_magics.backends.slurm.run_state import RunState
-from batchai_magics.backends.slurm.runs import OVERDUE_S
+from batchai_magics.backends.slurm.runs import STOP_GRACE_S
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.kept import number
 from tests.backends.slurm.real_slurm import RealSlurm
@@ -35,7 +35,7 @@ def test_a_job_whose_submitter_died_is_lost_in_time(
         job = other.made()
     here.passes(LOST_S + 1)
     assert here.runs.reconcile(job).is_open  # a slow sbatch may be at work
-    here.passes(PATIENCE_S)
+    here.passes(TIMEOUT_S)
     assert error_of(here.runs.reconcile(job)) == "JobLaunchFailed"
 
 
@@ -48,7 +48,7 @@ def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
         other.files.ask_to_stop(1, Stop("terminate", time.time()))
     here.runs.reconcile(job)
     assert told.ended == []
-    here.passes(OVERDUE_S + 1)
+    here.passes(STOP_GRACE_S + 1)
     here.runs.reconcile(job)
     assert told.ended == ["7"]
 
@@ -93,7 +93,7 @@ def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
 
 def until_heard(host: Host, job: Run) -> RunState:
     """Where a job stands when Slurm has been asked since: times of files are rounded."""
-    host.passes(NEWS_S + 1)
+    host.passes(NEW_JOB_INTERVAL_S + 1)
     return host.runs.reconcile(job)
 
 
