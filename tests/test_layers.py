@@ -2,7 +2,10 @@
 
 import ast
 import functools
+import graphlib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
@@ -53,6 +56,17 @@ def test_imports_point_to_lower_layers_only():
         if name in MODULES and unit(name) != unit(module) and layer(unit(name)) >= layer(unit(module))
     ]
     assert not wrong, f"sideways or upwards: {', '.join(wrong)}"
+
+
+def test_no_modules_import_each_other():
+    graph = {module: set() for module in MODULES}
+    for module, name, _ in imported():  # those in functions and for type checkers among them
+        if name in MODULES and name != module:
+            graph[module].add(name)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(f"in a ring: {' → '.join(error.args[1])}")
 
 
 def test_nothing_above_the_backends_knows_one_of_them():

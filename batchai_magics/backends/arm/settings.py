@@ -1,15 +1,11 @@
-"""The settings of the arm backend, and its entry in the registry of backends."""
+"""The settings of the arm backend."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from batchai_magics.config import setting
-
-if TYPE_CHECKING:
-    from batchai_magics.backends.base import Backend
-    from batchai_magics.config import Settings
 
 NAME = "arm"
 
@@ -27,16 +23,3 @@ class ArmSettings:
 
     # BATCHAI_ENDPOINT and BATCHAI_TOKEN, as `batchai serve` prints them.
     ALSO_GENERAL: ClassVar = ("endpoint", "token")
-
-
-# The interface `backends.base.backend_registry.Opening`.
-IMPLEMENTED_IN = "batchai_magics.backends.arm.arm_backend"
-OWN_SETTINGS = ArmSettings
-
-
-def open_backend(settings: Settings) -> Backend:
-    """The backend at the endpoint of the settings; sends no request yet."""
-    from batchai_magics.backends.arm.arm_backend import ArmBackend
-    from batchai_magics.backends.arm.endpoint import Endpoint
-
-    return ArmBackend(Endpoint.of(settings.for_backend(ArmSettings)), settings)

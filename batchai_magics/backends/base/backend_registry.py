@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 GROUP = "batchai_magics.backends"
 _OURS = {
     "local": "batchai_magics.backends.local.opening",
-    "arm": "batchai_magics.backends.arm.settings",
+    "arm": "batchai_magics.backends.arm.opening",
     "slurm": "batchai_magics.backends.slurm.opening",
 }
 
