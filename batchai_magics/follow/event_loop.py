@@ -59,11 +59,8 @@ def events(
         yield from seen
         if follower.is_over:
             return
-        if delays.is_lost:
-            wait(delays.after_failure())
-            continue
-        delay_s = delays.after(is_news=bool(seen))
-        if not follower.is_behind:
+        delay_s = delays.after_failure() if delays.is_lost else delays.after(is_news=bool(seen))
+        if delays.is_lost or not follower.is_behind:
             wait(delay_s)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Storage,
     )
     from batchai_magics.backends.service.repository import Record
-    from batchai_magics.backends.service.runner import NodeStatus
+    from batchai_magics.backends.service.runner import NodeStatus, RunStatus
     from batchai_magics.models.execution import OutputFile
     from batchai_magics.models.resources import Node, Resource
 
@@ -180,18 +180,17 @@ class Service(BackendBase):
         clusters = [record for record in records if record.resource_id.kind is Kind.CLUSTER]
         is_live = bool(jobs or clusters)
         with self.context.snapshot(jobs=jobs, clusters=clusters) if is_live else contextlib.nullcontext():
-            runs = [run_of(job) for job in jobs]
-            statuses = {
-                run.guid: status for run, status in zip(runs, self.context.runner.poll(runs), strict=True)
-            }
-            return [
-                resource_views.job(record, statuses[record.guid])
-                if record.guid in statuses
-                else self._view(record)
-                for record in records
-            ]
+            statuses = self._statuses(jobs)
+            return [self._view(record, statuses.get(record.guid)) for record in records]
 
-    def _view(self, record: Record) -> Resource:
+    def _statuses(self, jobs: Sequence[Record]) -> Mapping[str, RunStatus]:
+        """The statuses of the runs of jobs, by guid; read together."""
+        runs = [run_of(job) for job in jobs]
+        return {run.guid: status for run, status in zip(runs, self.context.runner.poll(runs), strict=True)}
+
+    def _view(self, record: Record, status: RunStatus | None) -> Resource:
+        if status is not None:
+            return resource_views.job(record, status)
         kind = record.resource_id.kind
         if kind is Kind.CLUSTER:
             warnings = self.context.runner.warnings(cluster_of(record))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,12 @@ class Evidence(NamedTuple):
         return self.files.attempt_start(self.attempt) is not None
 
     @property
+    def nodes(self) -> Sequence[str]:
+        """The nodes that its program has reported to run on."""
+        start = self.files.attempt_start(self.attempt)
+        return start.nodes if start else ()
+
+    @property
     def node(self) -> str:
         """The node that runs its script; empty before one was allocated."""
         return self.line.first_node if self.line else ""
@@ -53,16 +59,18 @@ def outcome(ending: EndState, evidence: Evidence, *, reason: str, problems: Mapp
     if reason:
         return outcome_of(ending, reason=reason)
     if ending is EndState.NODE_FAIL:
-        start = evidence.files.attempt_start(evidence.attempt)
-        return lost({name: problems[name] for name in (start.nodes if start else ()) if name in problems})
+        return lost({name: problems[name] for name in evidence.nodes if name in problems})
     if never_started(ending, evidence) and not evidence.files.batch_log.exists():
         home, partition, script = evidence.home, evidence.partition, evidence.files.script
         return home_check.not_shared(home, node=evidence.node, partition=partition, file=script)
     if ending is EndState.CANCELLED and _failed_to_launch(evidence):
-        problem = problems.get(evidence.node, "")
-        text = f"Slurm could not start the job on {evidence.node}, and cancelled it"
-        return failed_with("JobLaunchFailed", f"{text}: {problem}" if problem else text, NodeId=evidence.node)
+        return _launch_failure(evidence.node, problems.get(evidence.node, ""))
     return outcome_of(ending)
+
+
+def _launch_failure(node: str, problem: str) -> Outcome:
+    text = f"Slurm could not start the job on {node}, and cancelled it"
+    return failed_with("JobLaunchFailed", f"{text}: {problem}" if problem else text, NodeId=node)
 
 
 def _failed_to_launch(evidence: Evidence) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.machines.machine import CommandLine, Machine
+from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, Machine
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import cli_args, client, partitions
@@ -35,17 +36,17 @@ def check(machine: Machine, settings: SlurmSettings, home: Path) -> str:
     file, token = home / f"home-check-{uuid.uuid4().hex}", uuid.uuid4().hex
     private_files.write(file, f"{token}\n")
     try:
-        node, problem = _run_check(machine, settings, file, token)
+        found = _run_check(machine, settings, file, token)
     finally:
         file.unlink(missing_ok=True)
-    if not node:
-        return f"Whether nodes see slurm.home ({home}) was not checked: {problem}"
-    if problem:
-        text = f"{node} does not see {home}, the folder that slurm.home names: {problem}"
-        hint = f"{FIX} Test one: {_test_command(node, settings.partition, home)}"
+    if not found.node:
+        return f"Whether nodes see slurm.home ({home}) was not checked: {found.problem}"
+    if found.problem:
+        text = f"{found.node} does not see {home}, the folder that slurm.home names: {found.problem}"
+        hint = f"{FIX} Test one: {_test_command(found.node, settings.partition, home)}"
         raise StorageError(text, code=CODE, hint=hint)
-    private_files.write(mark, f"{node}\n")
-    return f"{node} sees slurm.home ({home})."
+    private_files.write(mark, f"{found.node}\n")
+    return f"{found.node} sees slurm.home ({home})."
 
 
 def not_shared(home: Path, *, node: str, partition: str, file: Path) -> Outcome:
@@ -69,29 +70,48 @@ def _is_free(line: NodeLine) -> bool:
     return node_state(line.state) is NodeState.IDLE and not partitions.is_asleep(line)
 
 
-def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str) -> tuple[str, str]:
+@dataclass(frozen=True)
+class _Finding:
     """The node that ran the check (empty if none did), and why it does not see the file, if so."""
+
+    node: str = ""
+    problem: str = ""
+
+
+def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str) -> _Finding:
+    """What a free node finds when it reads the file with the token."""
     try:
         lines = partitions.lines_of(settings.partition, SlurmClient(machine, settings.conf).nodes())
     except BatchAIError as error:
-        return "", error.message
+        return _Finding(problem=error.message)
     free = next((line.name for line in lines if _is_free(line)), "")
     if not free:
-        return "", "no node is free now"
-    values = slurm_values(shlex.split(settings.options))
-    more = [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
-    words = cli_args.file_read(file, node=free, partition=settings.partition, more=more)
+        return _Finding(problem="no node is free now")
+    words = cli_args.file_read(
+        file, node=free, partition=settings.partition, more=_kept_options(settings.options)
+    )
     env = client.command_environment(machine, settings.python or machine.python, settings.conf)
     try:
         done = machine.run(CommandLine(words, env), timeout_s=TIMEOUT_S)
     except FileNotFoundError:
-        return "", f"there is no {words[0]} on {machine.name}"
+        return _Finding(problem=f"there is no {words[0]} on {machine.name}")
     except TimeoutError:
-        return "", f"{words[0]} did not answer within {TIMEOUT_S:g} s"
-    output = done.stdout.decode(errors="replace").split()
-    error_lines = done.stderr.decode(errors="replace").strip().splitlines()
-    if not output:
-        return "", error_lines[-1].removeprefix("srun: ") if error_lines else "srun ended without a word"
-    return output[0], "" if token in output else next(
-        (line for line in error_lines if str(file) in line), "no such file"
-    )
+        return _Finding(problem=f"{words[0]} did not answer within {TIMEOUT_S:g} s")
+    return _parse_check(done, file, token)
+
+
+def _kept_options(options: str) -> list[str]:
+    """The options of a job that decide where a check may run, too."""
+    values = slurm_values(shlex.split(options))
+    return [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
+
+
+def _parse_check(done: CompletedCommand, file: Path, token: str) -> _Finding:
+    """What the output of the check says: the node's name, then the file's text."""
+    words = done.stdout.decode(errors="replace").split()
+    errors = done.stderr.decode(errors="replace").strip().splitlines()
+    if not words:
+        return _Finding(problem=errors[-1].removeprefix("srun: ") if errors else "srun ended without a word")
+    if token in words:
+        return _Finding(words[0])
+    return _Finding(words[0], next((line for line in errors if str(file) in line), "no such file"))

@@ -44,11 +44,7 @@ class Conditions:
             raise _error(400, "UnsatisfiableCondition", "A blob that is there never meets If-None-Match: *.")
         if self._is_other(version) or self._is_too_new(version):
             raise _not_met_error(412)
-        is_known = self.none_match is not None and version.tag in self.none_match
-        is_old = self.modified_since is not None and not _is_after(version, self.modified_since)
-        has_new_tag = self.none_match is not None and not is_known
-        is_new = self.modified_since is not None and not is_old
-        if (is_known and not is_new) or (is_old and not has_new_tag):
+        if not self._is_new(version):
             raise _not_met_error(304)
 
     def check_write(self, version: BlobVersion | None) -> None:
@@ -67,6 +63,15 @@ class Conditions:
             is_met = not self._is_too_new(version)
         if not is_met:
             raise _not_met_error(412)
+
+    def _is_new(self, version: BlobVersion) -> bool:
+        """Whether the client lacks this version: by its ETag or its time, where the request names them."""
+        tells = []
+        if self.none_match is not None:
+            tells.append(version.tag not in self.none_match)
+        if self.modified_since is not None:
+            tells.append(_is_after(version, self.modified_since))
+        return any(tells) or not tells
 
     def _is_other(self, version: BlobVersion) -> bool:
         return self.match is not None and self.match != ("*",) and version.tag not in self.match

@@ -164,13 +164,11 @@ class StorageRouter:
             return replace(resource, service=resource.service or "file")
         if resource.service or not resource.share:
             return resource
-        backend = self.service.backend
-        name = backend_share(resource)
-        is_share = backend.storage is not None and name in backend.storage.shares()
-        is_container = backend.containers is not None and name in backend.containers.shares()
-        if is_share and is_container:
-            return replace(resource, service=self._find_service(call, resource))
-        return replace(resource, service="blob" if is_container else "file")
+        name, backend = backend_share(resource), self.service.backend
+        if not _has_share(backend.containers, name):
+            return replace(resource, service="file")
+        is_ambiguous = _has_share(backend.storage, name)
+        return replace(resource, service=self._find_service(call, resource) if is_ambiguous else "blob")
 
     def _find_service(self, call: ApiCall, resource: StorageResource) -> str:
         """The service that has the requested file; requests that change files must name the service."""
@@ -258,6 +256,10 @@ class StorageRouter:
             raise authentication_failed("There is no such account.") from None
 
 
+def _has_share(place: Storage | None, name: str) -> bool:
+    return place is not None and name in place.shares()
+
+
 def _has_file(place: Storage | None, share: str, path: str) -> bool:
     try:
         return place is not None and place.show(share, path).is_file
@@ -281,9 +283,12 @@ def _find_action(
         return _UPLOAD_ACTIONS.get((method, comp, call.headers[UPLOAD]))
     if resource.path and words == ("PUT", "", "") and file_copies.COPY_SOURCE in call.headers:
         return _COPY
-    # Our own client uses the share API for containers, too.
-    is_as_share = SERVICE in call.headers and has_account_key(call)
-    table = _BLOB_ACTIONS if resource.service == "blob" and not is_as_share else _FILE_ACTIONS
     if not resource.service and words == ("GET", "", "list"):
         return _LIST_ACCOUNT
-    return table.get((resource.kind, *words))
+    return _actions(call, resource).get((resource.kind, *words))
+
+
+def _actions(call: ApiCall, resource: StorageResource) -> Mapping[tuple[str, str, str, str], StorageAction]:
+    """The actions of the resource's service. Our own client uses the share API for containers, too."""
+    is_as_share = SERVICE in call.headers and has_account_key(call)
+    return _BLOB_ACTIONS if resource.service == "blob" and not is_as_share else _FILE_ACTIONS

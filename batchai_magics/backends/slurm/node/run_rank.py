@@ -51,8 +51,16 @@ def main() -> None:
         sys.exit(os.EX_CANTCREAT)
     termination.adopt_orphans()
     mark(started_folder(plan), rank)
-    kills = oom_kills()
-    is_stopped = False
+    code, is_stopped = run(files, plan, rank)
+    termination.kill()
+    if is_stopped:  # if Slurm is ending the run, no other program can start on this node
+        collection.collect_after_rank(rank)
+    sys.exit(code if code is not None else os.EX_IOERR)
+
+
+def run(files: RunFiles, plan: Plan, rank: int) -> tuple[int | None, bool]:
+    """Runs the rank: its exit code, None if it is not known, and whether it was stopped."""
+    kills, is_stopped = oom_kills(), False
     with contextlib.closing(Ranks(plan, SignalPipe(), env=os.environ | secrets_of(files, plan))) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
@@ -65,10 +73,7 @@ def main() -> None:
         code = ranks.ends[rank].exit_code if rank in ranks.ends else None
     if code == KILLED and oom_kills() > kills:
         mark(out_of_memory_folder(plan), rank)
-    termination.kill()
-    if is_stopped:  # if Slurm is ending the run, no other program can start on this node
-        collection.collect_after_rank(rank)
-    sys.exit(code if code is not None else os.EX_IOERR)
+    return code, is_stopped
 
 
 def make_own_folder(plan: Plan, rank: int) -> str:
