@@ -26,6 +26,7 @@ from batchai_magics.backends.folders.share_guard import GuardedAccounts, Guarded
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node import mpi_check, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
+from batchai_magics.backends.node.inherited_environment import inherited
 from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.backends.node.outcome import (
     TERMINATE,
@@ -43,7 +44,6 @@ from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import Context
-from batchai_magics.backends.service.inherited_environment import inherited
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterRef,

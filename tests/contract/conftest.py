@@ -1,20 +1,24 @@
 """Every test of the contract runs at every place whose backend can do what the test needs.
 
 `@pytest.mark.needs("auto_scale")` and `lacks` name a capability, a facet, or what else an `Offer` lacks;
-`@pytest.mark.wishes(idle_s=0.5)` settings.
+`@pytest.mark.wishes(idle_s=0.5)` settings. Where a test takes `engine`, the place runs containers with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.backends.local.boxes import docker, engine, limited, podman, short_folder
 from tests.backends.machines import real_sshd
 from tests.backends.slurm.real_slurm import SHARED
 from tests.contract.place import Place, Wishes
 from tests.contract.places import PLACES
+
+__all__ = ["docker", "engine", "podman", "short_folder"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,8 +44,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if reason := PLACES[request.param].why_not():
         pytest.skip(reason)
-    wishes = request.node.get_closest_marker("wishes")
-    with PLACES[request.param].open(tmp_path, Wishes(**wishes.kwargs if wishes else {})) as place:
+    marker = request.node.get_closest_marker("wishes")
+    wishes = Wishes(**marker.kwargs if marker else {})
+    if "engine" in request.fixturenames:
+        wishes = replace(wishes, container_command=str(limited(request.getfixturevalue("engine"), tmp_path)))
+    with PLACES[request.param].open(tmp_path, wishes) as place:
         yield place
 
 

@@ -26,6 +26,7 @@ class Wishes:
 
     core_quota: int | None = None
     idle_s: float | None = None  # how long a node of an auto-scale cluster may be idle
+    container_command: str | None = None  # what runs containers
 
 
 @dataclass

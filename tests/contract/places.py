@@ -138,7 +138,8 @@ def place_on(
     scratch: str = "",
 ) -> Iterator[Place]:
     """A place on a Slurm that runs, at the other end of ssh where there is an sshd."""
-    given: dict[str, Any] = {"core_quota": wishes.core_quota} if wishes.core_quota else {}
+    wished = {"core_quota": wishes.core_quota, "container_command": wishes.container_command}
+    given: dict[str, Any] = {name: value for name, value in wished.items() if value}
     if sshd:
         given |= {"ssh": real_sshd.HOST, "ssh_command": sshd.ssh, "python": sys.executable}
     own = SlurmSettings(

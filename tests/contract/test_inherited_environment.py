@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.service.inherited_environment import inherited
+from batchai_magics.backends.node.inherited_environment import inherited
+from tests.backends.local.boxes import IMAGE
 from tests.contract.place import Place
 
 pytestmark = pytest.mark.slow
@@ -29,6 +30,23 @@ def test_what_tunes_networks_and_threads_reaches_a_job_and_nothing_else(
     reached = dict(line.split("=", 1) for line in lines if "=" in line)
     assert {name: reached.get(name) for name in TUNING} == TUNING
     assert not {name for name in OTHERS if name in reached}
+
+
+@pytest.mark.needs("containers")
+def test_what_tunes_networks_and_threads_reaches_a_container_and_nothing_else(
+    place: Place, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_the_image = {"CUDA_HOME": "/usr/local/cuda-of-the-host", "VIRTUAL_ENV": "/of-the-host"}
+    for name, value in {**TUNING, **OTHERS, **of_the_image}.items():
+        monkeypatch.setenv(name, value)
+    own = [{"name": "COLOUR", "value": "red and blue"}]
+    image = {"imageSourceRegistry": {"image": IMAGE}}
+    job = place.run("env", environmentVariables=own, containerSettings=image)
+    lines = place.log(job.id).decode().splitlines()
+    reached = dict(line.split("=", 1) for line in lines if "=" in line)
+    expected = {**TUNING, "COLOUR": "red and blue"}
+    assert {name: reached.get(name) for name in expected} == expected, place.log(job.id, "stderr.txt")
+    assert not {name for name in {**OTHERS, **of_the_image} if name in reached}
 
 
 def test_a_rank_s_identity_is_not_inherited() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.node import image_registry
+from batchai_magics.backends.node.inherited_environment import TUNING_PREFIXES
 from batchai_magics.launch.plan import Image, Launcher, Plan, Process, Rendezvous
 
 ENGINES = ("docker", "podman", "apptainer")
@@ -17,9 +18,16 @@ OWN_PROCESSES = ("apptainer", "singularity", "enroot")  # what runs in them are 
 PROBE_S = 10.0
 # What the launcher and this backend tell each process; passed on by name: no value is on a command line.
 PASSED_ON = (
-    *("BATCHAI_JOB_GUID", "TMPDIR", "OMP_NUM_THREADS", "PYTHONUNBUFFERED"),
+    *("BATCHAI_JOB_GUID", "TMPDIR", "PYTHONUNBUFFERED"),
     *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    *("MPIR_CVAR_CH4_NETMOD", "FI_PROVIDER", "FI_TCP_IFACE"),
+)
+# All that tunes devices, threads, networks and MPI, and what Slurm tells a task. Folders and versions are the
+# image's own. Bash finds the names when the container starts: an engine that runs elsewhere sets some, too.
+_PREFIXES = (*TUNING_PREFIXES, "SLURM_")
+_NOT_PASSED_ON = ("HOME", "ROOT", "PATH", "DIR", "VERSION")  # the last word of the name
+_COLLECT_NAMES = (
+    f"for name in {' '.join(f'${{!{prefix}@}}' for prefix in _PREFIXES)}; do case $name in"
+    f' {"|".join(f"*_{word}" for word in _NOT_PASSED_ON)}) ;; *) set -- "$@" --env=$name ;; esac; done'
 )
 
 # Ranks in containers of their own cannot read each other's memory: they copy through what they share.
@@ -133,7 +141,7 @@ class ContainerCommand:
     is_rank: bool = False
 
     def command(self, command: str) -> str:
-        """The shell command that runs `command` in the container, in the folder it is started in."""
+        """The command of bash that runs `command` in the container, in the folder it is started in."""
         image = image_registry.image_name(self.image.server, self.image.name)
         if is_enroot(self.engine):
             return self._of_enroot(image, command)
@@ -144,10 +152,9 @@ class ContainerCommand:
         mounts = [f"--volume={folder}:{folder}" for folder in self.folders]
         passed = [f"--env={name}" for name in self._passed_on]
         where = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
+        run = shlex.join([*self.engine, "run", *where, *self._descriptors])
         inside = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
-        line = (
-            f'exec {shlex.join([*self.engine, "run", *where, *self._descriptors])} --workdir="$PWD" {inside}'
-        )
+        line = f'{_COLLECT_NAMES}; exec {run} "$@" --workdir="$PWD" {inside}'
         return f'{line} 3<&"$PMI_FD"' if self._descriptors else line
 
     def _of_enroot(self, image: str, command: str) -> str:
@@ -162,7 +169,8 @@ class ContainerCommand:
         passed = shlex.join(f"--env={name}" for name in [*self._passed_on, *meeting])
         inside = shlex.quote(f'cd "$0" && {{ {command}\n}}')
         once = f"(flock 9 && {{ {make}; }}) 9>{file}.lock || exit"
-        return f'{once}; exec {program} start --rw {mounts} {passed} {file} /bin/bash -c {inside} "$PWD"'
+        start = f'{program} start --rw {mounts} {passed} "$@" {file}'
+        return f'{once}; {_COLLECT_NAMES}; exec {start} /bin/bash -c {inside} "$PWD"'
 
     @property
     def _passed_on(self) -> list[str]:

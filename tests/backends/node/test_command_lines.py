@@ -31,7 +31,7 @@ def box(engine: str, image: Image = IMAGE, *, is_rank: bool = False) -> Containe
 
 def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_word() -> None:
     line = box("docker").command("echo 'a b'; exit 3")
-    assert line.startswith("exec docker run --rm --network=host --name=name --shm-size=1g ")
+    assert "; exec docker run --rm --network=host --name=name --shm-size=1g " in line
     assert "'--volume=/home me:/home me'" in line
     assert " --env=COLOUR " in line
     assert line.endswith(""" --workdir="$PWD" me.azurecr.io/tf:1 /bin/bash -c 'echo '"'"'a b'"'"'; exit 3'""")
@@ -60,8 +60,9 @@ def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
     assert (
         f"enroot import --output {file}.part 'docker://me.azurecr.io#tf:1' && mv {file}.part {file}" in line
     )
-    assert f"9>{file}.lock || exit; exec enroot start --rw '--mount=/home me:/home me' --env=" in line
-    assert line.endswith(f"""{file} /bin/bash -c 'cd "$0" && {{ echo hi\n}}' "$PWD\"""")
+    assert f"9>{file}.lock || exit; " in line
+    assert "; exec enroot start --rw '--mount=/home me:/home me' --env=" in line
+    assert line.endswith(f""" "$@" {file} /bin/bash -c 'cd "$0" && {{ echo hi\n}}' "$PWD\"""")
     assert box("enroot").removals == []
     assert " --env=PMI_FD " in box("enroot", is_rank=True).command("x")
     assert "docker://tf:1" in box("enroot", Image("tf:1")).command("x")
@@ -81,6 +82,27 @@ def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path: Path) -> Non
         done = subprocess.run(["/bin/bash", "-c", line], env=env, cwd=tmp_path, capture_output=True)
         assert (done.returncode, done.stdout.decode()) == (3, f"{tmp_path}\n"), done.stderr
     assert (tmp_path / "enroot.calls").read_text().split() == ["import", "start", "start"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["docker", "podman", "enroot"])
+def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine: str, tmp_path: Path) -> None:
+    program = tmp_path / engine
+    program.write_text('#!/bin/bash\necho "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / ".image.sqsh").touch()
+    passed = {
+        "NCCL_DEBUG": "WARN",
+        "OMPI_MCA_btl": "self",
+        "SLURM_PROCID": "3",
+        "CUDA_VISIBLE_DEVICES": "1 2",
+    }
+    of_the_image = {"CUDA_HOME": "/cuda", "NCCL_VERSION": "2", "FI_PROVIDER_PATH": "/fi", "LANG": "C"}
+    env = {"AZ_BATCHAI_SHARED_JOB_TEMP": str(tmp_path), "PATH": os.defpath, **passed, **of_the_image}
+    argv = ["/bin/bash", "-c", box(str(program)).command("true")]
+    words = subprocess.run(argv, env=env, capture_output=True, check=True).stdout.decode().split()
+    assert {name for name in passed if f"--env={name}" in words} == passed.keys()
+    assert not {name for name in of_the_image if f"--env={name}" in words}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.node.inherited_environment import inherited
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.inherited_environment import inherited
 
 PACKAGE_ROOT = str(Path(__file__).parents[4])
 STARTS = 2  # attempts for a program that exits before it reads its secrets

@@ -14,11 +14,15 @@ _NAMES = frozenset(
         *("MODULEPATH", "LOADEDMODULES", "_LMFILES_"),
     }
 )
-_PREFIXES = (
-    *("LC_", "CONDA_", "LMOD_", "SSL_", "XDG_CACHE"),  # language, programs and certificates
+TUNING_PREFIXES = (
     *("CUDA_", "OMP_", "MKL_", "OPENBLAS_", "TF_"),  # devices and threads
     *("NCCL_", "UCX_", "FI_"),  # networks
-    *("MPIR_", "MPICH_", "I_MPI_", "OMPI_", "PMIX_"),  # MPI
+    *("MPIR_", "MPICH_", "I_MPI_", "OMPI_"),  # MPI
+)
+_PREFIXES = (
+    *("LC_", "CONDA_", "LMOD_", "SSL_", "XDG_CACHE"),  # language, programs and certificates
+    *TUNING_PREFIXES,
+    "PMIX_",
 )
 # Of a submitter that is itself a rank: which one, and of what. Its job has ranks of its own.
 _OF_A_RANK = ("OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_")
