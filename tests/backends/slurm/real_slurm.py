@@ -50,7 +50,7 @@ SchedulerParameters=sched_min_interval=0,bf_interval=1,batch_sched_delay=0
 MpiDefault=none
 MailProg=/bin/true
 ReturnToService=2
-KillWait=2
+KillWait={kill_wait_s}
 CompleteWait=0
 MessageTimeout=100
 TCPTimeout=60
@@ -79,6 +79,7 @@ class RealSlurm:
     folder: Path
     count: int = 8
     silence_s: int = 10  # after which a node that does not answer is down
+    kill_wait_s: int = 2  # between the two signals that end a job; 30 unless an administrator changes it
     more: str = ""  # lines of its configuration
     of_nodes: str = ""  # words on the lines of its nodes
     gathered: str = "none"  # what is known of jobs' memory: `linux`
@@ -168,6 +169,7 @@ class RealSlurm:
                 folder=self.folder,
                 spool=self.spool,
                 silence_s=self.silence_s,
+                kill_wait_s=self.kill_wait_s,
                 gathered=self.gathered,
                 accounting=self.accounting,
                 partition=PARTITION,

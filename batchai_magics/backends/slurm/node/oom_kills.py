@@ -53,9 +53,16 @@ def with_kill_reason(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
     out_of_memory_ranks = sorted(int(file.name) for file in out_of_memory_folder(plan).iterdir())
     if out_of_memory_ranks:
         return out_of_memory(outcome, kernel_reason(plan.node_of(plan.processes[out_of_memory_ranks[0]]).id))
-    if any(rank.exit_code is not None for rank in outcome.ranks):
-        return outcome
-    return _without_reports(outcome, plan, log)
+    message = _first_line(log, lambda line: not _UNINFORMATIVE.search(line))
+    unstarted = [p for p in plan.processes if not (started_folder(plan) / str(p.rank)).exists()]
+    if len(unstarted) == len(plan.processes):
+        return failed_with("JobLaunchFailed", _sentence("Slurm ran none of the job's processes", message))
+    if unstarted and message and outcome.exit_code in (NO_CODE, None):
+        named = ", ".join(f"{process.rank} ({plan.node_of(process).id})" for process in unstarted)
+        failure = failed_with("JobLaunchFailed", _sentence(f"Slurm did not run rank {named}", message))
+        return failure._replace(exit_code=outcome.exit_code, ranks=outcome.ranks)
+    has_exited = any(rank.exit_code is not None for rank in outcome.ranks)
+    return outcome if has_exited else _all_killed(outcome, message)
 
 
 def out_of_memory(outcome: Outcome, message: str) -> Outcome:
@@ -76,16 +83,16 @@ def kernel_reason(node: str) -> str:
     return f"The kernel of {node} killed a process for want of memory"
 
 
-def _without_reports(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
-    """The outcome if no process reported its exit."""
-    message = _first_line(log, lambda line: not _UNINFORMATIVE.search(line))
-    if not any(started_folder(plan).iterdir()):
-        text = f"Slurm ran none of the job's processes{f': {message}' if message else ''}"
-        return failed_with("JobLaunchFailed", text)
+def _all_killed(outcome: Outcome, message: str) -> Outcome:
+    """The outcome if no process reported its exit code."""
     text = "All processes of the job were killed before they could tell how they ended: by somebody, such as"
     text += " with scancel, or because a node was short of memory"
     killed = failed_with("JobFailed", f"{text}. Slurm said: {message}" if message else text)
     return killed._replace(exit_code=KILLED, ranks=outcome.ranks)
+
+
+def _sentence(text: str, message: str) -> str:
+    return f"{text}: {message}" if message else text
 
 
 def _first_line(log: Path, matches: Callable[[str], object]) -> str:

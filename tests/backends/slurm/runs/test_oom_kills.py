@@ -87,6 +87,26 @@ def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> N
     assert "none of the job's processes: Couldn't find the specified plugin" in error["message"]
 
 
+@pytest.mark.parametrize("code", [0, 143])
+def test_one_rank_that_slurm_never_started_says_why(plan: Plan, tmp_path: Path, code: int) -> None:
+    (started_folder(plan) / "1").unlink()
+    log = tmp_path / "batch.log"
+    log.write_text(f"{BINDING}srun: error: n2: task 1: Exited with exit code 1\nn2 does not see /home\n")
+    ended_by_themselves = {0} if code == 0 else set()
+    outcome = of_ranks([ProcessExit(0, "n1", code, 1.0)], plan, ended_by_themselves)
+    outcome = with_kill_reason(outcome, plan, log)
+    (error,) = outcome.errors
+    assert (error["code"], outcome.is_success) == ("JobLaunchFailed", False)
+    assert error["message"] == "Slurm did not run rank 1 (n2): n2 does not see /home"
+    assert [rank.exit_code for rank in sorted(outcome.ranks)] == [code, None]
+
+
+def test_a_rank_that_was_killed_before_another_started_is_the_reason(plan: Plan, tmp_path: Path) -> None:
+    (started_folder(plan) / "1").unlink()
+    (error,) = ended(plan, tmp_path, NO_PLUGIN, ProcessExit(0, "n1", 137, 1.0)).errors
+    assert (error["code"], {"name": "failedRank", "value": "0"} in error["details"]) == ("JobFailed", True)
+
+
 @pytest.mark.parametrize("code", [0, 3, 137])
 def test_exit_codes_that_ranks_have_left_stand(plan: Plan, tmp_path: Path, code: int) -> None:
     exits = [ProcessExit(rank, "n1", code, 1.0) for rank in (0, 1)]
