@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import signal
 from collections.abc import Mapping
 
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 
 LOST = "JobNodeLost"
+TERMINATED = 128 + signal.SIGTERM  # the exit code of a process that SIGTERM ended
 
 
 class EndState(enum.Enum):

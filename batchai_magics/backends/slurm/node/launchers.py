@@ -19,6 +19,7 @@ from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.backends.slurm.node.end_states import TERMINATED
 from batchai_magics.backends.slurm.node.oom_kills import (
     KILLED,
     kernel_reason,
@@ -226,7 +227,6 @@ def _in_order(ends: Collection[ProcessExit], ended_on_their_own: Collection[int]
     ]
 
 
-TERMINATED = 128 + signal.SIGTERM
 SIGNAL_DELAY_S = (
     1.0  # how much later than its children this program may receive a signal that Slurm sends to all
 )

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from batchai_magics.backends.node import requirements
@@ -18,6 +19,7 @@ from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node.collection import Collection
+from batchai_magics.backends.slurm.node.end_states import TERMINATED
 from batchai_magics.backends.slurm.node.oom_kills import (
     KILLED,
     oom_kills,
@@ -34,6 +36,9 @@ from batchai_magics.launch.plan import Launcher, Plan
 
 POLL_S = 5.0  # interval for checking whether the job has ended or was restarted elsewhere
 OUTPUT_TIMEOUT_S = 2.0  # how long the last output may take to be written
+# How much later than its rank this program may receive a signal that Slurm sends to all processes of a step:
+# less than the job's program waits before it ends srun.
+SIGNAL_DELAY_S = 0.5
 NO_PROCESS_MANAGER = 78  # exit code of an MPI rank without a process manager
 _MANAGERS = ("PMI_FD", "PMI_PORT", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI41", "PMIX_RANK")
 
@@ -68,12 +73,27 @@ def run(files: RunFiles, plan: Plan, rank: int) -> tuple[int | None, bool]:
                 is_stopped = True
                 mark(cut_off_folder(plan), rank)
                 termination.end(ranks, patience_s=OUTPUT_TIMEOUT_S)
+        if not is_stopped and is_signalled_late(ranks, rank):
+            is_stopped = True
+            mark(cut_off_folder(plan), rank)
         mark_unwritten(plan, ranks.unwritable)
         termination.remove_containers(plan.containers.removals[rank : rank + 1], os.environ)
         code = ranks.ends[rank].exit_code if rank in ranks.ends else None
     if code == KILLED and oom_kills() > kills:
         mark(out_of_memory_folder(plan), rank)
     return code, is_stopped
+
+
+def is_signalled_late(ranks: Ranks, rank: int) -> bool:
+    """Whether the signal that ended the rank reaches this program too: Slurm signals both, in any order."""
+    end = ranks.ends.get(rank)
+    deadline = time.monotonic()
+    if end and end.exit_code == TERMINATED:
+        deadline += SIGNAL_DELAY_S
+    while signal.SIGTERM not in ranks.poll(max(0.0, deadline - time.monotonic())):
+        if time.monotonic() >= deadline:
+            return False
+    return True
 
 
 def make_own_folder(plan: Plan, rank: int) -> str:
