@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.output.az_json import model_fields, to_az_json
-from batchai_magics.commands.output.job_json import job_data
 from batchai_magics.commands.output.table_columns import Blob, SetupFile
 from batchai_magics.commands.output.text_table import Tabular
 from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.execution import OutputFile
+from batchai_magics.models.execution import ExecutionInfo, OutputFile
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.resources.jobs import ATTEMPTS, WAITING
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [as_json(item) for item in value]
     if isinstance(value, JobResource):
-        return job_data(value)
+        return {**to_az_json(_job(value)), **_job_extensions(value)}
     to_data = next((make for kind, make in _CONVERTERS.items() if isinstance(value, kind)), None)
     if to_data:
         return to_az_json(to_data(value))
@@ -48,6 +48,34 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     }
 
 
+def _job(job: JobResource) -> dict[str, Any]:
+    return {
+        **model_fields(job.spec),
+        **_head(job),
+        "toolType": job.spec.toolkit,
+        "jobOutputDirectoryPathSegment": job.output_path_segment,
+        "executionState": job.state,
+        "executionStateTransitionTime": job.state_changed,
+        "executionInfo": job.execution and _execution(job.execution),
+    }
+
+
+def _execution(info: ExecutionInfo) -> dict[str, Any]:
+    return {
+        "startTime": info.started,
+        "endTime": info.ended,
+        "exitCode": info.exit_code,
+        "errors": info.errors or None,
+    }
+
+
+def _job_extensions(job: JobResource) -> dict[str, Any]:
+    """What a job has beyond the published API, printed behind the fields of that where there is any."""
+    if not (job.waiting or job.attempts):
+        return {}
+    return {WAITING: job.waiting or None, ATTEMPTS: [attempt.to_wire() for attempt in job.attempts] or None}
+
+
 def _file_server(server: FileServer) -> dict[str, Any]:
     return {**model_fields(server.spec), **_head(server), "mountSettings": server.mount}
 
@@ -60,7 +88,7 @@ def _wire(value: Usage | ResourceGroup | StorageAccount) -> dict[str, Any]:
     return value.to_wire()
 
 
-def _head(resource: Workspace | Experiment | Cluster | FileServer) -> dict[str, Any]:
+def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer) -> dict[str, Any]:
     id = resource.id
     return {"id": str(id), "name": id.name, "type": id.kind.wire_type, **_provisioning(resource.provisioning)}
 

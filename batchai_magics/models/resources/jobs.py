@@ -77,15 +77,8 @@ class JobResource:
             return value
 
     @property
-    def description(self) -> Mapping[str, Any]:
-        """The JSON fields of `spec`, as stored if `spec` was not parsed yet."""
-        source = None if "spec" in vars(self) else vars(self)["_source"]
-        kept: Mapping[str, Any] | None = getattr(source, "description", None)
-        return self.spec.to_wire()["properties"] if kept is None else kept
-
-    @property
     def kept(self) -> KeptJob | None:
-        """The stored columns of the job, if it comes from a store that provides them."""
+        """The stored columns of the job, if it comes from a store and they say all that is printed of it."""
         return getattr(vars(self).get("_source"), "kept", None)
 
     @property

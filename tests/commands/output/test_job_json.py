@@ -1,79 +1,100 @@
-"""A job as it is printed, made from the JSON of its description, is what its models would print."""
+"""A printed job says what its wire form says, with null for each field that has no value."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 
-from batchai_magics.commands.output.az_json import model_fields, to_az_json
-from batchai_magics.commands.output.job_json import job_data
+from batchai_magics.commands.output.az_json import DURATION_FIELD, format_time
+from batchai_magics.commands.output.job_list_json import FIELDS_FILE
+from batchai_magics.commands.output.resource_json import as_json
+from batchai_magics.models.execution import Attempt
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.resources.jobs import ATTEMPTS, RANKS, WAITING
+from batchai_magics.models.times import duration, parse_time
+from tests.commands.output.job_fields import generated
 from tests.models.samples import job_body
 from tests.models.test_resource_round_trip import shown_jobs
 from tests.widgets.scripted import resource
 
-
-def by_models(job: JobResource) -> dict[str, Any]:
-    info, made = job.execution, job.provisioning
-    ran = info and {
-        "startTime": info.started,
-        "endTime": info.ended,
-        "exitCode": info.exit_code,
-        "errors": info.errors or None,
-    }
-    beside = {
-        "id": str(job.id),
-        "name": job.id.name,
-        "type": job.id.kind.wire_type,
-        "creationTime": made.created,
-        "provisioningState": made.state,
-        "provisioningStateTransitionTime": made.changed,
-        "toolType": job.spec.toolkit,
-        "jobOutputDirectoryPathSegment": job.output_path_segment,
-        "executionState": job.state,
-        "executionStateTransitionTime": job.state_changed,
-        "executionInfo": ran,
-    }
-    return to_az_json({**model_fields(job.spec), **beside})
+ONLY_ON_THE_WIRE = ("experimentName", "toolType", RANKS)
+ONLY_PRINTED = ("resourceGroup", "toolType")
 
 
-class Kept:
-    """A job whose description was kept as JSON."""
+def from_wire(job: JobResource) -> Any:
+    """The wire form in the conventions of `az`."""
+    data = job.to_wire()
+    fields = {**data.pop("properties"), **data}
+    return converted({key: value for key, value in fields.items() if key not in ONLY_ON_THE_WIRE})
 
-    def __init__(self, job: JobResource) -> None:
-        self.__dict__ = {**vars(job), "description": json.loads(json.dumps(job.description))}
-        del self.spec
 
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"{name} was asked for")
+def converted(value: Any, key: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {name: converted(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [converted(item) for item in value]
+    if key.endswith("Time") and key != DURATION_FIELD:
+        return format_time(parse_time(value))
+    return str(duration(value)) if key == DURATION_FIELD else value
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: item for key, item in value.items() if item is not None and key not in ONLY_PRINTED}
+    return {key: without_nulls(item) for key, item in kept.items()}
 
 
 @given(shown_jobs)
-def test_it_is_what_the_models_print(job: JobResource) -> None:
-    expected = json.dumps(by_models(job), indent=2)
-    assert json.dumps(job_data(job), indent=2) == expected
-    assert json.dumps(job_data(JobResource.reading_later(Kept(job))), indent=2) == expected
+def test_it_says_what_the_wire_form_says(job: JobResource) -> None:
+    data = as_json(job)
+    assert without_nulls(data) == from_wire(job)
+    assert data["toolType"] == job.spec.toolkit.value
+    assert list(data) == sorted(data)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"constraints": None},
-        {"batchaiPatterns": {"z": "a", "id": "/subscriptions/s/resourceGroups/g/x"}},
+        {"batchaiPatterns": {"z": "a", "y": "/subscriptions/s/resourceGroups/g/x"}},
         {"inputDirectories": [{"id": "A", "path": "/a", "createNew": True}]},
         {"mountVolumes": {"fileServers": [{"fileServer": {"id": "/subscriptions/s/resourceGroups/g/x"},
                                            "relativeMountPath": "nfs"}]}},
         {"batchaiStopIf": ["loss is nan"]},
     ],
 )  # fmt: skip
-def test_what_descriptions_seldom_have_is_printed_alike(changes: dict[str, Any]) -> None:
+def test_rare_fields_are_printed(changes: dict[str, Any]) -> None:
     fields = {key: value for key, value in job_body(**changes)["properties"].items() if value is not None}
-    spec = JobSpec.from_wire({"properties": fields})
-    data = job_data(replace(resource(), spec=spec))
-    assert {key: data[key] for key in to_az_json(model_fields(spec))} == to_az_json(model_fields(spec))
-    assert list(data) == sorted(data)
+    job = replace(resource(), spec=JobSpec.from_wire({"properties": fields}))
+    assert without_nulls(as_json(job)) == from_wire(job)
+
+
+def test_each_id_has_its_resource_group_beside_it() -> None:
+    data = as_json(replace(resource(), spec=JobSpec.from_wire(job_body())))
+    assert data["cluster"]["resourceGroup"] == "g"
+    assert data["resourceGroup"] == resource().id.group
+
+
+def test_waiting_and_attempts_are_printed_behind_the_published_fields() -> None:
+    attempt = Attempt(1, ("n1",), resource().state_changed)
+    published = list(as_json(resource()))
+    for changes, waiting, attempts in [
+        ({"waiting": "no node is idle"}, "no node is idle", None),
+        ({"attempts": (attempt,)}, None, [attempt.to_wire()]),
+    ]:
+        data = as_json(replace(resource(), **changes))
+        assert list(data) == [*published, WAITING, ATTEMPTS]
+        assert (data[WAITING], data[ATTEMPTS]) == (waiting, attempts)
+
+
+def test_the_fields_that_lists_print_are_those_of_the_models() -> None:
+    """`python -m tests.commands.output.job_fields` writes the file."""
+    assert FIELDS_FILE.read_text(encoding="utf-8") == generated()

@@ -37,6 +37,8 @@ STRANGE = [
     ": ",
     '\\": "',
     "/",
+    "\ue0001\ue000",
+    "\U0001f600",
 ]
 FAILED = {"code": "JobFailed", "message": "exit code 1, 100 %", "details": [{"name": "Rank", "value": "3"}]}
 
@@ -69,7 +71,6 @@ class Row(dict[str, Any]):
 
 
 def spec(**fields: Any) -> JobSpec:
-    fields = {"environmentVariables": None, **fields}  # the sample's are not ASCII
     body = {key: value for key, value in job_body(**fields)["properties"].items() if value is not None}
     return JobSpec.from_wire({"properties": body})
 
@@ -116,13 +117,25 @@ def test_a_strange_text_is_printed_in_the_form_of_a_plain_one(text: str) -> None
 def test_a_job_of_a_known_form_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = JobListJson()
     texts.item_of(kept(spec(stdOutErrPathPrefix="/one")))
-    for reader in ("job_document", "job_data"):
+    for reader in ("_document", "_converted_item"):
         monkeypatch.setattr(job_list_json, reader, None)
     job = kept(spec(stdOutErrPathPrefix="/two"), id=ID.format("g", "j2"), guid="9", changed=7.25)
     told = json.loads(f"[{texts.item_of(job)}\n]")[0]
     assert (told["name"], told["stdOutErrPathPrefix"]) == ("j2", "/two")
     assert told["jobOutputDirectoryPathSegment"].endswith("/jobs/j2/9")
     assert told["executionStateTransitionTime"] == "1970-01-01T00:00:07.250000+00:00"
+
+
+def test_a_text_like_a_placeholder_is_printed_as_it_is() -> None:
+    assert_printed_alike([kept(spec(batchaiPatterns={"\ue0001\ue000": "(.*)"}))])
+
+
+def test_a_requeued_job_is_printed_with_its_attempts() -> None:
+    attempts = [
+        {"nodes": ["n1"], "started": 1.0, "ended": 2.0, "reason": "lost"},
+        {"nodes": ["n2"], "started": 3.0},
+    ]
+    assert_printed_alike([kept(spec()), kept(spec(), attempts=json.dumps(attempts))])
 
 
 def of_cluster(group: str, span: str) -> JobResource:

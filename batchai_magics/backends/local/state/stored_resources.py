@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = "id, seq, spec, created, guid, state, changed, started, ended, exit_code, errors, ranks, attempts"
 _QUERY = f"SELECT {_COLUMNS} FROM resource CROSS JOIN job USING (key) WHERE"
+_ATTEMPT_END = '"ended"'  # in the stored attempts of a requeued job
 
 
 class StoredJob:
@@ -57,22 +58,15 @@ class StoredJob:
         return job_spec(self._row["spec"])
 
     @property
-    def description(self) -> dict[str, Any]:
-        """The spec as JSON."""
-        fields: dict[str, Any] = json.loads(self._row["spec"])["properties"]
-        return fields
-
-    @property
-    def kept(self) -> KeptJob:
-        """The stored values, which lists print unparsed."""
-        id, _, description, created, guid, state, changed, started, ended, exit_code, errors, *_ = self._row
+    def kept(self) -> KeptJob | None:
+        """The stored values, which lists print unparsed; None for a job with attempts, which are parsed."""
+        id, _, description, created, guid, state, changed, *ran, _, attempts = self._row
+        if _ATTEMPT_END in attempts:
+            return None
         above, _, name = id.rpartition("/")
         group, segment = _group_and_segment(above)
         run = f"{segment}{name}/{guid}"
-        return KeptJob(
-            *(id, name, group, description, run, created, state, changed),
-            *(started, ended, exit_code, errors),
-        )
+        return KeptJob(id, name, group, description, run, created, state, changed, *ran)
 
     @property
     def provisioning(self) -> Provisioning:
