@@ -6,13 +6,14 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import psutil
 
@@ -62,18 +63,36 @@ from batchai_magics.backends.service.service import Service
 from batchai_magics.config import Settings
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.launch.references import Bindings
+from batchai_magics.models.backend_options import BackendOption, check_texts
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
+
+def read_limits(text: str) -> dict[int, int]:
+    """The resource limits of `--rlimit "nofile=64 core=0"`; ValueError for what is none."""
+    limits = {}
+    for word in text.split():
+        name, _, value = word.partition("=")
+        number = getattr(resource, f"RLIMIT_{name.upper()}", None)
+        if number is None or not value.isdigit():
+            raise ValueError(f"{word!r} is no resource limit, such as nofile=64")
+        limits[number] = int(value)
+    return limits
+
+
+RLIMIT = BackendOption(
+    "rlimit", 'resource limits of the processes: "nofile=64 core=0"', "LIMITS", read_limits
+)
 CAPABILITIES = Capabilities(
     name="processes", containers=False, setup_tasks=False, auto_scale=False, file_servers=False,
-    unmanaged_mounts=False, key_vault=False, logins=False, known_sizes=True,
+    unmanaged_mounts=False, key_vault=False, logins=False, known_sizes=True, backend_options=(RLIMIT.name,),
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ProcessSettings:
-    """The settings of this backend: the section `processes` of config.yaml."""
+    """The settings of this backend: the section `processes` of config.yaml; and the options of its jobs."""
 
+    BACKEND_OPTIONS: ClassVar = (RLIMIT,)
     home: Path = Path("~/.batchai-processes")
     core_quota: int = 1000
 
@@ -145,7 +164,9 @@ class ProcessRunner:
     # runs
 
     def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
-        return {"node_count": request.node_count, "priority": request.priority}
+        check_texts(request.backend_options, (RLIMIT,), what=request.what)
+        limits = request.backend_options.get(RLIMIT.name, "")
+        return {"node_count": request.node_count, "priority": request.priority, "limits": limits}
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         return ()
@@ -160,7 +181,7 @@ class ProcessRunner:
         launch.plan.write(str(job.plan))
         if launch.preparation:
             launch.preparation.write(str(job.preparation))
-        given = {"ports": launch.port_count, "secrets": dict(launch.secrets)}
+        given = {"ports": launch.port_count, "secrets": dict(launch.secrets), "limits": run.state["limits"]}
         private_files.write(job.root / "given.json", json.dumps(given))
 
     def submit(self, run: Run, cluster: ClusterRef) -> None:
@@ -308,6 +329,8 @@ def _locked(file: Path) -> Iterator[None]:
 def _run(job: JobLayout, nodes: list[str], bell: SignalPipe) -> Outcome:
     given = json.loads((job.root / "given.json").read_text())
     (job.root / "given.json").unlink()
+    for number, limit in read_limits(given["limits"]).items():
+        resource.setrlimit(number, (limit, resource.getrlimit(number)[1]))
     bindings = Bindings(nodes, ["127.0.0.1"] * len(nodes), free_ports(given["ports"]))
     plan, env = Plan.read(str(job.plan)).resolved(bindings), {**os.environ, **given["secrets"]}
     for folder in (node.folder for node in plan.nodes):

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base.backend_registry import BACKENDS
-from batchai_magics.cell.cell_options import OPTIONS
+from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.config import Settings, environment_variable, general_settings
+from batchai_magics.models.backend_options import declared_by
 from batchai_magics.options.option import Option
 
 HERE = Path(__file__).parent
@@ -38,9 +39,9 @@ def _with_example(match: re.Match[str]) -> str:
 
 def options() -> str:
     """The options of `%%batchai_job` that work now."""
-    return _table(
-        ("option", "gives"), ((f"`{f'{o.flags[0]} {o.metavar}'.strip()}`", _meaning(o)) for o in OPTIONS)
-    )
+    declared = declared_by(map(BACKENDS.settings_type, BACKENDS.builtin))
+    shown = ((f"`{f'{o.flags[0]} {o.metavar}'.strip()}`", _meaning(o)) for o in cell_options(declared))
+    return _table(("option", "gives"), shown)
 
 
 def commands() -> str:

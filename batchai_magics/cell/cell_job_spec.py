@@ -12,8 +12,8 @@ from batchai_magics.cell.run_cell import FOLDER as RESULT
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models import storage
+from batchai_magics.models.backend_options import with_backend_options
 from batchai_magics.models.ids import Kind, ResourceId, check_name
-from batchai_magics.models.slurm_options import with_slurm_options
 from batchai_magics.models.stop_conditions import with_conditions
 from batchai_magics.models.storage import AccountKey
 from batchai_magics.models.toolkits import Toolkit
@@ -82,7 +82,7 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     _merge(merged, "inputDirectories", inputs, by="id")
     _merge(merged, "outputDirectories", _outputs(asked, share_path), by="id")
     merged = with_conditions(merged, asked.stop_if, asked.patterns)
-    return _with_settings(with_slurm_options(merged, asked.slurm), asked)
+    return _with_settings(with_backend_options(merged, asked.backend_options), asked)
 
 
 def with_script_folder(body: Mapping[str, Any], share_path: str, sent: Bundle) -> dict[str, Any]:

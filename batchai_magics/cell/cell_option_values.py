@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.cell.notebook_variables import variable_names
 from batchai_magics.errors import UsageError
+from batchai_magics.models.backend_options import BackendOption, given_options
 from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.times import duration
 from batchai_magics.options.regular_expressions import compile_number
@@ -46,7 +47,7 @@ class CellOptions:
     has_result: bool = False  # not an option: whether the script sets a result
     patterns: Mapping[str, str] = field(default_factory=dict)
     stop_if: tuple[str, ...] = ()
-    slurm: str | None = None  # options of sbatch
+    backend_options: Mapping[str, str] = field(default_factory=dict)  # native options, by name
     is_spec: bool = False
     file: str | None = None
     is_dry_run: bool = False
@@ -67,7 +68,9 @@ class CellOptions:
         return bool(self.uses) or self.has_result
 
 
-def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
+def values_of(
+    texts: Mapping[str, Any], env: Mapping[str, str], declared: Sequence[BackendOption] = ()
+) -> CellOptions:
     """Converts what `read_options` returns; the values of secrets come from `env`.
 
     Raises:
@@ -76,7 +79,7 @@ def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
     plain = {
         key: texts[key]
         for key in (
-            *("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file", "slurm"),
+            *("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file"),
             *("storage_account_name", "storage_account_key"),
         )
     }
@@ -97,6 +100,7 @@ def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
         is_template=texts["template"],
         patterns=patterns_of(texts["metric"]),
         stop_if=conditions_of(texts["stop_if"]),
+        backend_options=given_options(texts, declared),
         is_spec=texts["spec"],
         is_dry_run=texts["dry_run"],
         is_waiting=texts["wait"],

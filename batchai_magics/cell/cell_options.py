@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
-from batchai_magics.options.option import NameKind, Option, ValueKind
+from batchai_magics.models.backend_options import BackendOption
+from batchai_magics.options.option import NameKind, Option, ValueKind, with_declared
 from batchai_magics.options.option_completion import Expected, candidates_after
 from batchai_magics.options.option_help import option_lines
 from batchai_magics.options.option_parsing import join_dashed_values, parse_options
@@ -15,7 +16,7 @@ MAGIC = "%%batchai_job"
 TOOLKITS = ("horovod", "mpi", "pytorch", "tensorflow", "cntk", "caffe", "caffe2", "chainer", "custom")
 PRIORITIES = ("low", "normal", "high")
 
-OPTIONS: tuple[Option, ...] = (
+_OF_JOB: tuple[Option, ...] = (
     Option(("--name",), "name of the job, in place of the first word", "NAME", completes=NameKind.JOB),
     Option(("--cluster",), "cluster to run on: a name or a full id", "CLUSTER", completes=NameKind.CLUSTER),
     Option(("--nodes",), "number of nodes (1)", "N"),
@@ -47,7 +48,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--metric",), "a number to read from the log", "NAME=REGEX", is_repeatable=True),
     Option(("--stop-if",), "end the job for what it prints: \"loss is nan\", \"images/sec < 50 for 5m\"",
            "CONDITION", is_repeatable=True),
-    Option(("--slurm",), "options of sbatch, on a Slurm cluster: \"--account=lab --qos=long\"", "OPTIONS"),
+)  # fmt: skip
+_OF_CELL: tuple[Option, ...] = (
     Option(("--spec",), "the cell is a job.json, as JSON or YAML", value_kind=ValueKind.NOTHING),
     Option(("--file",), "read this job.json; the cell stays empty", "FILE", completes=NameKind.PATH),
     Option(("--template",), "fill {names} in the script too", value_kind=ValueKind.NOTHING),
@@ -60,10 +62,17 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--var",), "Python name that the job is bound to (job)", "NAME"),
     Option(("--help", "-h"), "show this text", value_kind=ValueKind.NOTHING),
 )  # fmt: skip
+OPTIONS = (*_OF_JOB, *_OF_CELL)
 
 
 _HELP_HINT = f"`{MAGIC} --help` lists the options"
 _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the first word
+
+
+def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
+    """All options, with those that backends declare."""
+    native = (Option((option.flag,), option.help, option.metavar) for option in declared)
+    return (*_OF_JOB, *with_declared(OPTIONS, native)[len(OPTIONS) :], *_OF_CELL)
 
 
 class HelpRequested(BatchAIError):
@@ -75,8 +84,8 @@ class HelpRequested(BatchAIError):
         return [self.message]
 
 
-def read_options(words: Sequence[str]) -> dict[str, Any]:
-    """Parses the words of the magic line.
+def read_options(words: Sequence[str], declared: Iterable[BackendOption] = ()) -> dict[str, Any]:
+    """Parses the words of the magic line; `declared` are the options of backends.
 
     Returns:
         The text of each option by name; repeatable options are lists, switches booleans, missing ones None.
@@ -86,18 +95,19 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
         UsageError: An option is unknown or lacks its value; the message names it.
         HelpRequested: `--help` was given.
     """
-    words = join_dashed_values(words, OPTIONS)
-    arguments, extra = parse_options((_JOB, *OPTIONS), words, make_error=_usage_error)
+    options = cell_options(declared)
+    words = join_dashed_values(words, options)
+    arguments, extra = parse_options((_JOB, *options), words, make_error=_usage_error)
     if arguments.help:
-        raise HelpRequested(help_text())
+        raise HelpRequested(help_text(declared))
     if extra:
-        raise _unknown(extra[0])
+        raise _unknown(extra[0], options)
     texts = vars(arguments)
     texts["name"] = _one_name(texts.pop("job_name"), texts["name"])
     return texts
 
 
-def help_text() -> str:
+def help_text(declared: Iterable[BackendOption] = ()) -> str:
     """The text of `--help`."""
     return "\n".join(
         [
@@ -106,26 +116,26 @@ def help_text() -> str:
             "",
             "Runs the cell as a distributed job; {name} on the line is replaced by the variable's value.",
             "",
-            *option_lines(OPTIONS),
+            *option_lines(cell_options(declared)),
         ]
     )
 
 
-def expected_in_cell(words: Sequence[str]) -> Expected:
+def expected_in_cell(words: Sequence[str], declared: Iterable[BackendOption] = ()) -> Expected:
     """What may follow these words on a job cell's first line."""
-    return candidates_after(words, (_JOB, *OPTIONS))
+    return candidates_after(words, (_JOB, *cell_options(declared)))
 
 
 def _usage_error(message: str) -> UsageError:
     return UsageError(message.removeprefix("argument "), hint=_HELP_HINT)
 
 
-def _unknown(word: str) -> UsageError:
+def _unknown(word: str, options: Sequence[Option]) -> UsageError:
     if not word.startswith("-"):
         hint = f'put texts with blanks in quotes, as in --args "--model {word}"'
         return UsageError(f"{word!r} is one word too many: the job's name is given already", hint=hint)
     flag = word.split("=")[0]
-    hint = did_you_mean(flag, [option.flags[0] for option in OPTIONS]) or _HELP_HINT
+    hint = did_you_mean(flag, [option.flags[0] for option in options]) or _HELP_HINT
     return UsageError(f"there is no option {flag}", hint=hint)
 
 

@@ -25,6 +25,7 @@ from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.cell.notebook_variables import variables_file
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
+from batchai_magics.models.backend_options import check_texts, declared_by
 from batchai_magics.models.documents.load import Description, load_file, load_text, name_after
 from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in, workspace_id
 from batchai_magics.models.job import JobSpec
@@ -111,7 +112,8 @@ def parse(
     """
     env = os.environ if env is None else env
     names = names or {}
-    options = values_of(read_options(split_line(line, names)), env)
+    declared = declared_by(settings.sections.values())
+    options = values_of(read_options(split_line(line, names), declared), env, declared)
     body = expand(body, names, place="in the cell") if options.is_template else body
     folder = folder or Path.cwd()
     target = _target(options, settings, folder, default_name)
@@ -127,6 +129,7 @@ def parse(
     fields = with_script_folder(fields, target.share_path, sent)
     cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)
     spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
+    check_texts(spec.backend_options, declared, what=spec.what)
     notes = (*source.description.notes, *variable_notes(body, options.uses, names))
     return _request(options, target, spec, notes=notes, cluster=cluster, sent=sent)
 

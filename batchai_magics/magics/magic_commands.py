@@ -36,9 +36,10 @@ def with_help(text: Callable[[], str]) -> Callable[[Magic], Magic]:
 
 
 def _job_help() -> str:
+    from batchai_magics.backends.base.backend_registry import backend_options
     from batchai_magics.cell.cell_options import help_text
 
-    return help_text()
+    return help_text(backend_options())
 
 
 def _help() -> str:
@@ -143,7 +144,8 @@ class BatchAIMagics(Magics):
     def complete(self, context: CompletionContext) -> dict[str, Any]:
         """Complete a magic line; empty for any other line."""
         line = context.line_with_cursor[: context.cursor_position]
-        at_cursor = parse_line(line, is_first=context.cursor_line == 0)
+        settings = self._selected.settings if self._selected else None
+        at_cursor = parse_line(line, is_first=context.cursor_line == 0, settings=settings)
         if at_cursor is None:
             return {"completions": []}
         from batchai_magics.commands.parsing.command_completion import NameLookup
@@ -174,7 +176,7 @@ class BatchAIMagics(Magics):
         from batchai_magics.magics.notebook_output import print_notes, print_stream
         from batchai_magics.options.option_help import DisplayText
 
-        invocation = parse(words)
+        invocation = parse(words, self.context.settings)
         if isinstance(invocation, DisplayText):
             return invocation
         if invocation.needs_confirmation:

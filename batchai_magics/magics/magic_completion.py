@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from batchai_magics.commands.parsing.command_completion import NameLookup
+    from batchai_magics.config import Settings
     from batchai_magics.options.option_completion import Expected
 
 
@@ -43,8 +44,8 @@ def _import_needed() -> None:
         import_backend()
 
 
-def parse_line(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
-    """Parse a line up to the cursor.
+def parse_line(line: str, *, is_first: bool, settings: Settings | None = None) -> tuple[Expected, str] | None:
+    """Parse a line up to the cursor; the settings name the backends whose options are known.
 
     Returns:
         The candidates and the fragment being typed; None if it is not one of our lines.
@@ -60,10 +61,11 @@ def parse_line(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
         return None
     words, fragment = parts
     if in_cell:
+        from batchai_magics.backends.base.backend_registry import backend_options
         from batchai_magics.cell.cell_options import expected_in_cell
 
-        return expected_in_cell(words), fragment
-    return _expected(match["magic"], words), fragment
+        return expected_in_cell(words, backend_options(settings)), fragment
+    return _expected(match["magic"], words, settings), fragment
 
 
 def completions_for(
@@ -78,11 +80,11 @@ def completions_for(
     return candidates(expected, fragment, lookup.names(expected))
 
 
-def _expected(magic: str, words: list[str]) -> Expected:
+def _expected(magic: str, words: list[str], settings: Settings | None) -> Expected:
     from batchai_magics.commands.parsing.command_completion import expected_in_line
 
     if magic == "batchai":
-        return expected_in_line(words)
+        return expected_in_line(words, settings)
     from batchai_magics.commands.parsing.command_parser import AZ_WORDS
     from batchai_magics.commands.specs.command_spec import PROGRAM
     from batchai_magics.options.option_completion import Expected
@@ -91,5 +93,5 @@ def _expected(magic: str, words: list[str]) -> Expected:
         return Expected(AZ_WORDS)
     first, *rest = words
     if first == PROGRAM:
-        return expected_in_line(rest)
-    return expected_in_line(words) if first in AZ_WORDS else Expected()
+        return expected_in_line(rest, settings)
+    return expected_in_line(words, settings) if first in AZ_WORDS else Expected()

@@ -6,12 +6,12 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationInfo, model_validator
 from typing_extensions import Self
 
+from batchai_magics.models.backend_options import option_name
 from batchai_magics.models.checks import Duration, IdSuffix, InsidePath, Positive, Text, duplicates
 from batchai_magics.models.execution import STDOUTERR, output_path
-from batchai_magics.models.slurm_options import checked_options
 from batchai_magics.models.stop_conditions import checked
 from batchai_magics.models.storage import (
     EnvironmentVariable,
@@ -120,8 +120,12 @@ class JobConstraints(WireModel):
 class JobSpec(WireModel):
     """The content of job.json (JobCreateParameters of the 2018-05-01 API).
 
-    Exactly one of the nine `…Settings` is set; see `toolkit` and `settings`.
+    Exactly one of the nine `…Settings` is set; see `toolkit` and `settings`. Keys that `option_name` knows
+    are native options of the engine; see `backend_options`.
     """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, str] = Field(init=False)
 
     what: ClassVar[str] = "the job description"
     wrapper: ClassVar[str] = "properties"
@@ -152,7 +156,6 @@ class JobSpec(WireModel):
         None  # ours: what the job is to be stopped for
     )
     batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
-    batchai_slurm: Annotated[str, AfterValidator(checked_options)] | None = None  # ours: options of sbatch
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
@@ -164,9 +167,15 @@ class JobSpec(WireModel):
         if info.context is STORED:
             return self
         conflicts = self.conflicts(self.model_dump(mode="json", by_alias=True, exclude_none=True))
-        if conflicts:
-            raise ValueError("; ".join(conflicts))
+        unknown = [key for key in self.__pydantic_extra__ or () if not option_name(key)]
+        if conflicts or unknown:
+            raise ValueError("; ".join([*conflicts, *(f"unknown key {key}" for key in unknown)]))
         return self
+
+    @property
+    def backend_options(self) -> dict[str, str]:
+        """The texts of native options of the engine, by name: `{"slurm": "--qos=long"}`."""
+        return {option_name(key): text for key, text in (self.__pydantic_extra__ or {}).items()}
 
     @property
     def toolkit(self) -> Toolkit:

@@ -26,6 +26,7 @@ from batchai_magics.models.documents.spellings import (
     respell,
     without_strangers,
     without_unknown,
+    without_unknown_keys,
 )
 
 # The validation context of specs that were validated before they were stored.
@@ -68,6 +69,8 @@ class WireModel(BaseModel):
         unknown = far_too_many_unknown(body, cls, cls.wrapper)
         if unknown:
             raise SpecError(problems + unknown, what=cls.what)
+        body, strangers = without_unknown_keys(body, cls, cls.wrapper)
+        problems = problems + strangers
         try:
             model = cls.model_validate_json(json.dumps(body))
         except ValidationError as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from batchai_magics.errors import UsageError
 
 
 class ValueKind(enum.Enum):
@@ -79,3 +81,14 @@ class Option:
     def is_positional(self) -> bool:
         """Whether it is given without a flag."""
         return not self.flags[0].startswith("-")
+
+
+def with_declared(options: tuple[Option, ...], declared: Iterable[Option]) -> tuple[Option, ...]:
+    """Adds options that backends declare to a table; raises UsageError for a flag that the table has."""
+    table = options
+    for option in declared:
+        if any(option.flags[0] in other.flags for other in table):
+            text = f"a backend declares the option {option.flags[0]}, which exists already"
+            raise UsageError(text, hint="Its package must give it another name.")
+        table = (*table, option)
+    return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -9,17 +10,27 @@ import pytest
 
 from batchai_magics.backends.base import backend_registry
 from batchai_magics.backends.base.backend_registry import BACKENDS, choose, load_settings, open_backend
+from batchai_magics.cell import parse as parse_cell
 from batchai_magics.commands.parsing.command_completion import expected_in_line
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
-from batchai_magics.errors import CapabilityError, UsageError
+from batchai_magics.errors import CapabilityError, SpecError, UsageError
+from batchai_magics.magics.magic_completion import parse_line
+from batchai_magics.models.backend_options import BackendOption
 
 MODULE = """
 from dataclasses import dataclass
+from typing import ClassVar
 from batchai_magics.config import setting
+from batchai_magics.models.backend_options import BackendOption
+
+def check(text):
+    if text != "high":
+        raise ValueError(f"{text!r} is no tide")
 
 @dataclass(frozen=True)
 class MoonSettings:
+    BACKEND_OPTIONS: ClassVar = (BackendOption("tide", "the tide to wait for", "TIDE", check),)
     crater: str = setting("tycho", "where on the moon")
     cold_s: int = setting(7, "how long a night is")
 
@@ -29,6 +40,7 @@ OWN_SETTINGS = MoonSettings
 def open_backend(settings):
     return settings.for_backend(MoonSettings)
 """
+JOB = {"nodeCount": 1, "stdOutErrPathPrefix": "x", "customToolkitSettings": {"commandLine": "true"}}
 POINTS = """
 [batchai_magics.backends]
 moon = moon_backend
@@ -91,6 +103,40 @@ def test_the_line_takes_it_and_no_other(moon):
 def test_completion_and_help_have_it(moon):
     assert {"local", "moon"} <= set(expected_in_line(["use", "--backend"]).words)
     assert "local, arm, slurm, moon" in str(parse(["use", "--help"]))
+
+
+def test_an_option_of_its_jobs_is_one_of_cells(moon):
+    settings = choose(Settings(), "moon")
+    described = parse_cell("r --tide high", "print(1)", settings=settings).spec.to_wire()["properties"]
+    assert described["batchaiTide"] == "high"
+    with pytest.raises(UsageError, match="--tide: 'low' is no tide"):
+        parse_cell("r --tide low", "print(1)", settings=settings)
+    with pytest.raises(UsageError, match="there is no option --tide"):
+        parse_cell("r --tide high", "print(1)", settings=load_settings({}))
+
+
+def test_an_option_of_its_jobs_in_a_file_is_checked_before_anything_is_sent(moon, tmp_path):
+    (tmp_path / "job.json").write_text(json.dumps({"properties": {**JOB, "batchaiTide": "low"}}))
+    with pytest.raises(SpecError, match=r"properties\.batchaiTide: 'low' is no tide"):
+        parse_cell("r --file job.json", "", settings=choose(Settings(), "moon"), folder=tmp_path)
+
+
+def test_an_option_of_its_jobs_is_one_of_commands_help_and_completion(moon):
+    settings = choose(Settings(), "moon")
+    words = ["job", "create", "-n", "r", "-f", "job.json"]
+    assert parse([*words, "--tide", "high"], settings).arguments.tide == "high"
+    assert "--tide : The tide to wait for." in " ".join(str(parse(["job", "create", "-h"], settings)).split())
+    assert "--tide" in expected_in_line(words, settings).words
+    assert "--tide" in parse_line("%%batchai_job r ", is_first=True, settings=settings)[0].words
+    with pytest.raises(UsageError, match="unrecognized arguments: --tide"):
+        parse([*words, "--tide", "high"], load_settings({}))
+
+
+def test_an_option_of_its_jobs_cannot_have_the_name_of_one_of_ours(moon, monkeypatch):
+    kind = BACKENDS.settings_type("moon")
+    monkeypatch.setattr(kind, "BACKEND_OPTIONS", (BackendOption("nodes", "taken"),))
+    with pytest.raises(UsageError, match="a backend declares the option --nodes, which exists already"):
+        parse_cell("r", "print(1)", settings=choose(Settings(), "moon"))
 
 
 def test_ours_cannot_be_replaced(moon):

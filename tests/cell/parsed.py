@@ -2,12 +2,13 @@
 
 import pytest
 
+from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 
 SCRIPT = "print('hello {name}')\n"
-SETTINGS = Settings(subscription="s", resource_group="g")
+SETTINGS = Settings(subscription="s", resource_group="g", sections={"slurm": SlurmSettings()})
 CLUSTER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/{}/clusters/{}"
 JOB_JSON = """
 properties:

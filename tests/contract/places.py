@@ -45,6 +45,7 @@ PROCESSES = Capabilities(
     **dict.fromkeys(("containers", "setup_tasks", "auto_scale", "file_servers"), False),
     **dict.fromkeys(("unmanaged_mounts", "key_vault", "logins"), False),
     known_sizes=True,
+    backend_options=("rlimit",),
 )
 
 
@@ -60,6 +61,8 @@ class Offer:
 
     def has(self, name: str) -> bool:
         """Whether its backend has a capability, or a facet."""
+        if name.endswith("_options"):
+            return name.removesuffix("_options") in self.capabilities.backend_options
         return bool(getattr(self.capabilities, name, True)) and name not in self.lacks
 
 

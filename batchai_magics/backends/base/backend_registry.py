@@ -7,6 +7,7 @@ other packages are looked through only when a name is asked for that is not ours
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from batchai_magics.config import Settings, environment_variable, load, save
-from batchai_magics.errors import CapabilityError, UsageError, did_you_mean
+from batchai_magics.errors import BatchAIError, CapabilityError, UsageError, did_you_mean
+from batchai_magics.models.backend_options import BackendOption, declared_by
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.protocol import Backend
@@ -128,6 +130,14 @@ def with_own(settings: Settings, **values: str) -> Settings:
             raise UsageError(f"the {settings.backend} backend has no {name}", hint=hint)
     changed = replace(cast("Any", section), **values)
     return replace(settings, sections={**settings.sections, settings.backend: changed})
+
+
+def backend_options(settings: Settings | None = None) -> tuple[BackendOption, ...]:
+    """The native options of jobs that backends declare: ours, and those with settings in this process."""
+    sections: list[object] = [BACKENDS.settings_type(name) for name in BACKENDS.builtin]
+    with contextlib.suppress(BatchAIError):  # reported where the settings are used
+        sections += map(type, (settings or load_settings()).sections.values())
+    return declared_by(sections)
 
 
 def import_backend() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.errors import CapabilityError, Problem, SpecError, UsageError
+from batchai_magics.errors import CapabilityError, Problem, SpecError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.values import Patch, Spec
@@ -34,9 +34,9 @@ class Capabilities:
     key_vault: bool = True
     logins: bool = True  # people log in: to the subscription, and to nodes with a password or a key
     stop_conditions: bool = False  # it reads the logs of running jobs, and ends one for what it finds
-    slurm_options: bool = False  # options of sbatch go with a job
     custom_processes: bool = False  # jobs of the custom toolkit may have several processes
     known_sizes: bool = False  # it has the VM sizes of our table, and no others
+    backend_options: tuple[str, ...] = ()  # names of the native options that go with a job
     pace: Pace = Pace()
 
 
@@ -51,7 +51,6 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
         "nodeSetup.mountVolumes.unmanagedFileSystems",
     ),
     "stop_conditions": ("batchaiStopIf",),
-    "slurm_options": ("batchaiSlurm",),
     "custom_processes": ("customToolkitSettings.batchaiProcessCount",),
     "key_vault": (
         "secrets[].valueSecretReference",
@@ -75,7 +74,20 @@ def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
         if _is_given(properties, path):
             raise _refusal(f"properties.{path}", capabilities.name)
     if isinstance(spec, JobSpec):
+        _refuse_options(capabilities, spec)
         _check_patterns(spec)
+
+
+def _refuse_options(capabilities: Capabilities, spec: JobSpec) -> None:
+    """Raises a CapabilityError that names the first native option of another engine."""
+    from batchai_magics.models.backend_options import option_key
+
+    for name in spec.backend_options:
+        if name not in capabilities.backend_options:
+            known = [*(field.alias or "" for field in type(spec).model_fields.values())]
+            known += map(option_key, capabilities.backend_options)
+            hint = did_you_mean(option_key(name), known)
+            raise _refusal(f"properties.{option_key(name)}", capabilities.name, hint)
 
 
 def _check_patterns(spec: JobSpec) -> None:
@@ -99,8 +111,8 @@ def _fields_beyond(capabilities: Capabilities) -> Iterator[str]:
             yield from paths
 
 
-def _refusal(what: str, name: str) -> CapabilityError:
-    hint = "Leave it out; nothing was written."
+def _refusal(what: str, name: str, hint: str = "") -> CapabilityError:
+    hint = hint or "Leave it out; nothing was written."
     return CapabilityError(f"{what} is not supported by the {name} backend", code="NotSupported", hint=hint)
 
 

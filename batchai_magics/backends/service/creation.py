@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from batchai_magics.models.storage import MountVolumes
 
 _PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
-_OPTIONS_FIELD = "properties.batchaiSlurm"
 
 
 def create(context: Context, id: ResourceId, spec: Spec, owner: str = "") -> Record:
@@ -145,8 +144,7 @@ def _request(spec: JobSpec) -> RunRequest:
         node_count=spec.node_count,
         priority=_PRIORITY[spec.scheduling_priority],
         wall_s=duration(spec.constraints.max_wall_clock_time).total_seconds(),
-        options=spec.batchai_slurm or "",
-        options_field=_OPTIONS_FIELD,
+        backend_options=spec.backend_options,
         what=spec.what,
     )
 

@@ -54,16 +54,14 @@ class ClusterRef:
 class RunRequest:
     """What a job asks of the engine.
 
-    `options` are native options of the engine, empty without any; `options_field` is the field of the
-    description that they are in, `what` the name of the description, both for errors. `priority` is 0 for
-    high, 1 for normal and 2 for low.
+    `backend_options` are the texts of the engine's native options by name, see `models.backend_options`.
+    `what` names the job's description in errors. `priority` is 0 for high, 1 for normal and 2 for low.
     """
 
     node_count: int
     priority: int
     wall_s: float
-    options: str
-    options_field: str
+    backend_options: Mapping[str, str]
     what: str
 
 

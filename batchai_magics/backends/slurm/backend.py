@@ -12,6 +12,7 @@ from batchai_magics.backends.folders.share_guard import GuardedAccounts, Guarded
 from batchai_magics.backends.service.context import Context
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.slurm.runner import SlurmRunner
+from batchai_magics.backends.slurm.sbatch_options import SBATCH
 from batchai_magics.backends.slurm.settings import SlurmSettings
 
 CAPABILITIES = Capabilities(
@@ -21,7 +22,7 @@ CAPABILITIES = Capabilities(
     logins=False,
     stop_conditions=True,
     custom_processes=True,
-    slurm_options=True,
+    backend_options=(SBATCH.name,),
     known_sizes=True,
     pace=Pace(look_s=0.5),  # each poll reads some small files of each job: a file system that many share
 )

@@ -17,9 +17,16 @@ from batchai_magics.backends.slurm import partitions
 from batchai_magics.backends.slurm.parse import NodeLine, node_state
 from batchai_magics.backends.slurm.query_cache import QueryCache
 from batchai_magics.backends.slurm.runs import Placement
+from batchai_magics.backends.slurm.sbatch_options import (
+    OF_CLUSTERS,
+    OF_FIXED,
+    OWN,
+    SBATCH,
+    slurm_values,
+    slurm_words,
+)
 from batchai_magics.backends.slurm.settings import FIXED, SlurmSettings
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.slurm_options import OF_CLUSTERS, OF_FIXED, OWN, slurm_values, slurm_words
 from batchai_magics.models.states import NodeState
 
 
@@ -87,14 +94,13 @@ class Clusters:
 
     def check(self, cluster: ClusterRef, request: RunRequest) -> None:
         """Raises a SpecError for options that a job must not set, or that its partition cannot satisfy."""
+        text = request.backend_options.get(SBATCH.name, "")
         try:
-            words = slurm_words(
-                request.options, {**OWN, **OF_CLUSTERS, **(OF_FIXED if self._is_fixed else {})}
-            )
+            words = slurm_words(text, {**OWN, **OF_CLUSTERS, **(OF_FIXED if self._is_fixed else {})})
         except ValueError as error:
-            raise SpecError([Problem(request.options_field, str(error))], what=request.what) from None
+            raise SpecError([Problem(SBATCH.field, str(error))], what=request.what) from None
         lines = self._lines(cluster.state["partition"])
-        found = partitions.option_problems(words, lines, request.node_count, field=request.options_field)
+        found = partitions.option_problems(words, lines, request.node_count, field=SBATCH.field)
         general = shlex.split(self._settings.options)
         if found := found or partitions.option_problems(general, lines, 0, field="slurm.options"):
             raise SpecError(found, what=request.what)

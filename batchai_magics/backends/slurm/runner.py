@@ -31,6 +31,7 @@ from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import Clusters
 from batchai_magics.backends.slurm.query_cache import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
+from batchai_magics.backends.slurm.sbatch_options import SBATCH
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.models.states import DeallocationOption
 
@@ -111,10 +112,10 @@ class SlurmRunner:
     def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
         """Checks a run's options against the partition; returns what its submission needs."""
         self._clusters.check(cluster, request)
-        more = cluster.state
+        more, text = cluster.state, request.backend_options.get(SBATCH.name, "")
         return {
             "partition": more["partition"],
-            "options": " ".join((self._settings.options, more["options"], request.options)),
+            "options": " ".join((self._settings.options, more["options"], text)),
             "minutes": bundle_writer.minutes(request.wall_s, more["limit"]),
             "niceness": bundle_writer.NICENESS[request.priority],
             "node_count": request.node_count,

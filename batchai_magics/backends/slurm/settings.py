@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from batchai_magics.backends.slurm.sbatch_options import OF_CLUSTERS, OWN, SBATCH, slurm_words
 from batchai_magics.config import APP, setting
 from batchai_magics.errors import UsageError, did_you_mean
-from batchai_magics.models.slurm_options import OF_CLUSTERS, OWN, slurm_words
 
 if TYPE_CHECKING:  # settings are also read where another backend is used
     from batchai_magics.backends.machines.machine import Machine
@@ -27,6 +27,7 @@ def _default_home() -> Path:
 class SlurmSettings:
     """The settings of the Slurm backend."""
 
+    BACKEND_OPTIONS: ClassVar = (SBATCH,)
     home: Path = field(
         default_factory=_default_home,
         metadata={"help": "a folder that this machine and all nodes share: state, shares, logs"},

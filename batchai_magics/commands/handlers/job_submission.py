@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.backends.base.backend_registry import backend_options
 from batchai_magics.cell import CellRequest
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import (
@@ -18,10 +19,10 @@ from batchai_magics.commands.handlers import (
 )
 from batchai_magics.errors import command_error
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
 from batchai_magics.models.documents.load import load_file
 from batchai_magics.models.ids import ResourceId, cluster_id, cluster_named_in
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.slurm_options import with_slurm_options
 from batchai_magics.models.stop_conditions import conditions_of, with_conditions
 from batchai_magics.models.storage import AccountKey
 
@@ -51,8 +52,12 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     """Reads a job file without looking at existing resources."""
     account = storage_credentials.account_of(context, arguments)
     description = load_file(JobSpec, file.expanduser(), account=account)
-    body = _body(context, arguments, id, description.body, account=account)
-    return Submission(id, description.checked(JobSpec, body), description.notes)
+    declared = backend_options(context.settings)
+    body = with_backend_options(description.body, given_options(vars(arguments), declared))
+    body = _body(context, arguments, id, body, account=account)
+    spec = description.checked(JobSpec, body)
+    check_texts(spec.backend_options, declared, what=spec.what)
+    return Submission(id, spec, description.notes)
 
 
 def to_cell_request(submission: Submission) -> CellRequest:
@@ -74,7 +79,6 @@ def _body(
 ) -> dict[str, Any]:
     """The job's `properties`: those of the file, overridden by the options."""
     body = with_conditions(of_file, conditions_of(arguments.stop_if))
-    body = with_slurm_options(body, arguments.slurm)
     body["cluster"] = {
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }

@@ -37,9 +37,10 @@ def to_az_json(value: Any) -> Any:
 
 
 def model_fields(model: BaseModel) -> dict[str, Any]:
-    """The fields of a model by their JSON names."""
+    """The fields of a model by their JSON names, and native options of a job."""
     values = vars(model)
-    return {alias: values[name] for alias, name in _aliases(type(model))}
+    fields = {alias: values[name] for alias, name in _aliases(type(model))}
+    return {**fields, **(model.model_extra or {})}
 
 
 def format_time(time: datetime) -> str:

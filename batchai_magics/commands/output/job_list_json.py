@@ -150,7 +150,10 @@ def _completed(value: Any, fields: Fields) -> Any:
         return [_completed(item, fields) for item in value]
     if not fields or not isinstance(value, dict):
         return value
-    return {**dict.fromkeys(fields), **{key: _completed(item, fields[key]) for key, item in value.items()}}
+    return {
+        **dict.fromkeys(fields),
+        **{key: _completed(item, fields.get(key, {})) for key, item in value.items()},
+    }
 
 
 @lru_cache(maxsize=1)

@@ -21,6 +21,7 @@ from batchai_magics.options.option_completion import Expected, candidates_after
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Storage
     from batchai_magics.commands.command_context import Context
+    from batchai_magics.config import Settings
 
 
 _TIMEOUT_S = 0.03  # TAB must respond within 50 ms
@@ -34,14 +35,14 @@ class Session(Protocol):
         """The current settings and backend."""
 
 
-def expected_in_line(words: Sequence[str]) -> Expected:
+def expected_in_line(words: Sequence[str], settings: Settings | None = None) -> Expected:
     """What may follow these words on a `batchai` line."""
     flags = legacy_flags(words)
     words = translate(words).words
     path = command_path(words, COMMANDS)
     command = next((c for c in COMMANDS if c.parts == path), None)
     if command:
-        expected = candidates_after(words[len(path) :], options_of(command))
+        expected = candidates_after(words[len(path) :], options_of(command, settings))
         left = [old for old, now in flags.items() if old.startswith("--") and now not in words]
         return replace(expected, legacy_words=tuple(left))
     return (

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from batchai_magics.commands.specs.command_spec import PROGRAM, CommandSpec, subcommands
 from batchai_magics.commands.specs.command_table import COMMANDS, GROUPS
 from batchai_magics.commands.specs.shared_options import options_of
+from batchai_magics.config import Settings
 from batchai_magics.options.option_help import DisplayText, option_sections, section
 
 EXAMPLES: Mapping[str, Mapping[str, str]] = {
@@ -61,10 +62,11 @@ def group_help(path: Sequence[str]) -> DisplayText:
     return DisplayText("\n".join([head, *filter(None, parts)]).rstrip())
 
 
-def command_help(command: CommandSpec) -> DisplayText:
-    """The help of a command."""
+def command_help(command: CommandSpec, settings: Settings | None = None) -> DisplayText:
+    """The help of a command, with the options of the backends that the settings know."""
     head = f"Command\n    {PROGRAM} {command.words} : {command.summary}\n"
-    return DisplayText("\n".join([head, *option_sections(options_of(command)), _examples(command)]).rstrip())
+    sections = option_sections(options_of(command, settings))
+    return DisplayText("\n".join([head, *sections, _examples(command)]).rstrip())
 
 
 def _examples(command: CommandSpec) -> str:

@@ -48,16 +48,17 @@ class Invocation:
         return (f"Words of 2017: {', '.join(self.translations)}; {where}.",)
 
 
-def parse(words: Sequence[str]) -> Invocation | DisplayText:
+def parse(words: Sequence[str], settings: Settings | None = None) -> Invocation | DisplayText:
     """Parses a line; `-h` and a group without a command give help.
 
     Lines that start with a program name are accepted: `az batchai job list`, `batchai job list`.
+    The settings, by default those of this process, name the backends whose options are known.
 
     Raises:
         UsageError: The command is unknown or its options are wrong.
     """
     if words and words[0] in _PROGRAMS:
-        return _parse_with_program(*words)
+        return _parse_with_program(words, settings)
     reading = translate(words)
     path = command_path(reading.words, COMMANDS)
     rest = list(reading.words[len(path) :])
@@ -65,13 +66,13 @@ def parse(words: Sequence[str]) -> Invocation | DisplayText:
     if command is None:
         return _group_help(path, rest)
     if _HELP.intersection(rest):
-        return command_help(command)
-    return Invocation(command, arguments_of(command, rest), reading.changed)
+        return command_help(command, settings)
+    return Invocation(command, arguments_of(command, rest, settings), reading.changed)
 
 
-def _parse_with_program(program: str, *words: str) -> Invocation | DisplayText:
-    rest = az_command_words(words) if program == _AZ else words
-    return rest if isinstance(rest, DisplayText) else parse(rest)
+def _parse_with_program(words: Sequence[str], settings: Settings | None) -> Invocation | DisplayText:
+    rest = az_command_words(words[1:]) if words[0] == _AZ else words[1:]
+    return rest if isinstance(rest, DisplayText) else parse(rest, settings)
 
 
 def _group_help(path: Sequence[str], rest: Sequence[str]) -> DisplayText:
@@ -81,9 +82,9 @@ def _group_help(path: Sequence[str], rest: Sequence[str]) -> DisplayText:
     return group_help(path)
 
 
-def arguments_of(command: CommandSpec, words: Sequence[str]) -> Namespace:
+def arguments_of(command: CommandSpec, words: Sequence[str], settings: Settings | None = None) -> Namespace:
     """Parses a command's options; raises UsageError for unknown or missing ones."""
-    program, options = f"{PROGRAM} {command.words}", o.options_of(command)
+    program, options = f"{PROGRAM} {command.words}", o.options_of(command, settings)
     arguments, extra = parse_options(
         options, words, make_error=lambda message: _usage_error(program, message), allow_abbreviations=True
     )

@@ -27,6 +27,7 @@ class CommandSpec:
     is_confirmed: bool = False  # asks for confirmation
     outputs: tuple[str, ...] = OUTPUTS
     preview: str = ""
+    takes_backend_options: bool = False  # besides `options`, those that backends declare
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -44,7 +44,6 @@ _CREATE = (
         "CONDITION",
         is_repeatable=True,
     ),
-    Option(("--slurm",), 'Options of sbatch, on a Slurm cluster: "--account=lab --qos=long".', "OPTIONS"),
     Option(("--dry-run",), "Show what would be submitted; nothing is written.", value_kind=ValueKind.NOTHING),
 )
 _SECRET = Option(
@@ -62,6 +61,7 @@ COMMANDS = (
         "Create a job, or a job from each of several files.",
         "handlers.job_commands:create",
         _CREATE,
+        takes_backend_options=True,
     ),
     CommandSpec("job show", "Show a job.", "handlers.job_commands:show", (*_JOB, o.IDS)),
     CommandSpec(

@@ -6,7 +6,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from batchai_magics.commands.specs.command_spec import OUTPUTS, CommandSpec
-from batchai_magics.options.option import NameKind, Option, ValueKind
+from batchai_magics.config import Settings
+from batchai_magics.models.backend_options import BackendOption
+from batchai_magics.options.option import NameKind, Option, ValueKind, with_declared
 
 GROUP = Option(
     ("--resource-group", "-g"),
@@ -194,12 +196,24 @@ def standard_commands(
     )
 
 
-def options_of(command: CommandSpec) -> tuple[Option, ...]:
-    """A command's options followed by the global ones; its own flags hide global flags of the same name."""
-    taken = {flag for option in command.options for flag in option.flags}
+def options_of(command: CommandSpec, settings: Settings | None = None) -> tuple[Option, ...]:
+    """A command's options followed by the global ones; its own flags hide global flags of the same name.
+
+    Options of backends are those that the settings know, by default those of this process.
+    """
+    own = command.options
+    if command.takes_backend_options:
+        from batchai_magics.backends.base.backend_registry import backend_options
+
+        own = with_declared(own, map(_native, backend_options(settings)))
+    taken = {flag for option in own for flag in option.flags}
     shared = (output_option(command.outputs), QUERY, SUBSCRIPTION, DEBUG, VERBOSE, HELP)
     left = (_without(option, taken) for option in shared)
-    return (*command.options, *(option for option in left if option.flags))
+    return (*own, *(option for option in left if option.flags))
+
+
+def _native(option: BackendOption) -> Option:
+    return Option((option.flag,), f"{option.help[0].upper()}{option.help[1:]}.", option.metavar)
 
 
 def _without(option: Option, flags: Collection[str]) -> Option:

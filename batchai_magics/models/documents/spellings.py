@@ -15,6 +15,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
+from batchai_magics.models.backend_options import option_key, option_name
 from batchai_magics.models.documents.problems import (
     LONGEST_LIST,
     MOST_KEYS,
@@ -80,6 +81,8 @@ LEGACY_KEYS: dict[str, dict[str, LegacyKey]] = {
         "executionstatetransitiontime": LegacyKey(),
         "executioninfo": LegacyKey(),
         "batchairanks": LegacyKey(),
+        "batchaiwaiting": LegacyKey(),
+        "batchaiattempts": LegacyKey(),
         **_RESPONSE_FIELDS,
     },
     "ClusterSpec": {
@@ -123,6 +126,21 @@ def without_unknown(
     """Removes the unknown keys of a canonical `body` and returns them as problems."""
     sieve = _UnknownKeyFilter()
     return sieve.object(body, model, path), sieve.unknown
+
+
+def without_unknown_keys(
+    body: Mapping[str, Any], model: type[BaseModel], path: str
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Removes the unknown keys of a model with native options, which pydantic would take for some.
+
+    Unconvertible legacy keys are removed too; they were reported when they were converted.
+    """
+    if model.model_config.get("extra") != "allow":
+        return dict(body), []
+    fields, old = wire_fields(model), LEGACY_KEYS.get(model.__name__, {})
+    unknown = [key for key in body if not (key in fields or _option_of(model, key))]
+    problems = [unknown_key(join_path(path, key), model, key) for key in unknown if key.lower() not in old]
+    return {key: value for key, value in body.items() if key not in unknown}, problems
 
 
 def far_too_many_unknown(body: Mapping[str, Any], model: type[BaseModel], path: str) -> list[Problem]:
@@ -177,7 +195,7 @@ class _UnknownKeyFilter:
         for key, value in body.items():
             if key in fields:
                 kept[key] = self._value(value, fields[key], join_path(path, key))
-            elif key.lower() in old:
+            elif key.lower() in old or _option_of(model, key):
                 kept[key] = value
             else:
                 self.count += 1
@@ -192,6 +210,12 @@ class _UnknownKeyFilter:
         if inner and isinstance(value, list):
             return [self._value(item, field, join_path(path, index)) for index, item in enumerate(value)]
         return _unquoted(value, field) if isinstance(value, str) else value
+
+
+def _option_of(model: type[BaseModel], key: str) -> str:
+    """The native option that a key of this model names; empty for other keys."""
+    is_open = model.model_config.get("extra") == "allow"
+    return option_name(key) if is_open and key.lower() not in LEGACY_KEYS.get(model.__name__, {}) else ""
 
 
 def _unquoted(value: str, field: FieldInfo) -> str | int:
@@ -223,6 +247,8 @@ class _KeyConverter:
                 self._add(
                     body, spelling, key, self._value(value, fields[key], join_path(path, key)), path=path
                 )
+            elif name := _option_of(model, spelling):
+                self._add(body, spelling, option_key(name), value, path=path)
             elif spelling.lower() not in old:
                 body[spelling] = value
         outdated = {key: value for key, value in written.items() if key.lower() in old}

@@ -69,6 +69,7 @@ def test_it_says_what_the_wire_form_says(job: JobResource) -> None:
         {"mountVolumes": {"fileServers": [{"fileServer": {"id": "/subscriptions/s/resourceGroups/g/x"},
                                            "relativeMountPath": "nfs"}]}},
         {"batchaiStopIf": ["loss is nan"]},
+        {"batchaiSlurm": "--qos=long"},
     ],
 )  # fmt: skip
 def test_rare_fields_are_printed(changes: dict[str, Any]) -> None:

@@ -34,11 +34,12 @@ def from_wire(data: Mapping[str, Any], name: str) -> ServerOffer | None:
     given, facets = data.get("capabilities"), data.get("facets")
     if not (isinstance(given, Mapping) and isinstance(facets, list)):
         return None
-    flags = {field.name for field in fields(Capabilities)} - {"name", "pace"}
+    flags = {field.name for field in fields(Capabilities)} - {"name", "pace", "backend_options"}
     known = {flag: bool(given[flag]) for flag in flags if flag in given}
-    return ServerOffer(
-        Capabilities(name=name, pace=_pace(given.get("pace")), **known), tuple(map(str, facets))
-    )
+    options = given.get("backend_options")
+    names = tuple(map(str, options)) if isinstance(options, list) else ()
+    capabilities = Capabilities(name=name, pace=_pace(given.get("pace")), backend_options=names, **known)
+    return ServerOffer(capabilities, tuple(map(str, facets)))
 
 
 def _pace(given: object) -> Pace:

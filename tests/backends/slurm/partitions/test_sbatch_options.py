@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.errors import SpecError, UsageError
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.slurm_options import OF_CLUSTERS, OF_FIXED, OWN, slurm_words, with_slurm_options
-
-FIELDS = {
-    "cluster": {
-        "id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/clusters/c"
-    },
-    "nodeCount": 1,
-    "stdOutErrPathPrefix": "x",
-    "customToolkitSettings": {"commandLine": "true"},
-}
+from batchai_magics.backends.slurm.sbatch_options import OF_CLUSTERS, OF_FIXED, OWN, SBATCH, slurm_words
 
 
 @pytest.mark.parametrize(
@@ -77,15 +66,8 @@ def test_no_word_can_become_the_script(text: str, words: str) -> None:
         slurm_words(text)
 
 
-def test_a_job_file_names_the_field() -> None:
-    with pytest.raises(SpecError, match=r"properties\.batchaiSlurm: --output is not yours to say"):
-        JobSpec.from_wire({"properties": {**FIELDS, "batchaiSlurm": "--output=x"}})
-    spec = JobSpec.from_wire({"properties": {**FIELDS, "batchaiSlurm": "--qos=long"}})
-    assert JobSpec.from_wire(spec.to_wire()).batchai_slurm == "--qos=long"
-
-
-def test_the_option_comes_behind_what_the_file_says() -> None:
-    assert with_slurm_options({"batchaiSlurm": "--qos=a"}, "--qos=b") == {"batchaiSlurm": "--qos=a --qos=b"}
-    assert with_slurm_options({"nodeCount": 1}, None) == {"nodeCount": 1}
-    with pytest.raises(UsageError, match="--slurm: --partition is not yours to say"):
-        with_slurm_options({}, "--partition=gpu")
+@pytest.mark.parametrize("text", ["--output=x", "--partition=gpu"])
+def test_the_declaration_refuses_what_no_job_may_say(text: str) -> None:
+    with pytest.raises(ValueError, match="is not yours to say"):
+        SBATCH.check(text)
+    SBATCH.check("--qos=long --nodelist=n1")

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from batchai_magics.errors import UsageError
+from batchai_magics.models.backend_options import BackendOption
 
 _LOGS = "logs go where stdOutErrPathPrefix says"
 _FOUND = "the job is found again by it"
@@ -121,22 +120,16 @@ def slurm_values(words: Sequence[str]) -> dict[str, str]:
     return dict(_options(words))
 
 
-def with_slurm_options(body: Mapping[str, Any], text: str | None) -> dict[str, Any]:
-    """Adds options to a job's wire fields; raises UsageError that names an invalid one."""
-    if not text:
-        return dict(body)
-    try:
-        slurm_words(text, {**OWN, **OF_CLUSTERS})
-    except ValueError as error:
-        raise UsageError(f"--slurm: {error}", hint="Nothing was written or submitted.") from None
-    present = body.get("batchaiSlurm")
-    return {**body, "batchaiSlurm": f"{present} {text}" if present and isinstance(present, str) else text}
-
-
-def checked_options(text: str) -> str:
-    """Returns the line if its options are allowed for a job; raises ValueError otherwise."""
+def check_job_options(text: str) -> None:
+    """Raises ValueError for a line of options that a job may not have, whatever its cluster."""
     slurm_words(text, {**OWN, **OF_CLUSTERS})
-    return text
+
+
+SBATCH = BackendOption(
+    "slurm",
+    'options of sbatch, on a Slurm cluster: "--account=lab --qos=long"',
+    check=check_job_options,
+)
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,105 @@
+"""Native options of an engine that go with a job, such as `--slurm "--qos=long"`: declaration and keys.
+
+A backend declares them in `BACKEND_OPTIONS` of its settings type. An option NAME is `--NAME` of a line and
+`batchaiName` of a job.json; only its engine knows what its text means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from batchai_magics.errors import Problem, SpecError, UsageError
+
+PREFIX = "batchai"
+_NAME = re.compile(r"[a-z][a-z0-9]*")
+_KEY = re.compile(rf"{PREFIX}([a-z][a-z0-9]*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class BackendOption:
+    """The declaration of a native option of jobs.
+
+    Attributes:
+        name: One lower-case word: `slurm` is `--slurm` of a line and `batchaiSlurm` of a job.json.
+        help: What the option is, for help and documentation: a phrase without a final stop.
+        metavar: Names the option's text in help.
+        check: Raises ValueError that names what is wrong with a text, before anything is written.
+    """
+
+    name: str
+    help: str
+    metavar: str = "OPTIONS"
+    check: Callable[[str], object] = str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"the option of a backend is one lower-case word, not {self.name!r}")
+
+    @property
+    def flag(self) -> str:
+        """The option of command lines."""
+        return f"--{self.name}"
+
+    @property
+    def field(self) -> str:
+        """The path of the option in a job.json, for errors."""
+        return f"properties.{option_key(self.name)}"
+
+
+def declared_by(sections: Iterable[object]) -> tuple[BackendOption, ...]:
+    """The options that the settings of backends, or their types, declare."""
+    return tuple(
+        dict.fromkeys(option for section in sections for option in getattr(section, "BACKEND_OPTIONS", ()))
+    )
+
+
+def given_options(arguments: Mapping[str, Any], declared: Iterable[BackendOption]) -> dict[str, str]:
+    """The texts of options on a line, by name.
+
+    Raises:
+        UsageError: The engine does not take a text; the message names the option.
+    """
+    given = {option: arguments[option.name] for option in declared if arguments.get(option.name)}
+    for option, text in given.items():
+        try:
+            option.check(text)
+        except ValueError as error:
+            hint = "Nothing was written or submitted."
+            raise UsageError(f"{option.flag}: {error}", hint=hint) from None
+    return {option.name: text for option, text in given.items()}
+
+
+def with_backend_options(body: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """Adds options to a job's wire fields, each behind what the fields say of it already."""
+    merged = dict(body)
+    for name, text in given.items():
+        key = option_key(name)
+        present = merged.get(key)
+        merged[key] = f"{present} {text}" if present and isinstance(present, str) else text
+    return merged
+
+
+def check_texts(texts: Mapping[str, str], declared: Iterable[BackendOption], *, what: str) -> None:
+    """Raises SpecError with each text that its engine does not take; `what` names the description."""
+    problems = []
+    for option in (option for option in declared if option.name in texts):
+        try:
+            option.check(texts[option.name])
+        except ValueError as error:
+            problems.append(Problem(option.field, str(error)))
+    if problems:
+        raise SpecError(problems, what=what)
+
+
+def option_key(name: str) -> str:
+    """The key of an option in a job.json."""
+    return PREFIX + name.capitalize()
+
+
+def option_name(key: str) -> str:
+    """The option that a key of a job.json names in any letter case; empty for other keys."""
+    match = _KEY.fullmatch(key)
+    return match[1].lower() if match else ""

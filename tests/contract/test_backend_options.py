@@ -1,0 +1,43 @@
+"""Native options of an engine, as the example runner declares one: `--rlimit` of docs/example_runner.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.base.backend_registry import choose
+from batchai_magics.cell import parse
+from batchai_magics.commands.output.resource_json import as_json
+from batchai_magics.config import Settings
+from batchai_magics.errors import CapabilityError, SpecError
+from batchai_magics.jobs.submit import submit
+from batchai_magics.models.ids import Kind
+from tests.contract.place import Place
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("rlimit_options")]
+
+
+def test_the_option_reaches_the_processes(place: Place) -> None:
+    job = place.run("ulimit -n", batchaiRlimit="nofile=64")
+    assert place.log(job.id) == b"64\n"
+    assert job.spec.backend_options == {"rlimit": "nofile=64"}
+    assert as_json(job)["batchaiRlimit"] == "nofile=64"
+
+
+def test_the_engine_refuses_a_text_before_anything_is_written(place: Place) -> None:
+    with pytest.raises(SpecError, match=r"properties\.batchaiRlimit: 'moons=2' is no resource limit"):
+        place.start(batchaiRlimit="moons=2")
+    assert not place.backend.list(place.experiment, Kind.JOB)
+
+
+def test_a_misspelt_option_gets_a_guess(place: Place) -> None:
+    with pytest.raises(CapabilityError, match='did you mean "batchaiRlimit"') as caught:
+        place.start(batchaiRlimt="nofile=64")
+    assert "properties.batchaiRlimt is not supported by the processes backend" in str(caught.value)
+
+
+def test_a_cell_has_the_option(place: Place) -> None:
+    script = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    settings = choose(Settings(), "processes")
+    job = submit(place.backend, parse("r --rlimit nofile=99", script, settings=settings), settings).job
+    place.wait(job.id)
+    assert place.log(job.id) == b"99\n"
