@@ -349,7 +349,7 @@ def _run(job: JobLayout, nodes: list[str], bell: SignalPipe) -> Outcome:
     ran = _run_plan(plan, env, job, bell)
     if reason := _stop_reason(job):
         return stopped(reason).with_ranks(ran.ends, plan)
-    outcome = of_ranks(ran.ends, plan, ran.by_themselves)
+    outcome = of_ranks(ran.ends, plan, ran.ended_on_their_own)
     return outcome.without_mpi(len(plan.processes)) if ran.is_mpi_missed else outcome
 
 
@@ -357,7 +357,7 @@ class PlanResult(NamedTuple):
     """How each process of a plan ended, which ended by themselves, and whether none joined the MPI."""
 
     ends: list[ProcessExit]
-    by_themselves: set[int]
+    ended_on_their_own: set[int]
     is_mpi_missed: bool
 
 
@@ -372,11 +372,11 @@ def _run_plan(plan: Plan, env: Mapping[str, str], job: JobLayout, bell: SignalPi
                 ranks.poll(1.0)
                 if any(end.exit_code for end in ranks.ends.values()) or plan.are_workers_done(ranks.ends):
                     break
-            by_themselves = set(ranks.ends)
+            ended_on_their_own = set(ranks.ends)
             termination.end(ranks, patience_s=60.0)
         finally:
             record.write(ranks.seals)
-        return PlanResult([*ranks.ends.values()], by_themselves, mpi_check.is_missed(ranks))
+        return PlanResult([*ranks.ends.values()], ended_on_their_own, mpi_check.is_unused(ranks))
 
 
 if __name__ == "__main__":

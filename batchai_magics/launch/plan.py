@@ -166,7 +166,7 @@ class Plan(NamedTuple):
     exits: str
     python: str
     launcher: Launcher = Launcher.DIRECT
-    meeting: Rendezvous = Rendezvous.DESCRIPTOR
+    rendezvous: Rendezvous = Rendezvous.DESCRIPTOR
     limits: Limits = Limits()
     mounts: tuple[Mount, ...] = ()
     containers: Containers = Containers()

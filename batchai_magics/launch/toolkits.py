@@ -119,7 +119,7 @@ def _pytorch(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Top
     if backend == "mpi":
         return _under_mpi(_script(settings, site, wrapped=True), job, nodes)
     placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
-    meeting = {
+    rendezvous = {
         # torch's own rendezvous, and the variable that recipes pass to init_process_group.
         "AZ_BATCHAI_PYTORCH_BACKEND": backend or _TORCH_BACKEND,
         "AZ_BATCHAI_PYTORCH_INIT_METHOD": joined(["tcp://", nodes[0].address, ":", _port(site, 0)]),
@@ -128,7 +128,7 @@ def _pytorch(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Top
         "WORLD_SIZE": str(len(placement)),
     }
     return Launcher.DIRECT, [
-        Process(rank, node, _script(settings, site), env={**meeting, **_torch_rank(rank, placement)})
+        Process(rank, node, _script(settings, site), env={**rendezvous, **_torch_rank(rank, placement)})
         for rank, node in enumerate(placement)
     ]
 

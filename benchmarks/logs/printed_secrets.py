@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from batchai_magics.backends.node.ranks.output_streams import LogWriter, Stream
-from batchai_magics.backends.node.ranks.printed_secrets import forms
-from batchai_magics.backends.node.ranks.rank import PIECE
+from batchai_magics.backends.node.ranks.printed_secrets import search_patterns
+from batchai_magics.backends.node.ranks.rank import READ_SIZE
 from batchai_magics.launch.plan import LogFile
 from benchmarks.row import Row, table
 
@@ -24,7 +24,7 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         without = max(_megabytes_per_s(Path(folder), ()) for _ in range(TRIES))
         for count in (1, 5):
-            sought = forms(f"{TOKEN}{number}" for number in range(count))
+            sought = search_patterns(f"{TOKEN}{number}" for number in range(count))
             ours = max(_megabytes_per_s(Path(folder), sought) for _ in range(TRIES))
             name = f"output of a rank with {count} secret{'s' * (count > 1)}"
             yield Row(name, ours, "without a secret", without, "MB/s")
@@ -33,9 +33,9 @@ def rows() -> Iterator[Row]:
 def _megabytes_per_s(folder: Path, sought: tuple[bytes, ...]) -> float:
     log = LogFile(str(folder / "out"), str(folder / "spans"), hidden=str(folder / "hidden"))
     out = Stream(LogWriter(log, sought), 0)
-    piece = (LINE * (PIECE // len(LINE) + 1))[:PIECE]
+    piece = (LINE * (READ_SIZE // len(LINE) + 1))[:READ_SIZE]
     began = time.perf_counter()
-    for _ in range(SIZE_BYTES // PIECE):
+    for _ in range(SIZE_BYTES // READ_SIZE):
         out.feed(piece)
     out.finish()
     seconds = time.perf_counter() - began

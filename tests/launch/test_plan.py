@@ -57,7 +57,7 @@ PLANS = st.builds(
     exits=TEXT,
     python=TEXT,
     launcher=st.sampled_from(Launcher),
-    meeting=st.sampled_from(Rendezvous),
+    rendezvous=st.sampled_from(Rendezvous),
     limits=st.builds(Limits, TEXT, SECONDS, SECONDS),
     mounts=st.lists(st.builds(Mount, TEXT, TEXT), max_size=2).map(tuple),
     containers=CONTAINERS,

@@ -73,5 +73,5 @@ class Logs:
 
     def _known(self, chunk: Chunk, stream: str) -> Chunk:
         """The log as far as is known who wrote it: the rest comes with the next look."""
-        size = output_records.known(self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size)
+        size = output_records.recorded_end(self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size)
         return replace(chunk, data=chunk.data[: max(0, size - chunk.offset)], size=size)

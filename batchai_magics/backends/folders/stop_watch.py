@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import output_records
-from batchai_magics.backends.node.output_records import WrittenBy
+from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.launch.plan import LogFile, Plan
 from batchai_magics.metrics.reading.log_parser import Parser
@@ -60,8 +60,8 @@ class _LogSlice(NamedTuple):
 
     data: bytes
     offset: int
-    spans: Sequence[WrittenBy]
-    times: Sequence[output_records.WrittenAt] = ()
+    spans: Sequence[RankSpan]
+    times: Sequence[output_records.TimeRecord] = ()
 
 
 class _Log:
@@ -80,7 +80,7 @@ class _Log:
                 continue
             start, end, spans = self._offset, self._offset + len(data), Path(self._log.spans)
             if self._log.spans:
-                end = output_records.known(spans, start, end)
+                end = output_records.recorded_end(spans, start, end)
             if start == end:
                 return
             self._offset = end

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.ranks.gpus import VISIBLE, named
+from batchai_magics.backends.node.ranks.gpus import VISIBLE, device_names
 from batchai_magics.models.vm_sizes import lookup
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def visible(count: int, said: str | None) -> tuple[str, ...]:
     everything = tuple(map(str, range(count)))
     if said is None or not count:
         return everything
-    return tuple(name for name in named(said) if name in everything or not name.isdecimal())
+    return tuple(name for name in device_names(said) if name in everything or not name.isdecimal())
 
 
 def gpu_count(size: str) -> int:

@@ -120,7 +120,7 @@ def _check_credentials(spec: JobSpec) -> None:
 def _check_engine(spec: JobSpec, engine: Sequence[str]) -> None:
     """Raises CapabilityError for a private image if the container engine has no registry login."""
     source = spec.container_settings.image_source_registry if spec.container_settings else None
-    if source and engine and containers.has_own_processes(engine):
+    if source and engine and containers.is_daemonless(engine):
         _refuse(_CREDENTIALS, source.credentials, "Docker and podman can pull private images.")
 
 

@@ -1,1 +1,1 @@
-"""Programs that run on a node. Standard library only: they are copied to wherever nodes are."""
+"""Programs that run on a node: copied to wherever nodes are, standard library only."""

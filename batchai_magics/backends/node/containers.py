@@ -1,4 +1,4 @@
-"""Jobs in containers: what runs them on this machine, and the command line that puts a process into one."""
+"""Jobs in containers: the engine that runs them, and the command line that puts a process into one."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from batchai_magics.backends.node.inherited_environment import TUNING_PREFIXES
 from batchai_magics.launch.plan import Image, Launcher, Plan, Process, Rendezvous
 
 ENGINES = ("docker", "podman", "apptainer")
-OWN_PROCESSES = ("apptainer", "singularity", "enroot")  # what runs in them are children of who starts them
+DAEMONLESS = ("apptainer", "singularity", "enroot")  # containers are children of their starter
 PROBE_S = 10.0
-# What the launcher and this backend tell each process; passed on by name: no value is on a command line.
-PASSED_ON = (
+# Set for each process by the launcher and this backend; passed by name, so no value is on a command line.
+FORWARDED_VARIABLES = (
     *("BATCHAI_JOB_GUID", "TMPDIR", "PYTHONUNBUFFERED"),
     *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
 )
-# All that tunes devices, threads, networks and MPI, and what Slurm tells a task. Folders and versions are the
-# image's own. Bash finds the names when the container starts: an engine that runs elsewhere sets some, too.
+# Variables that tune devices, threads, networks and MPI, and those of a Slurm task. Folders and versions are the
+# image's own. Bash collects the names when the container starts, since engines such as Slurm set some, too.
 _PREFIXES = (*TUNING_PREFIXES, "SLURM_")
-_NOT_PASSED_ON = ("HOME", "ROOT", "PATH", "DIR", "VERSION")  # the last word of the name
+_NOT_FORWARDED = ("HOME", "ROOT", "PATH", "DIR", "VERSION")  # the last word of the name
 _COLLECT_NAMES = (
     f"for name in {' '.join(f'${{!{prefix}@}}' for prefix in _PREFIXES)}; do case $name in"
-    f' {"|".join(f"*_{word}" for word in _NOT_PASSED_ON)}) ;; *) set -- "$@" --env=$name ;; esac; done'
+    f' {"|".join(f"*_{word}" for word in _NOT_FORWARDED)}) ;; *) set -- "$@" --env=$name ;; esac; done'
 )
 
-# Ranks in containers of their own cannot read each other's memory: they copy through what they share.
+# Ranks in separate containers cannot read each other's memory: they copy through shared memory.
 RANK_ENV = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
 
 
@@ -44,9 +44,9 @@ def engine(configured: str = "") -> tuple[str, ...]:
 def _works(name: str) -> bool:
     if not shutil.which(name):
         return False
-    if name in OWN_PROCESSES:
+    if name in DAEMONLESS:
         return True
-    try:  # the client alone is not enough: docker needs its engine
+    try:  # the client alone is not enough: docker needs its daemon
         return not subprocess.run(
             [name, "info"], capture_output=True, timeout=PROBE_S, check=False
         ).returncode
@@ -55,7 +55,7 @@ def _works(name: str) -> bool:
 
 
 def with_container_note(plan: Plan) -> Plan:
-    """The plan with a note where its containers are not as the description asks for."""
+    """The plan with a note if its containers differ from what the description asks for."""
     image, engine, _ = plan.containers
     note = ""
     if image and not engine:
@@ -67,19 +67,19 @@ def with_container_note(plan: Plan) -> Plan:
 
 
 def in_containers(plan: Plan, folders: Sequence[Path]) -> Plan:
-    """The plan with every process put into a container, if the job asks for one and an engine was found."""
+    """The plan with every process in a container, if the job asks for one and an engine was found."""
     image, engine, _ = plan.containers
     if not (image and engine):
         return plan
-    boxes = [_container_command(plan, image, process, folders) for process in plan.processes]
+    commands = [_container_command(plan, image, process, folders) for process in plan.processes]
     processes = tuple(
-        process._replace(env=_env(plan, process), command=box.command(process.command))
-        for process, box in zip(plan.processes, boxes, strict=True)
+        process._replace(env=_env(plan, process), command=container.command(process.command))
+        for process, container in zip(plan.processes, commands, strict=True)
     )
-    removals = tuple(removal for box in boxes for removal in box.removals)
-    meeting = Rendezvous.DESCRIPTOR if passes_descriptors(engine) else Rendezvous.PORT
+    removals = tuple(removal for container in commands for removal in container.removals)
+    rendezvous = Rendezvous.DESCRIPTOR if passes_descriptors(engine) else Rendezvous.PORT
     used = plan.containers._replace(removals=removals)
-    return plan._replace(processes=processes, containers=used, meeting=meeting)
+    return plan._replace(processes=processes, containers=used, rendezvous=rendezvous)
 
 
 def _container_command(
@@ -100,37 +100,36 @@ def _env(plan: Plan, process: Process) -> Mapping[str, str]:
 
 
 def remove(removals: Iterable[Sequence[str]], env: Mapping[str, str]) -> None:
-    """Ends containers, whatever they do."""
+    """Kills and removes containers."""
     for command in removals:
         subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def has_own_processes(engine: Sequence[str]) -> bool:
-    """Whether containers are processes of who starts them, with no daemon or monitor behind them."""
-    return any(name in Path(engine[0]).name for name in OWN_PROCESSES)
+def is_daemonless(engine: Sequence[str]) -> bool:
+    """Whether containers are children of the process that starts them, without a daemon or monitor."""
+    return any(name in Path(engine[0]).name for name in DAEMONLESS)
 
 
 def is_enroot(engine: Sequence[str]) -> bool:
-    """Whether enroot runs the containers, which is there where Slurm has the plugin pyxis."""
+    """Whether the engine is enroot, used on Slurm clusters with the pyxis plugin."""
     return "enroot" in Path(engine[0]).name
 
 
 def is_podman(engine: Sequence[str]) -> bool:
-    """Whether podman runs the containers, which hands on descriptors from the third on."""
+    """Whether the engine is podman, which can pass on descriptors from number 3."""
     return Path(engine[0]).name == "podman" and "--remote" not in engine
 
 
 def passes_descriptors(engine: Sequence[str]) -> bool:
-    """Whether what runs in a container can have descriptors of who starts it; docker's daemon has none."""
-    return is_podman(engine) or has_own_processes(engine)
+    """Whether a containerized process can inherit descriptors; docker's daemon has none to pass on."""
+    return is_podman(engine) or is_daemonless(engine)
 
 
 @dataclass(frozen=True)
 class ContainerCommand:
-    """One container: what runs it, its name, the folders it sees, and the variables it gets, by name.
+    """A container: its engine, image, name, mounted folders, and the names of variables to pass.
 
-    The ranks of an MPI job reach each other through the machine's shared memory, which is then not theirs
-    to choose the size of.
+    The ranks of an MPI job communicate through the host's shared memory, so its size cannot be set.
     """
 
     engine: tuple[str, ...]
@@ -141,40 +140,40 @@ class ContainerCommand:
     is_rank: bool = False
 
     def command(self, command: str) -> str:
-        """The command of bash that runs `command` in the container, in the folder it is started in."""
+        """The bash command that runs `command` in the container, in the current folder."""
         image = image_registry.image_name(self.image.server, self.image.name)
         if is_enroot(self.engine):
-            return self._of_enroot(image, command)
-        if has_own_processes(self.engine):
-            binds = [word for folder in self.folders for word in ("--bind", str(folder))]
-            words = [*self.engine, "exec", *binds, f"docker://{image}"]
-            return f"exec {shlex.join(words)} /bin/bash -c {shlex.quote(command)}"
+            return self._enroot_command(image, command)
+        if is_daemonless(self.engine):
+            binds = [arg for folder in self.folders for arg in ("--bind", str(folder))]
+            args = [*self.engine, "exec", *binds, f"docker://{image}"]
+            return f"exec {shlex.join(args)} /bin/bash -c {shlex.quote(command)}"
         mounts = [f"--volume={folder}:{folder}" for folder in self.folders]
-        passed = [f"--env={name}" for name in self._passed_on]
-        where = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
-        run = shlex.join([*self.engine, "run", *where, *self._descriptors])
-        inside = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
-        line = f'{_COLLECT_NAMES}; exec {run} "$@" --workdir="$PWD" {inside}'
+        passed = [f"--env={name}" for name in self._forwarded]
+        options = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
+        run = shlex.join([*self.engine, "run", *options, *self._descriptors])
+        inner = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
+        line = f'{_COLLECT_NAMES}; exec {run} "$@" --workdir="$PWD" {inner}'
         return f'{line} 3<&"$PMI_FD"' if self._descriptors else line
 
-    def _of_enroot(self, image: str, command: str) -> str:
-        """The same for enroot: whoever is first imports the image, once for all processes of the job."""
+    def _enroot_command(self, image: str, command: str) -> str:
+        """The same for enroot: the first process imports the image, once for all processes of the job."""
         program, uri = shlex.join(self.engine), shlex.quote(_enroot_uri(image))
         file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
         make = (
             f"test -e {file} || {{ {program} import --output {file}.part {uri} && mv {file}.part {file}; }}"
         )
         mounts = shlex.join(f"--mount={folder}:{folder}" for folder in self.folders)
-        meeting = ["PMI_FD"] * self.is_rank  # every descriptor is handed on
-        passed = shlex.join(f"--env={name}" for name in [*self._passed_on, *meeting])
-        inside = shlex.quote(f'cd "$0" && {{ {command}\n}}')
-        once = f"(flock 9 && {{ {make}; }}) 9>{file}.lock || exit"
+        rendezvous = ["PMI_FD"] * self.is_rank  # enroot passes on every descriptor
+        passed = shlex.join(f"--env={name}" for name in [*self._forwarded, *rendezvous])
+        inner = shlex.quote(f'cd "$0" && {{ {command}\n}}')
+        import_once = f"(flock 9 && {{ {make}; }}) 9>{file}.lock || exit"
         start = f'{program} start --rw {mounts} {passed} "$@" {file}'
-        return f'{once}; {_COLLECT_NAMES}; exec {start} /bin/bash -c {inside} "$PWD"'
+        return f'{import_once}; {_COLLECT_NAMES}; exec {start} /bin/bash -c {inner} "$PWD"'
 
     @property
-    def _passed_on(self) -> list[str]:
-        return sorted({*self.variables, *PASSED_ON})
+    def _forwarded(self) -> list[str]:
+        return sorted({*self.variables, *FORWARDED_VARIABLES})
 
     @property
     def _memory(self) -> list[str]:
@@ -184,17 +183,17 @@ class ContainerCommand:
 
     @property
     def _descriptors(self) -> list[str]:
-        """How a rank's connection to its process manager comes into a container of podman: as the third."""
+        """Passes a rank's connection to its process manager into a podman container, as descriptor 3."""
         return ["--preserve-fds=1", "--env=PMI_FD=3"] if self.is_rank and is_podman(self.engine) else []
 
     @property
     def removals(self) -> list[tuple[str, ...]]:
-        """The commands that end the container, whatever it does; none where processes are its whole life."""
-        return [] if has_own_processes(self.engine) else [(*self.engine, "rm", "--force", self.name)]
+        """The commands that remove the container; none for daemonless engines."""
+        return [] if is_daemonless(self.engine) else [(*self.engine, "rm", "--force", self.name)]
 
 
 def _enroot_uri(image: str) -> str:
-    """An image as enroot writes it, with a sign of its own behind the registry: `docker://host#name:tag`."""
+    """The image in enroot's syntax, with `#` after the registry: `docker://host#name:tag`."""
     first, slash, rest = image.partition("/")
     is_host = slash and ("." in first or ":" in first or first == "localhost")
     return f"docker://{first}#{rest}" if is_host else f"docker://{image}"

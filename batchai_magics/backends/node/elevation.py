@@ -1,4 +1,4 @@
-"""Running something as root: as it is for root, through `sudo -n` for whoever may without a password."""
+"""Runs programs as root: directly if this user is root, else through `sudo -n` where it needs no password."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PROBE_S = 10.0
 
 
 def elevated(argv: Sequence[str]) -> list[str]:
-    """The program as root would run it, if this user can; else as it is."""
+    """The command run as root if this user can; else unchanged."""
     return [*argv] if is_root() or not has_sudo() else [*_SUDO, *argv]
 
 
 def elevated_command(command: str) -> tuple[str, str]:
-    """The same for a shell command, and a warning when it will not run as root."""
+    """The same for a shell command, with a warning if it will not run as root."""
     if is_root():
         return command, ""
     if has_sudo():
@@ -29,7 +29,7 @@ def elevated_command(command: str) -> tuple[str, str]:
 
 
 def run_elevated(plan: Plan) -> Plan:
-    """The plan with its processes run as root; with a note when they will not be."""
+    """The plan with its processes run as root; with a note if they will not be."""
     commands = [elevated_command(process.command) for process in plan.processes]
     processes = (
         process._replace(command=command)
@@ -40,7 +40,7 @@ def run_elevated(plan: Plan) -> Plan:
 
 
 def is_root() -> bool:
-    """Whether this process is root already."""
+    """Whether this process runs as root."""
     return os.geteuid() == 0
 
 

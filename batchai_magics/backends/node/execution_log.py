@@ -1,4 +1,4 @@
-"""execution.log: what was done to run a job, on each node, and the lines that mark a new attempt."""
+"""execution.log: what was done on each node to run a job, and the lines that mark a new attempt."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import IO
 
 
 class ExecutionLog:
-    """Appends dated lines to the log of every node; `file` is where launchers print."""
+    """Appends timestamped lines to the log of every node; launchers print to `file`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = [Path(path) for path in paths]
         self.file: IO[bytes] = self._paths[0].open("ab", buffering=0)
 
     def write(self, sentence: str) -> None:
-        """One line in every node's log. A full disk loses the line, not the job."""
+        """Appends a line to every node's log. A full disk loses the line, not the job."""
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         for path in self._paths:
             with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
@@ -29,7 +29,7 @@ RESIZED = "its nodes left the cluster"
 
 
 def mark_attempt(log: Path, number: int, nodes: Sequence[str], reason: str) -> str:
-    """Writes into a log where an attempt begins, and why the one before is over; gives the sentence.
+    """Marks in a log where an attempt starts and why the previous one ended; returns the sentence.
 
     A full disk loses the line, not the job.
     """
@@ -37,6 +37,6 @@ def mark_attempt(log: Path, number: int, nodes: Sequence[str], reason: str) -> s
     with contextlib.suppress(OSError), log.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
-        glue = "" if file.read(1) in (b"", b"\n") else "\n"
-        file.write(f"{glue}[batchai] {sentence}\n".encode())
+        separator = "" if file.read(1) in (b"", b"\n") else "\n"
+        file.write(f"{separator}[batchai] {sentence}\n".encode())
     return sentence

@@ -1,7 +1,7 @@
-"""What `import batchai_magics` gives in a job: `log`, of the standard library alone.
+"""The module that `import batchai_magics` loads in a job: `log`, using only the standard library.
 
-A copy of this file lies on the module path of a job's processes, behind all other folders that the job names.
-Where the package itself is installed, the import gives the package.
+A copy of this file is on the module path of a job's processes, after all other folders that the job names. If
+the package itself is installed, the import loads the package.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ def log(
         if name in _RESERVED:
             raise ValueError(f"log(): no metric can be called {name!r}; call it for example '{name}_value'")
         line[name] = value if type(value) in (float, int) else _number(name, value)
-    # Text and end in one piece: the line of another process cannot come between.
+    # text and newline in one write: lines of other processes cannot be interleaved
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
 @functools.cache
 def _rank(process: int) -> Mapping[str, int]:
-    """The rank of this process, where a launcher tells it; sought again by the children of a fork."""
+    """The rank of this process, if a launcher set it; looked up again after a fork."""
     rank = next((os.environ[name] for name in _RANKS if os.environ.get(name, "").isdecimal()), None)
     return {} if rank is None else {"rank": int(rank)}
 
 
 def _number(name: str, value: Any) -> float:
-    """What is no number of Python's own yet, as one."""
+    """Converts other numeric types to float."""
     if isinstance(value, (str, bytes)):
         raise TypeError(f"log(): {name} is {value!r}, which is no number; print it instead")
     try:
@@ -74,22 +74,22 @@ def _number(name: str, value: Any) -> float:
         raise TypeError(f"log(): {name} is no number: {error}") from error
 
 
-def _give_way() -> None:
-    """Puts the installed package into the place of this module, if there is one."""
+def _defer_to_package() -> None:
+    """Replaces this module by the installed package, if there is one."""
     spec = _installed(__name__)
     if spec is None or spec.loader is None:
         return
     package = importlib.util.module_from_spec(spec)
     sys.modules[__name__] = package
     spec.loader.exec_module(package)
-    if not hasattr(package, "log"):  # an older one
+    if not hasattr(package, "log"):  # an older version
         package.log = log  # type: ignore[attr-defined] # a module takes any name
 
 
 def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
-    """Where else a module of that name is; a folder that only happens to be called so is none."""
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
-    folders = [folder for folder in sys.path if os.path.abspath(folder) != here]  # noqa: PTH100 as above
+    """The spec of an installed module of that name; a namespace folder does not count."""
+    own_folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
+    folders = [folder for folder in sys.path if os.path.abspath(folder) != own_folder]  # noqa: PTH100 as above
     for finder in sys.meta_path:
         path = folders if finder is importlib.machinery.PathFinder else None
         spec = finder.find_spec(name, path) if hasattr(finder, "find_spec") else None
@@ -99,4 +99,4 @@ def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
 
 
 if __name__ == "batchai_magics":
-    _give_way()
+    _defer_to_package()

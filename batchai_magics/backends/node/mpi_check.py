@@ -1,4 +1,4 @@
-"""Whether the ranks of a job were meant to be one MPI program, and each ran alone instead."""
+"""Detects ranks that were meant to be one MPI program, but each ran alone."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ _IMPORTS_MPI = re.compile(
     rb"^[ \t]*(?:from|import)[ \t][^\n#]*\b(?:mpi4py|horovod|chainermn|mpi4jax)\b", re.MULTILINE
 )
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_MOST_READ = 1 << 20
+_READ_LIMIT = 1 << 20
 
 
-def is_missed(ranks: Ranks) -> bool:
-    """Whether no rank has joined the job's MPI, although the script imports one or ranks printed the same.
+def is_unused(ranks: Ranks) -> bool:
+    """Whether no rank joined the job's MPI although the script imports it or ranks printed the same output.
 
-    Programs that need no MPI, such as one that computes for each rank what that is to do, print
-    something else on each.
+    Programs that need no MPI, such as one that computes something for each rank, print different output.
     """
     manager = ranks.manager
-    if manager is None or manager.size < 2 or manager.spoken:
+    if manager is None or manager.size < 2 or manager.initialized:
         return False
     return ranks.have_printed_the_same or any(map(_imports_mpi, _scripts(ranks.plan)))
 
 
 def _scripts(plan: Plan) -> Iterator[Path]:
-    """The Python files that the processes' commands name; all ranks of MPI have one command."""
+    """The Python files named in the command, which is the same for all MPI ranks."""
     process = plan.processes[0]
     node = plan.node_of(process)
     command = _expanded(process.command, {**node.env, **process.env})
     try:
         words = shlex.split(command)
-    except ValueError:  # a quote that a shell would complain about too
+    except ValueError:  # an unclosed quote, which the shell rejects too
         return
     for word in words:
         if word.endswith(".py"):
@@ -50,6 +49,6 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
 def _imports_mpi(script: Path) -> bool:
     try:
         with script.open("rb") as file:
-            return _IMPORTS_MPI.search(file.read(_MOST_READ)) is not None
-    except OSError:  # it is in a container, or gone
+            return _IMPORTS_MPI.search(file.read(_READ_LIMIT)) is not None
+    except OSError:  # it is inside a container, or gone
         return False

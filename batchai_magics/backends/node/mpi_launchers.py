@@ -1,7 +1,7 @@
-"""MPI on this machine: how ranks communicate, and commands that start a launcher of their own.
+"""MPI on this machine: how ranks communicate, and commands that start their own launcher.
 
-The recipes of Batch AI start `mpirun` themselves with Open MPI's options. MPICH, which runs everything else
-here, does not know them: such commands run with the Open MPI of this machine.
+Batch AI's recipes run `mpirun` with Open MPI's options. MPICH, used for everything else here, does not know
+them, so such commands run with this machine's Open MPI.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ OWN_LAUNCHER = (
 
 
 def transport(plan: Plan) -> Mapping[str, str]:
-    """The variables by which ranks use what they share: memory, or TCP over loopback in containers.
+    """The variables that select how ranks communicate: shared memory, or TCP over loopback in containers.
 
-    MPICH's default fails between nodes and listens to the world. Nodes that share memory are nodes still. Who
-    asks for TCP has it over loopback too. Intel MPI goes by the variables of libfabric alike.
+    MPICH's default fails between nodes and listens on all interfaces. Nodes that share memory still count as
+    nodes. TCP, if requested, also uses loopback. Intel MPI reads only libfabric's variables.
     """
-    is_apart = bool(plan.containers.engine) or sys.platform != "linux"
-    fabric = {"FI_PROVIDER": "tcp" if is_apart else "shm", "FI_TCP_IFACE": _LOOPBACK}
+    needs_tcp = bool(plan.containers.engine) or sys.platform != "linux"
+    fabric = {"FI_PROVIDER": "tcp" if needs_tcp else "shm", "FI_TCP_IFACE": _LOOPBACK}
     return {"MPIR_CVAR_CH4_NETMOD": "ofi", "HYDRA_LAUNCHER": "fork", **fabric}
 
 
 def starts_launcher(command: str) -> bool:
-    """Whether a command line starts `mpirun` or `mpiexec` itself."""
+    """Whether a command line runs `mpirun` or `mpiexec` itself."""
     return bool(_STARTS_MPI.search(command))
 
 
 def with_launcher_note(plan: Plan) -> Plan:
-    """The plan with a note where a process starts a launcher of its own."""
+    """The plan with a note if a process starts its own launcher."""
     if not any(starts_launcher(process.command) for process in plan.processes):
         return plan
     return plan._replace(notes=(*plan.notes, OWN_LAUNCHER))
 
 
-# Options that Open MPI's mpirun has and MPICH's has not.
+# Options of Open MPI's mpirun that MPICH's does not have.
 _OPTIONS = re.compile(
     r"(?:^|\s)(?:-{1,2}mca|--allow-run-as-root|--oversubscribe|--?bind-to|--?map-by|-x|--tag-output)\s"
 )
-# What the recipes' machines set, and what running as root in a container needs.
+# As set on the recipes' machines, and required for root in a container.
 ENV = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -60,12 +60,12 @@ ENV = {
 
 
 def needs_open_mpi(command: str) -> bool:
-    """Whether a command line starts `mpirun` with options that only Open MPI has."""
+    """Whether a command line runs `mpirun` with options that only Open MPI has."""
     return bool(starts_launcher(command) and _OPTIONS.search(command))
 
 
 def find_open_mpi() -> str:
-    """The path of this machine's Open MPI `mpirun`, or an empty string."""
+    """The path of this machine's Open MPI `mpirun`; empty if there is none."""
     names = ("mpirun.openmpi", "mpirun")
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     programs = [Path(folder) / name for name in names for folder in folders]
@@ -81,9 +81,9 @@ def _is_open_mpi(mpirun: Path) -> bool:
 
 
 def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
-    """The plan with this machine's Open MPI for commands written for it; with a note when there is none.
+    """The plan with this machine's Open MPI for commands written for it; with a note if it is not installed.
 
-    `programs` is a folder for what comes first on PATH then, `hosts` the host file that it replaces.
+    `programs` is a folder to put first on PATH, `hosts` the host file to replace.
     """
     import shutil  # supervisors start without it
 
@@ -94,7 +94,7 @@ def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
     if not mpirun:
         note = "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
         return plan._replace(notes=(*plan.notes, note))
-    prefer(mpirun, programs)
+    link_launchers(mpirun, programs)
     hosts.write_text(host_file(len(plan.nodes), os.cpu_count() or 1), encoding="utf-8")
     extra = environment(programs, plan.python)
     nodes = tuple(node._replace(env={**node.env, **extra}) for node in plan.nodes)
@@ -102,13 +102,13 @@ def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
 
 
 def environment(programs: Path, python: str) -> dict[str, str]:
-    """The variables by which the job's processes find Open MPI first."""
+    """The variables that make the job's processes find Open MPI first."""
     folders = [str(programs), str(Path(python).parent), os.environ.get("PATH", os.defpath)]
     return {**ENV, "PATH": os.pathsep.join(folders)}
 
 
-def prefer(mpirun: str, folder: Path) -> None:
-    """Makes a folder for PATH in which `mpirun` and `mpiexec` are Open MPI's."""
+def link_launchers(mpirun: str, folder: Path) -> None:
+    """Creates a folder for PATH in which `mpirun` and `mpiexec` are Open MPI's."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in ("mpirun", "mpiexec"):
         link = folder / name
@@ -117,5 +117,5 @@ def prefer(mpirun: str, folder: Path) -> None:
 
 
 def host_file(node_count: int, core_count: int) -> str:
-    """The host file for Open MPI: all nodes are this machine, which it must be able to resolve."""
+    """The host file for Open MPI: all nodes are this machine, under a name that it can resolve."""
     return f"localhost slots={max(node_count, core_count)}\n"

@@ -1,4 +1,4 @@
-"""The programs that run on nodes: where they are, and the module that jobs import."""
+"""Paths of the programs that run on nodes, and the module that jobs import."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOB_MODULE = _HERE / "job_module.py"
 
 
 def put_job_module(folder: Path) -> None:
-    """Makes a folder, its owner's alone, for a job's module path: what `import batchai_magics` gives it."""
+    """Creates a private folder for a job's module path with the module for `import batchai_magics`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     module = folder / "batchai_magics.py"
     shutil.copyfile(JOB_MODULE, module)
@@ -22,5 +22,5 @@ def put_job_module(folder: Path) -> None:
 
 
 def with_module_path(command: str, folder: Path) -> str:
-    """The shell command with a folder behind those that Python looks for modules in anyway."""
+    """The shell command with a folder appended to PYTHONPATH."""
     return f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{shlex.quote(str(folder))}; {command}'

@@ -1,4 +1,4 @@
-"""How a job ended, from what its processes left behind."""
+"""How a job ended, derived from its processes' exits."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 if TYPE_CHECKING:
     from batchai_magics.backends.node.ranks.pmi import Abort
 
-REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; every other reason is a sentence
-STOP_IF = "stop-if "  # what the sentence begins with when a condition of the job's own was met
+REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; any other reason is a sentence
+STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
 HELP = "docs/horovod.md"  # in the repository
-NO_CODE = 255  # of a job whose processes have left none
+NO_CODE = 255  # exit code of a job whose processes reported none
 
-Ranks = tuple[ProcessExit, ...]  # first failure first
+Ranks = tuple[ProcessExit, ...]  # earliest failure first
 
 
-class Trouble(NamedTuple):
-    """Why processes were ended although none of them had failed.
+class Fault(NamedTuple):
+    """A fault for which processes are ended although none of them failed.
 
-    A rank has called MPI_Abort, ranks have ended that others wait for, or output cannot be written.
+    A rank called MPI_Abort, ranks ended that others wait for, or output cannot be written.
     """
 
     abort: Abort | None = None
@@ -30,13 +30,13 @@ class Trouble(NamedTuple):
     unwritable: OSError | None = None
 
 
-NO_TROUBLE = Trouble()
+NO_FAULT = Fault()
 
 
 class Outcome(NamedTuple):
-    """The end of a job. `errors` is JSON of the service's error details; a stopped job has no exit code.
+    """The end of a job. `errors` are the service's error details as JSON; a stopped job has no exit code.
 
-    `warnings` are of the same form: they make no failure of a success.
+    `warnings` have the same form; they do not turn a success into a failure.
     """
 
     exit_code: int | None
@@ -52,16 +52,16 @@ class Outcome(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The outcome for the execution log."""
+        """The outcome as a line of the execution log."""
         if self.is_requeued:
             return "the job was stopped and queued again"
         code = "none" if self.exit_code is None else self.exit_code
         reasons = "; ".join(f"{error['code']}: {error['message']}" for error in self.errors)
-        said = "".join(f"; warning: {warning['message']}" for warning in self.warnings)
-        return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "") + said
+        warnings = "".join(f"; warning: {warning['message']}" for warning in self.warnings)
+        return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "") + warnings
 
     def without_mpi(self, size: int) -> Outcome:
-        """The same with the warning that none of so many ranks has joined the job's MPI."""
+        """The outcome with the warning that none of its ranks joined the job's MPI."""
         text = (
             f"none of the {size} processes joined the MPI of this job. Unless they found each other"
             " in another way, each computed alone, as rank 0 of 1: the program is linked to another MPI than"
@@ -70,40 +70,40 @@ class Outcome(NamedTuple):
         return self.warned("MpiNotUsed", text)
 
     def warned(self, code: str, *texts: str) -> Outcome:
-        """The same with a warning of each text."""
+        """The outcome with a warning for each text."""
         return self._replace(warnings=(*self.warnings, *(_error(code, text) for text in texts)))
 
     def with_ranks(self, ends: Iterable[ProcessExit], plan: Plan) -> Outcome:
-        """The same, with what became of each process."""
+        """The outcome with the exit of each process."""
         return self._replace(ranks=_ranks(ends, plan))
 
 
 def of_ranks(
-    ends: Iterable[ProcessExit], plan: Plan, by_themselves: Collection[int], trouble: Trouble = NO_TROUBLE
+    ends: Iterable[ProcessExit], plan: Plan, ended_on_their_own: Collection[int], fault: Fault = NO_FAULT
 ) -> Outcome:
-    """The outcome of a job's processes: the first failure of one that ended by itself decides."""
+    """The outcome of a job's processes: the first failure of one that ended on its own decides."""
     ranks = _ranks(ends, plan)
     first, workers = ranks[0], _workers(ranks, plan)
     is_well = all(rank.exit_code == 0 for rank in workers)
-    if first.exit_code and first.rank in by_themselves and not is_well:
+    if first.exit_code and first.rank in ended_on_their_own and not is_well:
         return _failed(first, plan.notes)._replace(ranks=ranks)
-    silent = [rank.rank for rank in workers if rank.rank not in by_themselves]
-    return _of_trouble(trouble, plan, silent, is_well=is_well)._replace(ranks=ranks)
+    silent = [rank.rank for rank in workers if rank.rank not in ended_on_their_own]
+    return _fault_outcome(fault, plan, silent, is_well=is_well)._replace(ranks=ranks)
 
 
-def _of_trouble(trouble: Trouble, plan: Plan, silent: Sequence[int], *, is_well: bool) -> Outcome:
-    """The outcome of a job of which no rank failed by itself."""
-    if trouble.abort:
-        return _failed(_aborted(trouble.abort, plan), plan.notes)
-    if trouble.unwritable:
-        return unwritable(trouble.unwritable, code=0 if is_well else None)
+def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: bool) -> Outcome:
+    """The outcome of a job none of whose ranks failed on its own."""
+    if fault.abort:
+        return _failed(_aborted(fault.abort, plan), plan.notes)
+    if fault.unwritable:
+        return unwritable(fault.unwritable, code=0 if is_well else None)
     if is_well:
         return Outcome(0)
-    return _missed(trouble.missed) if trouble.missed else _disappeared(silent)
+    return _missed(fault.missed) if fault.missed else _disappeared(silent)
 
 
 def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
-    """The outcome of a job whose output could not be kept to the end."""
+    """The outcome of a job whose output could not be written completely."""
     if is_disk_full(problem):
         return Outcome(code, (_error(DISK_FULL, "The disk that holds the job's output is full"),))
     text = f"The job's output could not be written: {problem.strerror}"
@@ -111,14 +111,14 @@ def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
 
 
 def not_run(error: Exception) -> Outcome:
-    """The outcome of a job that its supervisor could not run, whatever it was."""
+    """The outcome of a job that its supervisor could not run, for whatever reason."""
     if is_disk_full(error):
         return failed_with(DISK_FULL, "The disk is full: the job could not be run to its end")
     return failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
 
 
 def not_started(error: Exception) -> Outcome:
-    """The outcome of a job that has its nodes and no supervisor, whatever the reason was."""
+    """The outcome of a job that has nodes but no supervisor, for whatever reason."""
     if is_disk_full(error):
         text = "The disk is full: nothing of the job was started. Free some space and submit it again"
         return failed_with(DISK_FULL, text)
@@ -126,30 +126,30 @@ def not_started(error: Exception) -> Outcome:
 
 
 def _workers(ranks: Ranks, plan: Plan) -> Ranks:
-    """All but parameter servers: those are ended when the others are done, and how does not count."""
+    """All ranks except parameter servers, which are ended when the others are done."""
     return tuple(rank for rank in ranks if plan.processes[rank.rank].role is not Role.PARAMETER_SERVER)
 
 
 def _aborted(abort: Abort, plan: Plan) -> ProcessExit:
-    """The end of a rank that has called MPI_Abort, as its process would have told it."""
+    """The exit of a rank that called MPI_Abort, as its process would have reported it."""
     return ProcessExit(abort.rank, plan.node_of(plan.processes[abort.rank]).id, abort.code & 255 or 1)
 
 
 def _missed(ranks: Sequence[int]) -> Outcome:
-    """Ranks have ended in the middle of MPI: whatever their exit code, the others would wait for ever."""
+    """The outcome when ranks ended without MPI_Finalize: whatever their exit code, others would hang."""
     named = ", ".join(map(str, ranks))
     text = f"Rank {named} ended without MPI_Finalize while other ranks were waiting for it"
     return Outcome(NO_CODE, (_error("JobFailed", text, _details(processes=",".join(map(str, ranks)))),))
 
 
 def _disappeared(silent: Sequence[int]) -> Outcome:
-    """Processes left no exit code."""
+    """The outcome when processes left no exit code."""
     details = _details(processes=",".join(map(str, silent)))
     return Outcome(NO_CODE, (_error("JobFailed", "Processes disappeared before the job was done", details),))
 
 
 def of_preparation(codes: Sequence[int]) -> Outcome | None:
-    """None when every node was prepared."""
+    """None if every node was prepared."""
     bad = [code for code in codes if code]
     if not bad:
         return None
@@ -159,22 +159,22 @@ def of_preparation(codes: Sequence[int]) -> Outcome | None:
 
 
 def stopped(reason: str) -> Outcome:
-    """The outcome of a job that was told to stop: `terminate`, `requeue`, or what else stopped it."""
+    """The outcome of a stopped job: `terminate`, `requeue`, or a sentence."""
     if reason == REQUEUE:
         return Outcome(None, is_requeued=True)
     if reason == TERMINATE:
         return failed_with("JobTerminated", "The specified job has been terminated by the user")
-    is_own = reason.startswith(STOP_IF)
-    return failed_with("JobStopConditionMet" if is_own else "JobTerminated", reason)
+    is_condition = reason.startswith(STOP_IF)
+    return failed_with("JobStopConditionMet" if is_condition else "JobTerminated", reason)
 
 
-def too_long(limits: Limits) -> Outcome:
+def time_limit_reached(limits: Limits) -> Outcome:
     """The outcome of a job that reached its maxWallClockTime."""
-    return failed_with("JobMaxWallClockTimeReached", f"The job ran longer than {_span(limits.wall_s)}")
+    return failed_with("JobMaxWallClockTimeReached", f"The job ran longer than {_duration(limits.wall_s)}")
 
 
-def _span(seconds: float) -> str:
-    """A span of time as people write it: `5s`, `2h 30m`, `7d`."""
+def _duration(seconds: float) -> str:
+    """A duration in human-readable form: `5s`, `2h 30m`, `7d`."""
     parts = []
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         count, seconds = divmod(seconds, size)
@@ -195,7 +195,7 @@ def _failed(rank: ProcessExit, notes: Sequence[str]) -> Outcome:
 
 
 def _ranks(ends: Iterable[ProcessExit], plan: Plan) -> Ranks:
-    """Every process, failures first and in the order in which they happened."""
+    """The exits of all processes, failures first, in the order in which they happened."""
     ranks = {end.rank: end for end in ends}
     for process in plan.processes:
         ranks.setdefault(process.rank, ProcessExit(process.rank, plan.node_of(process).id))

@@ -1,4 +1,4 @@
-"""What ranks recorded of their output: which rank wrote which bytes of a file, when, and what is secret."""
+"""What ranks recorded about their output: which rank wrote which bytes when, and which bytes are secrets."""
 
 from __future__ import annotations
 
@@ -11,55 +11,54 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from batchai_magics.backends.node.ranks.output_streams import SPAN, STAMP
-from batchai_magics.backends.node.ranks.printed_secrets import PLACE
+from batchai_magics.backends.node.ranks.output_streams import SPAN, TIME
+from batchai_magics.backends.node.ranks.printed_secrets import SECRET
 
 
-class WrittenBy(NamedTuple):
-    """The bytes from `start` to `end` are a rank's."""
+class RankSpan(NamedTuple):
+    """The bytes from `start` to `end` were written by `rank`."""
 
     start: int
     end: int
     rank: int
 
 
-class WrittenAt(NamedTuple):
-    """The bytes from `start` on were written then, in seconds since 1970."""
+class TimeRecord(NamedTuple):
+    """The bytes from `start` on were written at `time`, in seconds since 1970."""
 
     start: int
     time: float
 
 
-class SecretAt(NamedTuple):
-    """The bytes from `start` to `end` are the value of a secret."""
+class SecretSpan(NamedTuple):
+    """The bytes from `start` to `end` are a secret's value."""
 
     start: int
     end: int
 
 
-def writers(file: Path, start: int, end: int) -> list[WrittenBy]:
-    """Which rank wrote the bytes from `start` to `end`, neighbours of one rank joined."""
+def writers(file: Path, start: int, end: int) -> list[RankSpan]:
+    """Which ranks wrote the bytes from `start` to `end`; adjacent spans of one rank are merged."""
     if start >= end:
         return []
-    if not file.exists():  # a lone process needs no record of who wrote what
-        return [WrittenBy(start, end, 0)]
-    joined: list[WrittenBy] = []
+    if not file.exists():  # with a single process there is nothing to record
+        return [RankSpan(start, end, 0)]
+    joined: list[RankSpan] = []
     with _Records.of(file, SPAN) as records:
         first = bisect_right(records, start, key=lambda record: record[1])
         last = bisect_left(records, end, key=lambda record: record[0])
-        for record in map(WrittenBy._make, records.between(first, last)):
+        for record in map(RankSpan._make, records.between(first, last)):
             begin = record.start
             if joined and joined[-1].rank == record.rank and joined[-1].end == begin:
                 begin = joined.pop().start
-            joined.append(WrittenBy(max(begin, start), min(record.end, end), record.rank))
+            joined.append(RankSpan(max(begin, start), min(record.end, end), record.rank))
     return joined
 
 
-def known(file: Path, start: int, end: int) -> int:
-    """Up to where it is recorded who wrote the bytes from `start` to `end`.
+def recorded_end(file: Path, start: int, end: int) -> int:
+    """The offset up to which the writers of the bytes from `start` to `end` are recorded.
 
-    A writer appends what it has to say first, and then whose it is: bytes at the end of a log that grows may
-    wait for that.
+    A rank appends its data before its span, so the last bytes of a growing log may not have one yet.
     """
     if not file.exists():
         return end
@@ -68,30 +67,30 @@ def known(file: Path, start: int, end: int) -> int:
     return max(start, min(last, end))
 
 
-def times(file: Path, start: int, end: int) -> list[WrittenAt]:
-    """When the bytes from `start` to `end` were written; empty where that was not noted."""
+def times(file: Path, start: int, end: int) -> list[TimeRecord]:
+    """When the bytes from `start` to `end` were written; empty if it was not recorded."""
     if start >= end or not file.exists():
         return []
-    with _Records.of(file, STAMP) as records:
+    with _Records.of(file, TIME) as records:
         first = bisect_right(records, start, key=lambda record: record[0])
         last = bisect_left(records, end, key=lambda record: record[0])
-        return [WrittenAt._make(record) for record in records.between(max(0, first - 1), last)]
+        return [TimeRecord._make(record) for record in records.between(max(0, first - 1), last)]
 
 
-def secrets(file: Path, start: int, end: int) -> list[SecretAt]:
-    """Which of the bytes from `start` to `end` are a secret's."""
+def secrets(file: Path, start: int, end: int) -> list[SecretSpan]:
+    """Which of the bytes from `start` to `end` are secrets."""
     if start >= end or not file.exists():
         return []
-    with _Records.of(file, PLACE) as records:
+    with _Records.of(file, SECRET) as records:
         first = bisect_right(records, start, key=lambda record: record[1])
         last = bisect_left(records, end, key=lambda record: record[0])
-        found = map(SecretAt._make, records.between(first, last))
-        return [SecretAt(max(place.start, start), min(place.end, end)) for place in found]
+        found = map(SecretSpan._make, records.between(first, last))
+        return [SecretSpan(max(span.start, start), min(span.end, end)) for span in found]
 
 
 @dataclass(frozen=True)
 class _Records(Sequence[tuple[Any, ...]]):
-    """A file of records of one size, of which only those asked for are read."""
+    """A file of fixed-size records, read only as far as needed."""
 
     stream: IO[bytes]
     shape: struct.Struct
@@ -100,7 +99,7 @@ class _Records(Sequence[tuple[Any, ...]]):
     @classmethod
     @contextmanager
     def of(cls, file: Path, shape: struct.Struct) -> Iterator[_Records]:
-        """The whole records in the file as it is now."""
+        """The complete records in the file at this time."""
         with file.open("rb", buffering=0) as stream:
             yield cls(stream, shape, stream.seek(0, os.SEEK_END) // shape.size)
 
@@ -111,7 +110,7 @@ class _Records(Sequence[tuple[Any, ...]]):
         return next(self.between(index, index + 1))
 
     def between(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
-        """The records from `first` up to `last`, which is none of them."""
+        """The records from `first` up to, but not including, `last`."""
         size = self.shape.size
         self.stream.seek(first * size)
         return self.shape.iter_unpack(self.stream.read(max(0, last - first) * size))

@@ -1,4 +1,4 @@
-"""Ports for a job's own programs: nobody listens there, and no other program gets one by chance."""
+"""Ports for a job's own programs: free, and outside the range that the system assigns dynamically."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ import socket
 from pathlib import Path
 
 _LOWEST, _HIGHEST = 10_000, 65_535
-_USUAL_FIRST_GIVEN = 32_768  # of Linux; other systems begin later
-_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_FEWEST = 5_000  # out of which to choose, so that jobs planned at once hardly choose the same
-_MOST_TRIES = 1_000
+_DEFAULT_FIRST_EPHEMERAL = 32_768  # Linux's default; other systems start higher
+_EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_MIN_CHOICE = 5_000  # so many that jobs planned at the same time rarely choose the same
+_MAX_TRIES = 1_000
 
 
 def free_ports(count: int, host: str = "") -> tuple[int, ...]:
-    """Some ports, each another, at which nobody listens there; OSError when there are not so many.
+    """Distinct ports on which nothing listens; OSError if there are not enough.
 
-    A job's programs come to them seconds later, or minutes: until then nothing holds them. So they are none
-    of those that the system gives to whoever asks for just any port, each new connection among them.
+    A job's programs bind them seconds or minutes later, and nothing reserves them until then. So they are
+    chosen outside the ephemeral range, from which the system assigns ports to new connections.
     """
     sockets: list[socket.socket] = []
-    choice, chance = _not_given(_given()), random.SystemRandom()
+    choice, rng = _outside(_ephemeral_range()), random.SystemRandom()
     try:
-        for _ in range(_MOST_TRIES + count):
+        for _ in range(_MAX_TRIES + count):
             if len(sockets) == count:
                 break
-            _hold(sockets, host, chance.choice(choice))
+            _try_bind(sockets, host, rng.choice(choice))
         else:
             raise OSError(f"{count} free ports were not found between {choice[0]} and {choice[-1]}.")
-        return tuple(held.getsockname()[1] for held in sockets)
+        return tuple(bound.getsockname()[1] for bound in sockets)
     finally:
-        for held in sockets:
-            held.close()
+        for bound in sockets:
+            bound.close()
 
 
-def _hold(sockets: list[socket.socket], host: str, port: int) -> None:
-    attempt = socket.socket()
+def _try_bind(sockets: list[socket.socket], host: str, port: int) -> None:
+    bound = socket.socket()
     try:
-        attempt.bind((host, port))  # nobody listens
-    except OSError:  # somebody does there
-        attempt.close()
+        bound.bind((host, port))  # fails if something listens
+    except OSError:  # in use
+        bound.close()
     else:
-        sockets.append(attempt)
+        sockets.append(bound)
 
 
-def _given() -> tuple[int, int]:
-    """The first and the last port that the system gives to whoever asks for any."""
+def _ephemeral_range() -> tuple[int, int]:
+    """The first and last port of the system's ephemeral range."""
     try:
-        first, last = _GIVEN.read_text(encoding="ascii").split()
+        first, last = _EPHEMERAL_RANGE.read_text(encoding="ascii").split()
         return int(first), int(last)
     except (OSError, ValueError):
-        return _USUAL_FIRST_GIVEN, _HIGHEST
+        return _DEFAULT_FIRST_EPHEMERAL, _HIGHEST
 
 
-def _not_given(given: tuple[int, int]) -> range:
-    """The larger part of the others; all where those are too few."""
-    first, last = given
+def _outside(ephemeral: tuple[int, int]) -> range:
+    """The larger range outside the ephemeral ports; all ports if that is too small."""
+    first, last = ephemeral
     others = max(range(_LOWEST, first), range(last + 1, _HIGHEST + 1), key=len)
-    return others if len(others) >= _FEWEST else range(_LOWEST, _HIGHEST + 1)
+    return others if len(others) >= _MIN_CHOICE else range(_LOWEST, _HIGHEST + 1)

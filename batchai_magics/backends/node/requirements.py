@@ -1,4 +1,4 @@
-"""What has to be there before a job's processes: its private image, its own mounts, its directories."""
+"""What a job needs before its processes start: its private image, its mounts, its directories."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from batchai_magics.backends.node.ranks.leftover_processes import MARK
 from batchai_magics.launch.plan import Directory, Plan, Requirement
 
 PREPARATION_FAILED = "JobPreparationFailed"
-CONTAINER_FAILED = "FailedStartingContainer"  # the service's code for an image that could not be had
+CONTAINER_FAILED = "FailedStartingContainer"  # the service's code for an image that could not be pulled
 
 
 class Tool(NamedTuple):
-    """A program to run; `problem` says from its exit code and its words why it did not do its work."""
+    """A program to run; `problem` explains its failure from its exit code and output, or returns ""."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -27,18 +27,19 @@ class Tool(NamedTuple):
     details: Mapping[str, str] = MappingProxyType({})
 
     def __repr__(self) -> str:
-        return f"Tool({self.argv!r})"  # its environment is nobody's business
+        return f"Tool({self.argv!r})"  # the environment may contain secrets
 
     def outcome(self, exit_code: int, words: str) -> Outcome | None:
-        """The job's end when the program failed."""
+        """The job's outcome if the program failed."""
         problem = self.problem(exit_code, words)
         return failed_with(self.code, problem, **self.details) if problem else None
 
 
 def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generator[Tool]:
-    """The programs that the job needs run, each to be ended before the next; close it if not all are.
+    """The programs that the job needs, each to be run to its end before the next.
 
-    `sign_in` is a folder for what the image's registry asks for, `mounts` the job's mount root.
+    Close the generator if not all of them are run. `sign_in` is a folder for registry credentials, `mounts`
+    the job's mount root.
     """
     image, engine, _ = plan.containers
     if image and image.username and engine:
@@ -50,7 +51,7 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
             yield Tool(argv, env, CONTAINER_FAILED, partial(_pull_problem, name), {"imageName": name})
     for mount in plan.mounts:
         path = mounts / mount.path
-        if mount_commands.is_mounted(path):  # by a run of this job that was cut off
+        if mount_commands.is_mounted(path):  # by an earlier run of this job that was interrupted
             continue
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(mounts), MARK: mount_commands.mark(plan.guid)}
@@ -59,12 +60,12 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
 
 
 def _pull_problem(image: str, code: int, words: str) -> str:
-    said = words.strip().rpartition("\n")[2]
-    return f"The image {image} could not be pulled: {said or f'exit code {code}'}" if code else ""
+    last_line = words.strip().rpartition("\n")[2]
+    return f"The image {image} could not be pulled: {last_line or f'exit code {code}'}" if code else ""
 
 
 def directories(plan: Plan) -> Outcome | None:
-    """Makes the directories that are to be made; the job's end when one cannot be, or is not there."""
+    """Creates the job's directories; returns the job's outcome if one is missing or cannot be created."""
     for node in plan.nodes:
         for directory in node.directories:
             problem = _directory_problem(Path(node.folder, directory.path), directory)

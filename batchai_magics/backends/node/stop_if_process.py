@@ -1,4 +1,4 @@
-"""`--stop-if`: the program beside a job that reads its logs, started and told when the job is over."""
+"""`--stop-if`: runs the program that reads a job's logs, and signals it when the job has ended."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from batchai_magics.backends.node.ranks.rank import die_with_parent
 
 
 @contextlib.contextmanager
-def watching(words: Sequence[str], *, log: Path, warn: Callable[[str], None]) -> Iterator[None]:
-    """Within it the program runs; warns of what could not be checked. Its own words go to the file `log`.
+def watching(args: Sequence[str], *, log: Path, warn: Callable[[str], None]) -> Iterator[None]:
+    """Runs the program within the context; reports what could not be checked. Its stderr goes to `log`.
 
-    SIGTERM tells it that the job is over. What could not be checked then comes on its stdout, a line each.
+    SIGTERM tells it that the job has ended; it then prints what could not be checked, one item per line.
     """
     with log.open("ab") as stream:
         child = subprocess.Popen(
-            words,
+            args,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stream,
@@ -28,12 +28,12 @@ def watching(words: Sequence[str], *, log: Path, warn: Callable[[str], None]) ->
     try:
         yield
     finally:
-        is_early = child.poll() is not None
+        ended_early = child.poll() is not None
         child.terminate()
         unseen, code = child.communicate()[0].decode(), child.wait()
     for note in unseen.splitlines():
         warn(note)
-    if is_early and code not in (0, -signal.SIGTERM):
+    if ended_early and code not in (0, -signal.SIGTERM):
         warn(f"--stop-if was not checked to the end: its program ended with {code}, see {log}")
 
 

@@ -35,7 +35,7 @@ def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_wo
     assert "'--volume=/home me:/home me'" in line
     assert " --env=COLOUR " in line
     assert line.endswith(""" --workdir="$PWD" me.azurecr.io/tf:1 /bin/bash -c 'echo '"'"'a b'"'"'; exit 3'""")
-    assert all(f"--env={name} " in line for name in containers.PASSED_ON)
+    assert all(f"--env={name} " in line for name in containers.FORWARDED_VARIABLES)
 
 
 def test_ranks_share_the_machines_memory_whatever_size_was_asked_for() -> None:
@@ -251,9 +251,9 @@ def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
         (("apptainer",), Rendezvous.DESCRIPTOR),
     ],
 )
-def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, meeting: Rendezvous) -> None:
+def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, rendezvous: Rendezvous) -> None:
     asked = plan("x")._replace(containers=Containers(Image("tf"), engine), launcher=Launcher.MPI)
-    assert containers.in_containers(asked, [Path("/home")]).meeting is meeting
+    assert containers.in_containers(asked, [Path("/home")]).rendezvous is rendezvous
 
 
 def test_podman_hands_on_the_connection_to_the_process_manager_as_the_third_descriptor() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.node.outcome import (
+    Fault,
     Outcome,
-    Trouble,
     failed_with,
     not_run,
     not_started,
     of_preparation,
     of_ranks,
     stopped,
-    too_long,
+    time_limit_reached,
     unwritable,
 )
 from batchai_magics.backends.node.ranks.pmi import Abort
@@ -88,27 +88,27 @@ def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure() -> None:
 
 @pytest.mark.parametrize(("code", "expected"), [(42, 42), (300, 44), (0, 1), (256, 1)])
 def test_a_rank_that_aborts_fails_the_job_with_its_code(code: int, expected: int) -> None:
-    end = of_ranks([ended(0, 143)], plan("rank", "rank"), set(), Trouble(abort=Abort(1, code, "why")))
+    end = of_ranks([ended(0, 143)], plan("rank", "rank"), set(), Fault(abort=Abort(1, code, "why")))
     assert end.exit_code == expected
     assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": str(expected)}
 
 
 def test_ranks_that_leave_the_others_waiting_fail_the_job_whatever_their_code() -> None:
     ends = [ended(0, 143), ended(1, 0)]
-    end = of_ranks(ends, plan("rank", "rank"), {1}, Trouble(missed=(1,)))
+    end = of_ranks(ends, plan("rank", "rank"), {1}, Fault(missed=(1,)))
     assert not end.is_success
     assert "Rank 1 ended without MPI_Finalize" in end.errors[0]["message"]
 
 
 def test_ranks_that_all_end_well_in_time_are_no_failure_whoever_left_first() -> None:
-    assert of_ranks([ended(0, 0), ended(1, 0)], plan("rank", "rank"), {0, 1}, Trouble(missed=(1,))).is_success
+    assert of_ranks([ended(0, 0), ended(1, 0)], plan("rank", "rank"), {0, 1}, Fault(missed=(1,))).is_success
 
 
 FULL = OSError(28, "No space left on device")
 
 
 def test_output_that_could_not_be_kept_fails_the_job_with_its_reason() -> None:
-    end = of_ranks([], plan("rank"), set(), Trouble(unwritable=FULL))
+    end = of_ranks([], plan("rank"), set(), Fault(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (None, "DiskFull")
     assert [rank.rank for rank in end.ranks] == [0]
     assert unwritable(OSError(5, "Input/output error")).errors[0] == {
@@ -138,7 +138,7 @@ def test_any_other_reason_is_said_as_it_is() -> None:
 
 @pytest.mark.parametrize(("code", "errors"), [(5, "JobFailed"), (0, "DiskFull")])
 def test_a_process_that_ended_by_itself_on_a_full_disk_has_its_exit_code(code: int, errors: str) -> None:
-    end = of_ranks([ended(0, code)], plan("rank"), {0}, Trouble(unwritable=FULL))
+    end = of_ranks([ended(0, code)], plan("rank"), {0}, Fault(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (code, errors)
 
 
@@ -184,5 +184,5 @@ def test_a_stopped_job_still_tells_what_became_of_each_rank() -> None:
     [(5.0, "5s"), (0.5, "0.5s"), (0.0, "0s"), (60.0, "1m"), (9030.0, "2h 30m 30s"), (604_800.0, "7d")],
 )
 def test_a_job_that_took_too_long_is_told_so_in_words(seconds: float, said: str) -> None:
-    end = too_long(Limits(wall_s=seconds))
+    end = time_limit_reached(Limits(wall_s=seconds))
     assert end.errors[0]["message"] == f"The job ran longer than {said}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import output_records
-from batchai_magics.backends.node.ranks.output_streams import SPAN, STAMP
+from batchai_magics.backends.node.ranks.output_streams import SPAN, TIME
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_without_a_record_a_lone_process_wrote_it_all(tmp_path: Path) -> None:
 )
 def test_a_piece_has_the_times_of_its_bytes(tmp_path: Path, piece, expected) -> None:
     stamps = [(0, 7.5), (10, 8.5), (20, 9.5)]
-    (tmp_path / "times").write_bytes(b"".join(STAMP.pack(*stamp) for stamp in stamps) + b"torn")
+    (tmp_path / "times").write_bytes(b"".join(TIME.pack(*stamp) for stamp in stamps) + b"torn")
     assert output_records.times(tmp_path / "times", *piece) == expected
 
 
@@ -68,11 +68,13 @@ def test_without_a_record_the_times_are_unknown(tmp_path: Path) -> None:
 
 def test_bytes_whose_writer_is_not_recorded_yet_wait(tmp_path: Path) -> None:
     spans = tmp_path / "spans"
-    assert output_records.known(spans, 0, 8) == 8  # a lone process needs no record
+    assert output_records.recorded_end(spans, 0, 8) == 8  # a lone process needs no record
     spans.write_bytes(b"")
-    assert output_records.known(spans, 0, 8) == 0
+    assert output_records.recorded_end(spans, 0, 8) == 0
     spans.write_bytes(SPAN.pack(0, 4, 0) + SPAN.pack(4, 6, 1))
-    assert [output_records.known(spans, start, end) for start, end in ((0, 8), (2, 3), (6, 8), (7, 8))] == [
+    assert [
+        output_records.recorded_end(spans, start, end) for start, end in ((0, 8), (2, 3), (6, 8), (7, 8))
+    ] == [
         6,
         3,
         6,

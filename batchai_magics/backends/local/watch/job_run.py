@@ -21,13 +21,13 @@ from batchai_magics.backends.local.watch.stop_if_watcher import watch_stop_condi
 from batchai_magics.backends.node import execution_log, mount_commands, mpi_check, mpi_launchers, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
-    NO_TROUBLE,
+    NO_FAULT,
+    Fault,
     Outcome,
-    Trouble,
     of_preparation,
     of_ranks,
     stopped,
-    too_long,
+    time_limit_reached,
     unwritable,
 )
 from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
@@ -61,7 +61,7 @@ class Interruption:
             reason = self._writer.stop_reason()
             if reason:
                 return stopped(reason)
-        return too_long(self._limits) if now_s >= self._deadline else None
+        return time_limit_reached(self._limits) if now_s >= self._deadline else None
 
 
 PAUSE_S = 0.02  # polling interval while processes end
@@ -171,12 +171,12 @@ class JobRun:
             by_themselves, trouble = set(ranks.ends), _trouble(ranks)
             self._end(ranks, PATIENCE_S if interrupted else float("inf"))
             self._note_memory(ranks)
-            self._warn([*unchecked, *(ranks.manager.refusals if ranks.manager else ())])
+            self._warn([*unchecked, *(ranks.manager.unsupported if ranks.manager else ())])
             if interrupted:
                 return interrupted.with_ranks(ranks.ends.values(), self._plan)
             outcome = of_ranks(ranks.ends.values(), self._plan, by_themselves, trouble)
             outcome = outcome.warned("StopConditionNotChecked", *unchecked)
-            return outcome.without_mpi(len(self._plan.processes)) if mpi_check.is_missed(ranks) else outcome
+            return outcome.without_mpi(len(self._plan.processes)) if mpi_check.is_unused(ranks) else outcome
 
     def _note_memory(self, ranks: Ranks) -> None:
         """Notes whether shared memory may be left: not if all ranks exited with 0 and finalized MPI."""
@@ -201,7 +201,7 @@ class JobRun:
             contextlib.closing(Ranks(plan, self._bell, env=self._env)) as ranks,
         ):
             ranks.start()
-            self._rank_pids = ranks.own
+            self._rank_pids = ranks.helper_pids
             try:
                 yield ranks
             finally:
@@ -236,7 +236,7 @@ class JobRun:
         deadline = time.monotonic() + patience_s
         while ranks.is_running and time.monotonic() < deadline:
             ranks.poll(POLL_S)
-        ranks.give_up()
+        ranks.abandon()
 
     def _end_all(self) -> None:
         """Ends all remaining processes of the job: SIGTERM, then SIGKILL."""
@@ -263,9 +263,9 @@ class JobRun:
 def _is_over(ranks: Ranks) -> bool:
     """Whether a rank has failed, or only parameter servers are left."""
     has_failed = any(end.exit_code for end in ranks.ends.values())
-    return has_failed or _trouble(ranks) != NO_TROUBLE or ranks.plan.are_workers_done(ranks.ends)
+    return has_failed or _trouble(ranks) != NO_FAULT or ranks.plan.are_workers_done(ranks.ends)
 
 
-def _trouble(ranks: Ranks) -> Trouble:
+def _trouble(ranks: Ranks) -> Fault:
     abort = ranks.manager.abort if ranks.manager else None
-    return Trouble(abort, tuple(sorted(ranks.missed)), ranks.unwritable)
+    return Fault(abort, tuple(sorted(ranks.missed)), ranks.unwritable)

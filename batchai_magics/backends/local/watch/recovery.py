@@ -44,7 +44,7 @@ def _is_watched(job: JobRow) -> bool:
 
 def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
     process.kill(lambda: process.marked(job.guid))
-    image_registry.forget(layout.job(job.guid).registry)
+    image_registry.delete_credentials(layout.job(job.guid).registry)
     store.insist(lambda db: _end(db, layout, job))
 
 

@@ -1,1 +1,1 @@
-"""The programs that start and supervise ranks on a node; they import the standard library and each other."""
+"""Programs that start and supervise ranks on a node; they import only the standard library and each other."""

@@ -39,7 +39,7 @@ def find(pid: int) -> LiveProcess | None:
 def marked(mark: str) -> list[LiveProcess]:
     """Every running process whose environment has this mark."""
     entry = f"{MARK}={mark}".encode()
-    return [found for pid in _pids() if _has(pid, entry) and (found := find(pid))]
+    return [process for pid in _pids() if _has_entry(pid, entry) and (process := find(pid))]
 
 
 def descendants(but: Set[int]) -> list[LiveProcess]:
@@ -52,17 +52,17 @@ def descendants(but: Set[int]) -> list[LiveProcess]:
         if fields:
             children.setdefault(int(fields[1]), []).append(other)
     below = [pid for pid in _below(os.getpid(), children) if pid not in but]
-    return [found for pid in below if (found := find(pid))]
+    return [process for pid in below if (process := find(pid))]
 
 
 def _children() -> set[int]:
-    """The children of this process; itself where that is not told.
+    """The children of this process; the process itself if they cannot be listed.
 
-    The kernel warns that some may be left out while others go: these go when they are waited for, by nobody
-    else. What one of them started, and nobody has adopted yet, has that one in this list.
+    The kernel warns that the list may be incomplete while children exit: only this process reaps them.
+    Orphans not yet adopted are below a child in this list.
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 as below
-        return {os.getpid()}  # each thread has a list of its own
+        return {os.getpid()}  # each thread has its own list
     words = _read("/proc/thread-self/children", missing=str(os.getpid()).encode())
     return set(map(int, words.split()))
 
@@ -77,13 +77,13 @@ def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 pathlib is slow
 
 
-def _has(pid: int, entry: bytes) -> bool:
+def _has_entry(pid: int, entry: bytes) -> bool:
     data = _read(f"/proc/{pid}/environ")
     return entry in data and entry in data.split(b"\0")
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields behind the name: state, parent, …, start time as the twentieth."""
+    """The fields after the name: state, parent, …, start time as the twentieth."""
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
@@ -91,5 +91,5 @@ def _read(path: str, missing: bytes = b"") -> bytes:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 as above
             return file.read()
-    except OSError:  # it has ended, or is somebody else's
+    except OSError:  # it has ended, or belongs to another user
         return missing

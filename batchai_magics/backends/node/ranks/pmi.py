@@ -1,7 +1,9 @@
-"""PMI-1, by which MPICH's ranks find each other: the process manager's side. Pure: bytes in, replies out.
+"""PMI-1, through which MPICH's ranks find each other: the process manager's side.
 
-A rank sends lines of `name=value` pairs over a connection of its own and waits for the answer to each. What a
-rank puts into the one key-value space, all can get after the next barrier. Intel MPI and Slurm's clients
+Pure: bytes in, replies out.
+
+A rank sends lines of `name=value` pairs over its own connection and waits for a reply to each. What a rank
+puts into the shared key-value space is visible to all after the next barrier. Intel MPI and Slurm's clients
 speak the same protocol.
 """
 
@@ -19,7 +21,7 @@ class Reply(NamedTuple):
 
 
 def mapping(nodes: Sequence[int]) -> str:
-    """Which node each rank is on, in the words of PMI: blocks of (first node, nodes, ranks on each)."""
+    """The node of each rank in PMI's notation: blocks of (first node, node count, ranks per node)."""
     counts: dict[int, int] = {}
     for node in nodes:
         counts[node] = counts.get(node, 0) + 1
@@ -33,19 +35,19 @@ def mapping(nodes: Sequence[int]) -> str:
 
 
 def greeting(rank: int, size: int) -> bytes:
-    """What a rank is told that has come over a port: who it is."""
+    """What a rank that connected to the port is told about itself."""
     lines = ("cmd=initack rc=0", f"cmd=set size={size}", f"cmd=set rank={rank}", "cmd=set debug=0")
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def claimed_id(line: bytes) -> str:
-    """The id by which a rank that comes over a port says who it is."""
+    """The id with which a rank that connected to the port identifies itself."""
     pairs = pairs_of(line.decode("utf-8", "replace").strip())
     return pairs.get("pmiid", "") if pairs.get("cmd") == "initack" else ""
 
 
 def pairs_of(text: str) -> dict[str, str]:
-    """The pairs of a line; a word without `=` goes on with the value before it."""
+    """The pairs of a line; a word without `=` continues the previous value."""
     pairs: dict[str, str] = {}
     name = ""
     for word in text.split(" "):
@@ -58,20 +60,20 @@ def pairs_of(text: str) -> dict[str, str]:
 
 
 def reply(rank: int, command: str, **pairs: str) -> Reply:
-    """A command for a rank; a value has no blanks on the wire."""
-    words = [f"cmd={command}", *(f"{name}={value.replace(' ', '_')}" for name, value in pairs.items())]
-    return Reply(rank, (" ".join(words) + "\n").encode())
+    """A command for a rank; blanks in values are replaced on the wire."""
+    parts = [f"cmd={command}", *(f"{name}={value.replace(' ', '_')}" for name, value in pairs.items())]
+    return Reply(rank, (" ".join(parts) + "\n").encode())
 
 
-LONGEST_LINE = 1 << 16
-LONGEST_NAME, LONGEST_KEY, LONGEST_VALUE = 256, 64, 4096  # what ranks are told, as MPICH's launcher does
+MAX_LINE = 1 << 16
+MAX_NAME, MAX_KEY, MAX_VALUE = 256, 64, 4096  # the limits of MPICH's launcher
 NO_SPAWN = (
     "MPI_Comm_spawn is not possible here: all processes of a job start together; ask for as many as it needs"
 )
 
 
 class Abort(NamedTuple):
-    """A rank has called MPI_Abort."""
+    """A rank called MPI_Abort."""
 
     rank: int
     code: int
@@ -79,38 +81,38 @@ class Abort(NamedTuple):
 
 
 class ProcessManager:
-    """What the ranks of one job have told, and what each is answered.
+    """The process manager's state and its replies to the ranks of a job.
 
-    `name` is that of its key-value space. MPICH names shared memory after it: no other job may ever have it.
-    `attached` are the ranks between MPI_Init and MPI_Finalize, `spoken` those that ever were; `abort` is set
-    by the first MPI_Abort; `refusals` are sentences about what was asked for in vain.
+    `name` is the name of its key-value space; MPICH names shared memory after it, so it must be unique.
+    `attached` are the ranks between MPI_Init and MPI_Finalize, `initialized` those that ever were; `abort` is
+    set by the first MPI_Abort; `unsupported` are sentences about requests that could not be served.
     """
 
     def __init__(self, name: str, size: int, mapping: str) -> None:
         self.name, self.size = name, size
         self.attached: set[int] = set()
-        self.spoken: set[int] = set()
+        self.initialized: set[int] = set()
         self.abort: Abort | None = None
-        self.refusals: list[str] = []
+        self.unsupported: list[str] = []
         self._space = {"PMI_process_mapping": mapping}
         self._published: dict[str, str] = {}
-        self._waiting: set[int] = set()
+        self._at_barrier: set[int] = set()
         self._unread: dict[int, bytes] = {}
-        self._blocks: dict[int, str] = {}  # ranks in the middle of a command of several lines
+        self._blocks: dict[int, str] = {}  # ranks in the middle of a multi-line command
 
     def receive(self, rank: int, data: bytes) -> list[Reply]:
-        """Takes what a rank has sent, in any pieces; gives what is to be sent now, and to whom."""
+        """Takes data from a rank, split arbitrarily; returns the replies to send."""
         *lines, rest = (self._unread.get(rank, b"") + data).split(b"\n")
         replies = [reply for line in lines for reply in self._line(rank, line)]
-        if len(rest) > LONGEST_LINE:
+        if len(rest) > MAX_LINE:
             rest = b""
-            replies.append(self._wrong(rank, "a line is too long"))
+            replies.append(self._error_reply(rank, "a line is too long"))
         self._unread[rank] = rest
         return replies
 
     def missed(self, ended: Set[int]) -> Set[int]:
-        """Those of the ranks whose processes have ended that the others wait for, which is for ever."""
-        return {rank for rank in ended if rank in self.attached or self._waiting - {rank}}
+        """The ended ranks that the other ranks wait for without end."""
+        return {rank for rank in ended if rank in self.attached or self._at_barrier - {rank}}
 
     def _line(self, rank: int, line: bytes) -> list[Reply]:
         text = line.decode("utf-8", "replace").strip()
@@ -123,36 +125,38 @@ class ProcessManager:
         command = _COMMANDS.get(pairs.get("cmd", ""))
         if not command:
             return (
-                [self._wrong(rank, f"unknown command {pairs.get('cmd', text)[:LONGEST_KEY]}")] if text else []
+                [self._error_reply(rank, f"unknown command {pairs.get('cmd', text)[:MAX_KEY]}")]
+                if text
+                else []
             )
         return command(self, rank, pairs)
 
     def _block(self, rank: int, text: str) -> list[Reply]:
-        """A line of a command of several: only `spawn` is one, and each of its parts ends with `endcmd`."""
+        """A line of a multi-line command: only `spawn` is one, and each of its parts ends with `endcmd`."""
         if text != "endcmd":
             return []
         name = self._blocks.pop(rank)
-        if NO_SPAWN not in self.refusals:
-            self.refusals.append(NO_SPAWN)
+        if NO_SPAWN not in self.unsupported:
+            self.unsupported.append(NO_SPAWN)
         return [reply(rank, f"{name}_result", rc="-1", msg=NO_SPAWN, errcodes="1")]
 
-    def _problem_of_space(self, pairs: Mapping[str, str]) -> str:
+    def _space_problem(self, pairs: Mapping[str, str]) -> str:
         return "" if pairs.get("kvsname", self.name) == self.name else "kvsname_unknown"
 
-    def _wrong(self, rank: int, message: str) -> Reply:
+    def _error_reply(self, rank: int, message: str) -> Reply:
         return reply(rank, "error", rc="-1", msg=message)
 
     def _init(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         is_known = pairs.get("pmi_version", "1") == "1"
         if is_known:
             self.attached.add(rank)
-            self.spoken.add(rank)
+            self.initialized.add(rank)
         return [
             reply(rank, "response_to_init", rc="0" if is_known else "-1", pmi_version="1", pmi_subversion="1")
         ]
 
     def _maxes(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        limits = {"kvsname_max": LONGEST_NAME, "keylen_max": LONGEST_KEY, "vallen_max": LONGEST_VALUE}
+        limits = {"kvsname_max": MAX_NAME, "keylen_max": MAX_KEY, "vallen_max": MAX_VALUE}
         return [reply(rank, "maxes", rc="0", **{name: str(limit) for name, limit in limits.items()})]
 
     def _appnum(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
@@ -166,7 +170,7 @@ class ProcessManager:
 
     def _put(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         key, value = pairs.get("key", ""), pairs.get("value", "")
-        problem = self._problem_of_space(pairs) or _problem_of_entry(key, value)
+        problem = self._space_problem(pairs) or _entry_problem(key, value)
         if problem:
             return [reply(rank, "put_result", rc="-1", msg=problem)]
         self._space[key] = value
@@ -174,23 +178,23 @@ class ProcessManager:
 
     def _get(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         value = self._space.get(pairs.get("key", ""))
-        problem = self._problem_of_space(pairs) or ("" if value is not None else "key_not_found")
+        problem = self._space_problem(pairs) or ("" if value is not None else "key_not_found")
         if problem:
             return [reply(rank, "get_result", rc="-1", msg=problem)]
         return [reply(rank, "get_result", rc="0", msg="success", value=value or "")]
 
     def _get_by_index(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         index, entries = pairs.get("idx", ""), list(self._space.items())
-        if self._problem_of_space(pairs) or not index.isdecimal() or int(index) >= len(entries):
+        if self._space_problem(pairs) or not index.isdecimal() or int(index) >= len(entries):
             return [reply(rank, "getbyidx_results", rc="-2", reason="no_more_keyvals")]
         key, value = entries[int(index)]
         return [reply(rank, "getbyidx_results", rc="0", nextidx=str(int(index) + 1), key=key, val=value)]
 
     def _barrier(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        self._waiting.add(rank)
-        if len(self._waiting) < self.size:
+        self._at_barrier.add(rank)
+        if len(self._at_barrier) < self.size:
             return []
-        ranks, self._waiting = sorted(self._waiting), set()
+        ranks, self._at_barrier = sorted(self._at_barrier), set()
         return [reply(waiting, "barrier_out", rc="0") for waiting in ranks]
 
     def _finalize(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
@@ -208,16 +212,16 @@ class ProcessManager:
         is_new = bool(service and port) and service not in self._published
         if is_new:
             self._published[service] = port
-        return [_found(rank, "publish_result", is_found=is_new, message="already_published")]
+        return [_name_reply(rank, "publish_result", is_found=is_new, message="already_published")]
 
     def _unpublish(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         port = self._published.pop(pairs.get("service", ""), "")
-        return [_found(rank, "unpublish_result", is_found=bool(port), message="not_published")]
+        return [_name_reply(rank, "unpublish_result", is_found=bool(port), message="not_published")]
 
     def _lookup(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         port = self._published.get(pairs.get("service", ""), "")
         pairs = {"port": port} if port else {}
-        return [_found(rank, "lookup_result", is_found=bool(port), message="not_published", **pairs)]
+        return [_name_reply(rank, "lookup_result", is_found=bool(port), message="not_published", **pairs)]
 
 
 _Command = Callable[[ProcessManager, int, Mapping[str, str]], list[Reply]]
@@ -239,16 +243,16 @@ _COMMANDS: Mapping[str, _Command] = {
 }
 
 
-def _found(rank: int, command: str, *, is_found: bool, message: str, **pairs: str) -> Reply:
+def _name_reply(rank: int, command: str, *, is_found: bool, message: str, **pairs: str) -> Reply:
     if is_found:
         return reply(rank, command, rc="0", info="ok", msg="success", **pairs)
     return reply(rank, command, rc="-1", info=message, msg=message)
 
 
-def _problem_of_entry(key: str, value: str) -> str:
+def _entry_problem(key: str, value: str) -> str:
     if not key:
         return "no_key"
-    return "too_long" if len(key) > LONGEST_KEY or len(value) > LONGEST_VALUE else ""
+    return "too_long" if len(key) > MAX_KEY or len(value) > MAX_VALUE else ""
 
 
 def _number(text: str) -> int:

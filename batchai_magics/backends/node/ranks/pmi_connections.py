@@ -1,4 +1,4 @@
-"""The ranks' connections to their process manager: a socket pair each, or a port of this machine alone."""
+"""The ranks' connections to their process manager: socket pairs, or a loopback port."""
 
 from __future__ import annotations
 
@@ -11,73 +11,73 @@ from functools import partial
 
 from batchai_magics.backends.node.ranks import pmi
 from batchai_magics.backends.node.ranks.pmi import ProcessManager, Reply
-from batchai_magics.backends.node.ranks.rank import Ticket
+from batchai_magics.backends.node.ranks.rank import PmiEnvironment
 from batchai_magics.launch.plan import Plan, Rendezvous
 
 LOOPBACK = "127.0.0.1"
-_PIECE = 1 << 16
-_LONGEST_HELLO = 256
-_STRANGERS = 64  # who has not said yet which rank it is
+_READ_SIZE = 1 << 16
+_MAX_HELLO = 256
+_MAX_UNIDENTIFIED = 64  # at most so many connections that have not identified themselves
 
 
 class Connections:
-    """Carries bytes between the ranks of a plan and their process manager, whenever the selector says so."""
+    """Transfers bytes between the ranks of a plan and their process manager, driven by a selector."""
 
     def __init__(self, plan: Plan, selector: selectors.BaseSelector) -> None:
         nodes = [process.node for process in plan.processes]
         self.manager = ProcessManager(f"kvs_{os.urandom(8).hex()}", len(nodes), pmi.mapping(nodes))
         self._nodes, self._selector = nodes, selector
         self._by_rank: dict[int, socket.socket] = {}
-        self._strangers: dict[socket.socket, bytes] = {}
+        self._unidentified: dict[socket.socket, bytes] = {}
         self._ids: dict[str, int] = {}
-        self._listener = _listener() if plan.meeting is Rendezvous.PORT else None
+        self._listener = _listener() if plan.rendezvous is Rendezvous.PORT else None
         self._listen()
 
     @contextmanager
-    def ticket(self, rank: int) -> Iterator[Ticket]:
-        """What a rank is started with, within the context."""
-        env = {"PMI_RANK": str(rank), "PMI_SIZE": str(len(self._nodes)), **self._place(rank)}
+    def environment(self, rank: int) -> Iterator[PmiEnvironment]:
+        """The environment and descriptors to start a rank with, within the context."""
+        env = {"PMI_RANK": str(rank), "PMI_SIZE": str(len(self._nodes)), **self._local_ranks(rank)}
         if self._listener:
             port, secret = self._listener.getsockname()[1], _secret()
             self._ids[secret] = rank
-            yield Ticket({**env, "PMI_PORT": f"{LOOPBACK}:{port}", "PMI_ID": secret})
+            yield PmiEnvironment({**env, "PMI_PORT": f"{LOOPBACK}:{port}", "PMI_ID": secret})
             return
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._welcome(rank, ours)
-            yield Ticket({**env, "PMI_FD": str(theirs.fileno())}, (theirs.fileno(),))
+        manager_end, rank_end = socket.socketpair()
+        with rank_end:
+            self._register(rank, manager_end)
+            yield PmiEnvironment({**env, "PMI_FD": str(rank_end.fileno())}, (rank_end.fileno(),))
 
-    def hear_out(self, rank: int) -> None:
-        """Reads the last words of a rank whose process has ended."""
+    def drain(self, rank: int) -> None:
+        """Reads what remains on the connection of a rank whose process has ended."""
         while connection := self._by_rank.get(rank):
             if not self._read(rank, connection):
                 return
 
     def close(self) -> None:
-        """Closes all of them."""
-        for connection in (*self._by_rank.values(), *self._strangers):
+        """Closes all connections."""
+        for connection in (*self._by_rank.values(), *self._unidentified):
             self._drop(connection)
         if self._listener:
             self._drop(self._listener)
 
-    def _place(self, rank: int) -> dict[str, str]:
+    def _local_ranks(self, rank: int) -> dict[str, str]:
         node = self._nodes[rank]
         local = rank - self._nodes.index(node)
         return {"MPI_LOCALRANKID": str(local), "MPI_LOCALNRANKS": str(self._nodes.count(node))}
 
-    def _welcome(self, rank: int, connection: socket.socket) -> None:
+    def _register(self, rank: int, connection: socket.socket) -> None:
         connection.setblocking(False)
         self._by_rank[rank] = connection
         self._selector.register(connection, selectors.EVENT_READ, partial(self._read, rank, connection))
 
     def _read(self, rank: int, connection: socket.socket) -> bool:
-        """Takes what a rank has sent; False when there is nothing more now."""
+        """Reads from a rank; False if there is nothing more now."""
         data = _received(connection)
         if data:
             for reply in self.manager.receive(rank, data):
                 self._send(reply)
         elif data is not None:
-            self._part(rank, connection)
+            self._disconnect(rank, connection)
         return bool(data)
 
     def _send(self, reply: Reply) -> None:
@@ -86,10 +86,10 @@ class Connections:
             is_sent = connection is None or connection.send(reply.data) == len(reply.data)
         except OSError:
             is_sent = False
-        if connection and not is_sent:  # it is gone, or asks without ever reading an answer
-            self._part(reply.rank, connection)
+        if connection and not is_sent:  # it is gone, or sends without reading replies
+            self._disconnect(reply.rank, connection)
 
-    def _part(self, rank: int, connection: socket.socket) -> None:
+    def _disconnect(self, rank: int, connection: socket.socket) -> None:
         if self._by_rank.get(rank) is connection:
             del self._by_rank[rank]
         self._drop(connection)
@@ -100,10 +100,10 @@ class Connections:
             self._selector.unregister(connection)
         connection.close()
 
-    # Docker's containers inherit no descriptors: their ranks come over a port, each with an id of its own.
+    # Docker's containers inherit no descriptors: their ranks connect to a port and identify themselves by id.
 
     def _listen(self) -> None:
-        """Takes who comes while a rank is missing, and nobody else."""
+        """Accepts connections only while a rank is missing."""
         if not self._listener:
             return
         is_listening = self._listener in self._selector.get_map()
@@ -117,35 +117,35 @@ class Connections:
         assert self._listener
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # it went away again
+        except OSError:  # it disconnected again
             return
-        if len(self._strangers) >= _STRANGERS:
+        if len(self._unidentified) >= _MAX_UNIDENTIFIED:
             connection.close()
             return
         connection.setblocking(False)
-        self._strangers[connection] = b""
-        self._selector.register(connection, selectors.EVENT_READ, partial(self._ask, connection))
+        self._unidentified[connection] = b""
+        self._selector.register(connection, selectors.EVENT_READ, partial(self._identify, connection))
 
-    def _ask(self, connection: socket.socket) -> None:
-        """Reads which rank it is; who does not say it rightly at once is sent away."""
+    def _identify(self, connection: socket.socket) -> None:
+        """Reads which rank it is; closes the connection unless it identifies itself at once."""
         data = _received(connection)
         if data is None:
             return
-        line, end, rest = (self._strangers[connection] + data).partition(b"\n")
-        if data and not end and len(line) < _LONGEST_HELLO:
-            self._strangers[connection] = line
+        line, end, rest = (self._unidentified[connection] + data).partition(b"\n")
+        if data and not end and len(line) < _MAX_HELLO:
+            self._unidentified[connection] = line
             return
-        del self._strangers[connection]
+        del self._unidentified[connection]
         self._selector.unregister(connection)
         rank = self._ids.get(pmi.claimed_id(line)) if end else None
         if rank is None or rank in self._by_rank:
             connection.close()
             return
-        self._let_in(rank, connection, rest)
+        self._admit(rank, connection, rest)
 
-    def _let_in(self, rank: int, connection: socket.socket, rest: bytes) -> None:
-        """Tells a rank who it is, and takes what it has sent behind its greeting."""
-        self._welcome(rank, connection)
+    def _admit(self, rank: int, connection: socket.socket, rest: bytes) -> None:
+        """Tells a rank who it is, and processes what it sent after its greeting."""
+        self._register(rank, connection)
         self._send(Reply(rank, pmi.greeting(rank, len(self._nodes))))
         for reply in self.manager.receive(rank, rest) if rest else ():
             self._send(reply)
@@ -153,9 +153,9 @@ class Connections:
 
 
 def _received(connection: socket.socket) -> bytes | None:
-    """What has come: None when nothing has, empty when the other side is gone."""
+    """Received data: None if there is none yet, empty if the other side has closed."""
     try:
-        return connection.recv(_PIECE)
+        return connection.recv(_READ_SIZE)
     except BlockingIOError:
         return None
     except OSError:
@@ -169,5 +169,5 @@ def _listener() -> socket.socket:
 
 
 def _secret() -> str:
-    """A number that nobody guesses; PMI's clients read it as an int."""
+    """An unguessable number; PMI clients parse it as an int."""
     return str(1 + int.from_bytes(os.urandom(4), "little") % (2**31 - 2))

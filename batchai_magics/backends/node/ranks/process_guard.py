@@ -1,4 +1,4 @@
-"""A twin of a process that ends what it started when it disappears, however that happened."""
+"""A watchdog that ends what a process started when that process disappears, for whatever reason."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from typing import NoReturn
 
 from batchai_magics.backends.node.ranks import leftover_processes
 
-_NEWS = struct.Struct("<i")  # a process group that was started; negative: it has ended; 0: all is well
+_MESSAGE = struct.Struct("<i")  # a process group; negative: it has ended; 0: nothing is left to guard
 _ROUNDS = 50
 
 
 class Guard:
-    """The twin: a fork that sleeps until this process says that all is well, or is gone."""
+    """The watchdog: a fork that sleeps until this process dismisses it or is gone."""
 
     def __init__(self, mark: str) -> None:
         reader, self._writer = os.pipe()
         self.pid = os.fork()
         if not self.pid:
-            _in_the_twin(lambda: _watch(reader, mark), keep=reader)
+            _run_in_fork(lambda: _watch(reader, mark), keep=reader)
         os.close(reader)
 
     def add(self, group: int) -> None:
-        """Has a process group ended with this process."""
-        self._tell(group)
+        """Adds a process group, to be killed with this process."""
+        self._send(group)
 
     def remove(self, group: int) -> None:
-        """The group has ended."""
-        self._tell(-group)
+        """Removes a group that has ended."""
+        self._send(-group)
 
     def dismiss(self) -> None:
-        """Nothing is left to guard."""
-        self._tell(0)
+        """Stops the watchdog: nothing is left to guard."""
+        self._send(0)
         os.close(self._writer)
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
-    def _tell(self, news: int) -> None:
-        with suppress(BrokenPipeError):  # somebody has killed it: the processes' own parent signal is left
-            os.write(self._writer, _NEWS.pack(news))
+    def _send(self, message: int) -> None:
+        with suppress(BrokenPipeError):  # it was killed; the processes' parent-death signal still works
+            os.write(self._writer, _MESSAGE.pack(message))
 
 
-def _in_the_twin(watch: Callable[[], None], *, keep: int) -> NoReturn:
-    """Runs nothing but `watch` with nothing but one descriptor, then ends without any clean-up."""
+def _run_in_fork(watch: Callable[[], None], *, keep: int) -> NoReturn:
+    """Runs `watch` with a single open descriptor, then exits without clean-up."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -63,12 +63,12 @@ def _watch(reader: int, mark: str) -> None:
     groups: set[int] = set()
     rest = b""
     while data := os.read(reader, 1 << 12):
-        whole = (rest + data)[: (len(rest) + len(data)) // _NEWS.size * _NEWS.size]
+        whole = (rest + data)[: (len(rest) + len(data)) // _MESSAGE.size * _MESSAGE.size]
         rest = (rest + data)[len(whole) :]
-        for (news,) in _NEWS.iter_unpack(whole):
-            if not news:
+        for (message,) in _MESSAGE.iter_unpack(whole):
+            if not message:
                 return
-            groups = groups | {news} if news > 0 else groups - {-news}
+            groups = groups | {message} if message > 0 else groups - {-message}
     _end(groups, mark)
 
 
@@ -77,8 +77,8 @@ def _end(groups: set[int], mark: str) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
     for _ in range(_ROUNDS):
-        left = leftover_processes.marked(mark)
-        if not left:
+        remaining = leftover_processes.marked(mark)
+        if not remaining:
             return
-        for process in left:
+        for process in remaining:
             process.send(signal.SIGKILL)

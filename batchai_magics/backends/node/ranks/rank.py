@@ -1,4 +1,4 @@
-"""One process of a job: started on its node in a group of its own, read to its last byte, and its end."""
+"""One process of a job: started in its own process group, its output read completely, its exit recorded."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from batchai_magics.backends.node.ranks.leftover_processes import MARK
 from batchai_magics.backends.node.ranks.output_streams import Stream
 from batchai_magics.launch.plan import Plan, Process, ProcessExit
 
-PIECE = 1 << 16
-LINGER_S = 0.2  # what a process leaves behind gets so long to close its pipes
-RSS_UNIT = 1024 if sys.platform == "linux" else 1  # bytes that the system counts peaks in
+READ_SIZE = 1 << 16
+LINGER_S = 0.2  # how long leftover processes may keep its pipes open
+RSS_UNIT = 1024 if sys.platform == "linux" else 1  # unit in bytes of ru_maxrss
 LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class Pipe:
-    """The end of a pipe that a process writes to, and the stream that its bytes go to."""
+    """The read end of a process's output pipe, and the stream for its data."""
 
     def __init__(self, file: IO[bytes], stream: Stream) -> None:
         self.file, self.stream = file, stream
         os.set_blocking(file.fileno(), False)
 
-    def move(self, size: int = PIECE) -> bool:
-        """Passes on some of what has come; False when no more will."""
+    def forward(self, size: int = READ_SIZE) -> bool:
+        """Forwards available data; False at end of file."""
         try:
             data = os.read(self.file.fileno(), size)
         except BlockingIOError:
@@ -41,30 +41,30 @@ class Pipe:
             self.stream.feed(data)
         return bool(data)
 
-    def empty(self) -> None:
-        """Passes on all that is in the pipe now and ends the stream, though others may still write to it."""
-        left = self._pending_bytes
-        for start in range(0, left, PIECE):
-            self.move(min(PIECE, left - start))
+    def drain(self) -> None:
+        """Forwards everything currently in the pipe and ends the stream, even if others still write."""
+        size_bytes = self._pending_bytes
+        for start in range(0, size_bytes, READ_SIZE):
+            self.forward(min(READ_SIZE, size_bytes - start))
         self.stream.finish()
 
-    def lose(self) -> None:
+    def discard(self) -> None:
         """Counts what is in the pipe as lost."""
-        self.stream.lose(self._pending_bytes)
+        self.stream.discard(self._pending_bytes)
 
     @property
     def _pending_bytes(self) -> int:
         """How many bytes are in the pipe."""
         if self.file.closed:
             return 0
-        (left,) = struct.unpack("i", fcntl.ioctl(self.file, termios.FIONREAD, bytes(4)))
-        return int(left)
+        (size_bytes,) = struct.unpack("i", fcntl.ioctl(self.file, termios.FIONREAD, bytes(4)))
+        return int(size_bytes)
 
 
-class Ticket(NamedTuple):
-    """What a process gets to reach its process manager: variables, and the descriptors that it inherits.
+class PmiEnvironment(NamedTuple):
+    """How a process reaches its process manager: variables, and the descriptors that it inherits.
 
-    None stands for all descriptors that this program has inherited itself.
+    None stands for all descriptors that this program itself inherited.
     """
 
     env: Mapping[str, str]
@@ -72,7 +72,7 @@ class Ticket(NamedTuple):
 
 
 class Rank:
-    """A process that runs, or has ended and whose last output is still on its way."""
+    """A process that runs, or has ended and whose last output is being written."""
 
     def __init__(
         self, number: int, node: str, child: subprocess.Popen[bytes], streams: Sequence[Stream]
@@ -90,14 +90,14 @@ class Rank:
 
     @property
     def group(self) -> int:
-        """The process group that it leads."""
+        """Its process group."""
         return self._child.pid
 
     def reap(self) -> bool:
-        """Whether the process has ended just now; how is in `end` from then on."""
-        if self.end or (ended := _ended(self._child)) is None:
+        """Whether the process has just ended; sets `end`."""
+        if self.end or (exited := _poll_exit(self._child)) is None:
             return False
-        code, peak_bytes = ended
+        code, peak_bytes = exited
         code = 128 - code if code < 0 else code
         self.end = ProcessExit(self.number, self._node, code, time.time(), peak_bytes)
         self.linger_until = time.monotonic() + LINGER_S
@@ -105,49 +105,49 @@ class Rank:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody writes to its pipes any more, or who still does has had the time to end."""
+        """Whether no process writes to its pipes any more, or the time for that is over."""
         is_over = self.end is not None and time.monotonic() >= self.linger_until
         return is_over or all(pipe.file.closed for pipe in self.pipes)
 
     @property
-    def dues_s(self) -> list[float]:
-        """When it is to be looked after whatever comes, by the monotonic clock."""
-        dues = [due_s for pipe in self.pipes if (due_s := pipe.stream.due_s)]
-        return [*dues, self.linger_until] if self.end else dues
+    def due_times_s(self) -> list[float]:
+        """When it needs attention regardless of events, on the monotonic clock."""
+        due_times = [due_s for pipe in self.pipes if (due_s := pipe.stream.due_s)]
+        return [*due_times, self.linger_until] if self.end else due_times
 
-    def show_unfinished(self) -> None:
-        """Shows the lines that it has begun some time ago."""
+    def write_unfinished(self) -> None:
+        """Writes unfinished lines that are due."""
         now_s = time.monotonic()
         for pipe in self.pipes:
             if (due_s := pipe.stream.due_s) and now_s >= due_s:
-                pipe.stream.show()
+                pipe.stream.write_unfinished()
 
     @property
     def is_written(self) -> bool:
-        """Whether its output is in the files."""
+        """Whether all its output is in the files."""
         return self.is_drained and not any(pipe.stream.is_stuck for pipe in self.pipes)
 
     def drain(self) -> None:
-        """Kills what it has left behind, and takes the rest of its output."""
+        """Kills its leftover processes, and reads the rest of its output."""
         self.kill()
         for pipe in self.pipes:
-            pipe.empty()
+            pipe.drain()
         self.is_drained = True
 
-    def lose(self) -> None:
-        """Counts what it wrote and nobody has read as lost."""
+    def discard(self) -> None:
+        """Counts its unread output as lost."""
         for pipe in self.pipes if not self.is_drained else ():
-            pipe.lose()
+            pipe.discard()
 
     def wait(self) -> None:
-        """Waits until a process that was killed is gone."""
+        """Waits for a process that was killed."""
         self._child.wait()
 
     def kill(self) -> None:
-        """Kills what is left of its group."""
+        """Kills what remains of its process group."""
         try:
             os.killpg(self.group, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # all of it has ended
+        except (ProcessLookupError, PermissionError):  # the whole group has ended
             return
 
 
@@ -156,32 +156,32 @@ def start(
     process: Process,
     env: Mapping[str, str],
     *,
-    ticket: Ticket,
+    pmi: PmiEnvironment,
 ) -> subprocess.Popen[bytes]:
-    """Starts the process's shell command in its node's folder, in a process group of its own.
+    """Starts the process's shell command in its node's folder, in its own process group.
 
-    It gets what its ticket says besides the variables of the node and the plan.
+    Its environment consists of the given one, the node's, the process's and the process manager's.
     """
     node = plan.node_of(process)
     return subprocess.Popen(
         ["/bin/bash", "-c", process.command],
         cwd=node.folder,
-        env={**env, **node.env, **process.env, **ticket.env, MARK: plan.guid, "TMPDIR": node.tmpdir},
+        env={**env, **node.env, **process.env, **pmi.env, MARK: plan.guid, "TMPDIR": node.tmpdir},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
-        close_fds=ticket.descriptors is not None,
-        pass_fds=ticket.descriptors or (),
+        close_fds=pmi.descriptors is not None,
+        pass_fds=pmi.descriptors or (),
         preexec_fn=_become_own_group,
     )
 
 
-def _ended(child: subprocess.Popen[bytes]) -> tuple[int, int | None] | None:
-    """The code of a process that has ended, and the most memory that it, or one that it waited for, had."""
+def _poll_exit(child: subprocess.Popen[bytes]) -> tuple[int, int | None] | None:
+    """The exit code of a process that has ended, and its peak memory including children it waited for."""
     try:
         pid, status, usage = os.wait4(child.pid, os.WNOHANG)
-    except ChildProcessError:  # somebody else has seen its end
+    except ChildProcessError:  # something else reaped it
         code = child.poll()
         return None if code is None else (code, None)
     if not pid:
@@ -191,12 +191,12 @@ def _ended(child: subprocess.Popen[bytes]) -> tuple[int, int | None] | None:
 
 
 def _become_own_group() -> None:
-    """In the child, before its program: its own group, gone when this program is killed."""
+    """Runs in the child before its program: its own group, killed when this program dies."""
     os.setpgid(0, 0)
     die_with_parent(signal.SIGKILL)
 
 
 def die_with_parent(number: signal.Signals) -> None:
-    """Has the system signal this process when its parent dies (Linux; elsewhere the parent is watched)."""
+    """Has the kernel signal this process when its parent dies (on Linux; elsewhere the parent is polled)."""
     if LIBC:
         LIBC.prctl(1, int(number), 0, 0, 0)

@@ -1,8 +1,8 @@
-"""Runs processes of a plan where they are to run. A program of its own: `python run_ranks.py PLAN [INDEX]`.
+"""Runs processes of a plan. A program of its own: `python run_ranks.py PLAN [INDEX]`.
 
-With an index, or below a launcher that has said which rank this is (mpiexec, srun), it runs that one process;
-else all of the plan, as their launcher. It imports the standard library and its neighbours alone, wherever
-they were copied to, and ends as the process that failed first did.
+With an index, or below a launcher that sets the rank (mpiexec, srun), it runs that one process; otherwise the
+whole plan, as its launcher. It imports only the standard library and its neighbours, wherever they were
+copied to, and exits like the process that failed first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING or __name__ != "__main__":
     from batchai_magics.launch.plan import Plan
-else:  # a program: its neighbours lie beside it, and the Plan where the package has it
+else:  # as a program: its neighbours are in its own folder, and the Plan where the package has it
     from types import ModuleType
 
     _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
@@ -28,13 +28,13 @@ from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 
-WATCH_S = 0.5  # how often the parent is looked at where the kernel does not tell
+PARENT_POLL_S = 0.5  # interval for polling the parent where the kernel sends no signal
 EX_IOERR = 74
 _RANK_VARIABLES = ("PMI_RANK", "PMI_ID", "SLURM_PROCID")
 
 
 def main() -> NoReturn:
-    """Runs what the arguments and the launcher name."""
+    """Runs the processes that the arguments and the launcher select."""
     plan = Plan.read(sys.argv[1])
     index = sys.argv[2] if len(sys.argv) > 2 else rank_of_launcher()
     parent = os.getppid()
@@ -51,21 +51,21 @@ def main() -> NoReturn:
 
 
 def rank_of_launcher() -> str:
-    """The rank that a launcher gave this process; empty without one."""
+    """The rank assigned by a launcher; empty without one."""
     return next((os.environ[name] for name in _RANK_VARIABLES if os.environ.get(name)), "")
 
 
 def _wait(ranks: Ranks, parent: int) -> bool:
-    """Waits until all have ended well, or one has not; whether this program is to stop before."""
+    """Waits until all have succeeded or one has failed; returns whether this program must stop early."""
     while ranks.is_running and not _code(ranks):
-        heard = ranks.poll(None if sys.platform == "linux" else WATCH_S)
-        if signal.SIGTERM in heard or os.getppid() != parent:
+        signals = ranks.poll(None if sys.platform == "linux" else PARENT_POLL_S)
+        if signal.SIGTERM in signals or os.getppid() != parent:
             return True
     return False
 
 
 def _code(ranks: Ranks) -> int:
-    """The exit code that says how it went: 0 while nothing has failed."""
+    """The exit code so far: 0 while nothing has failed."""
     failures = [end for end in ranks.ends.values() if end.exit_code]
     if failures:
         return min(failures, key=lambda end: end.ended or 0.0).exit_code or 0

@@ -1,6 +1,7 @@
 """Runs a Python script under MPI, as `python run_script.py SCRIPT ARGS…`: an uncaught error ends the rank.
 
-Without it the rank waits in MPI's finalization for the others, which wait for it, and the job hangs.
+Without it the rank would wait in MPI's finalization for the others, which wait for it, and the job would
+hang.
 """
 
 from __future__ import annotations
@@ -8,16 +9,14 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = (
-    False  # as typing's: nothing is imported here that the script may not need, each rank pays for it
-)
+TYPE_CHECKING = False  # like typing's: every import that the script does not need costs each rank time
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import NoReturn
 
 
 def main() -> None:
-    """Runs the script as `__main__`; its traceback starts at its own first frame."""
+    """Runs the script as `__main__`; tracebacks start at its own first frame."""
     del sys.argv[0]
     script = sys.argv[0]
     sys.path[0] = os.path.dirname(os.path.abspath(script))  # noqa: PTH100, PTH120 pathlib slows each rank's start
@@ -25,12 +24,12 @@ def main() -> None:
         _run(script)
     except SystemExit as error:
         if error.code is not None and error.code != 0:
-            _leave(error.code)
-    except BaseException as error:  # noqa: BLE001 whatever it was: say it and go
+            _exit_rank(error.code)
+    except BaseException as error:  # noqa: BLE001 any error is printed and ends the rank
         import traceback
 
         traceback.print_exception(type(error), error, _from_script(error.__traceback__, script))
-        _leave(1)
+        _exit_rank(1)
 
 
 def _run(script: str) -> None:
@@ -59,7 +58,7 @@ def _from_script(frames: TracebackType | None, script: str) -> TracebackType | N
     return own
 
 
-def _leave(code: object) -> NoReturn:
+def _exit_rank(code: object) -> NoReturn:
     if not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1

@@ -11,9 +11,9 @@ from batchai_magics.launch.plan import ProcessExit
 
 
 class SignedRecord:
-    """A file for one value, blank until that is written. A full disk costs the room, not the record.
+    """A file for one value, blank until it is written; its disk space is reserved in advance.
 
-    It grows by whole rooms where a value needs more than the one that it has from the start.
+    A value that needs more than the reserved room extends it by multiples.
     """
 
     def __init__(self, path: str, *, room: int) -> None:
@@ -22,12 +22,12 @@ class SignedRecord:
         self._put(b"")
 
     def write(self, value: object) -> bool:
-        """Overwrites the blank record in place by a JSON value; whether there was room for it after all."""
+        """Overwrites the record in place with a JSON value; returns whether there was room."""
         body = json.dumps(value).encode()
         return self._put(_digest(body) + b" " + body)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         os.close(self._file)
 
     def _put(self, text: bytes) -> bool:
@@ -39,7 +39,7 @@ class SignedRecord:
 
 
 def read(file: Path) -> object:
-    """The value in a record; None while it is blank or half written."""
+    """The value in a record; None if it is blank or incomplete."""
     digest, _, body = file.read_bytes().strip().partition(b" ")
     return json.loads(body) if body and digest == _digest(body) else None
 
@@ -48,16 +48,16 @@ def _digest(body: bytes) -> bytes:
     return b"%08x" % zlib.crc32(body)
 
 
-ROOM = 512  # bytes of a record
+ROOM = 512  # size of a record in bytes
 
 
 def exit_record(folder: str, rank: int) -> SignedRecord:
-    """The record of one process, open from before its start, for its `ProcessExit` as a dict."""
+    """The record for the `ProcessExit` of a process, opened before its start."""
     path = os.path.join(folder, str(rank))  # noqa: PTH118 pathlib slows the start of a lone rank
     return SignedRecord(path, room=ROOM)
 
 
 def exits_in(folder: Path) -> list[ProcessExit]:
-    """The records in a folder that are whole: those of the processes that have ended."""
+    """The complete records in a folder: those of the processes that have ended."""
     values = (read(file) for file in folder.iterdir())
     return [ProcessExit(**value) for value in values if isinstance(value, dict)]

@@ -1,7 +1,7 @@
-"""What the processes of a job use of this machine, by what Linux tells in /proc: sampled, and kept.
+"""Samples what the processes of a job use of this machine, from Linux's /proc.
 
-A sample is a line of JSON. All but the momentary values are sums since the process began, so that a sample
-that is missing costs nothing but sharpness. Elsewhere than on Linux there are none.
+A sample is a line of JSON. All but the momentary values are totals since the process started, so a missing
+sample only costs resolution. On other systems there are no samples.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ from batchai_magics.backends.node.ranks.gpus import Gpus
 from batchai_magics.launch.plan import Plan
 
 VERSION = 1
-SHARE = 0.002  # of one core, that samples may cost at most, and as much the search for processes
-EARLY_S = 0.25  # so young, a rank is taken to have started nothing: to search costs as much as a short job
-SLOWEST_S, OFTEN = 60.0, 600  # a sample so seldom at most; and so many are taken before they become fewer
-DENSE_BYTES = 2 << 20  # each time that the file has grown so much, samples come half as often
+MAX_CPU_SHARE = 0.002  # of one core: the limit for sampling, and again for searching processes
+MIN_AGE_S = 0.25  # a rank this young has hardly started anything, and a search costs as much as a short job
+MAX_PERIOD_S = 60.0
+DENSE_SAMPLES = 600  # taken before intervals grow
+DENSE_BYTES = 2 << 20  # each time the file has grown by this much, the interval doubles
 _TICK_S = 1 / (os.sysconf("SC_CLK_TCK") if sys.platform == "linux" else 100)
 _PAGE = os.sysconf("SC_PAGE_SIZE") if sys.platform == "linux" else 4096
 _IN_CONTAINERS = "what processes in containers use is told to the container engine alone"
 
 
-class Use(NamedTuple):
-    """What a process has used: seconds and bytes since it began, but for its memory."""
+class ProcessUsage(NamedTuple):
+    """What a process has used: seconds and bytes since it started, except for its current memory."""
 
     cpu_s: float
     memory_bytes: int
     read_bytes: int
     written_bytes: int
-    core_wait_s: float  # it could have run, and had no core
-    major_faults: int  # its memory had to come from the disk
+    core_wait_s: float  # runnable, but without a core
+    major_faults: int  # pages read from the disk
 
 
 def sampler(plan: Plan, *, first_rank: int) -> Sampler | None:
-    """What samples a plan's processes; None where that is not wanted, not possible, or there is no room."""
+    """The sampler of a plan's processes; None if it is disabled, unsupported or out of disk space."""
     if not plan.telemetry or sys.platform != "linux":
         return None
     try:
         return Sampler(plan, first_rank=first_rank)
-    except OSError:  # a full disk: no job fails for want of numbers about it
+    except OSError:  # a full disk: no job fails for lack of telemetry
         return None
 
 
 class Sampler:
-    """Takes samples of a plan's processes into a file, as often as is cheap."""
+    """Writes samples of a plan's processes to a file, as often as is cheap."""
 
     def __init__(self, plan: Plan, *, first_rank: int) -> None:
         self._gpus = Gpus(plan)
@@ -58,70 +59,70 @@ class Sampler:
         path = f"{plan.telemetry}/{first_rank}.jsonl"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._is_torn = False
-        self._began = time.monotonic()
+        self._started_s = time.monotonic()
         self._members: dict[int, int] = {}  # pid → rank
-        self._search_due, self.due_s = self._began + EARLY_S, 0.0
+        self._search_due, self.due_s = self._started_s + MIN_AGE_S, 0.0
         nodes = {process.rank: plan.node_of(process).id for process in plan.processes}
         self._write({"version": VERSION, "machine": os.uname().nodename, "nodes": nodes, "notes": notes})
 
     def sample_if_due(self, groups: Mapping[int, int]) -> None:
-        """Takes a sample of the process groups of these ranks, if the next one is due."""
+        """Samples the process groups of these ranks, if a sample is due."""
         now_s = time.monotonic()
         if now_s < self.due_s:
             return
         if not groups:
-            self.due_s = now_s + SLOWEST_S
+            self.due_s = now_s + MAX_PERIOD_S
             return
         began = time.thread_time()
         if now_s >= self._search_due:
             self._members = _members(groups)
             cost_s = time.thread_time() - began
-            self._search_due = now_s + cost_s / SHARE
+            self._search_due = now_s + cost_s / MAX_CPU_SHARE
             began = time.thread_time()
         elif not self._members:
             self._members = {group: rank for rank, group in groups.items()}
         self._write(self._sample(groups))
-        self.due_s = now_s + self._period_s(now_s - self._began, time.thread_time() - began)
+        self.due_s = now_s + self._period_s(now_s - self._started_s, time.thread_time() - began)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         os.close(self._file)
         self._gpus.close()
 
     def _period_s(self, elapsed_s: float, cost_s: float) -> float:
-        """How long until the next sample: a second at most at first, ever longer in a long run."""
-        early_s = min(1.0, max(EARLY_S, elapsed_s / 4))
-        period_s = max(early_s, min(SLOWEST_S, elapsed_s / OFTEN), cost_s / SHARE)
+        """The time until the next sample: at most a second at first, growing with the run's duration."""
+        early_s = min(1.0, max(MIN_AGE_S, elapsed_s / 4))
+        period_s = max(early_s, min(MAX_PERIOD_S, elapsed_s / DENSE_SAMPLES), cost_s / MAX_CPU_SHARE)
         return period_s * float(1 << (os.fstat(self._file).st_size // DENSE_BYTES))
 
     def _sample(self, groups: Mapping[int, int]) -> dict[str, Any]:
         gpus = self._gpus.sample()
         ranks: dict[int, list[float]] = {rank: [0.0] * 8 for rank in groups}
         for pid, rank in self._members.items():
-            use = _use(pid)
-            if use and rank in ranks:
+            usage = _process_usage(pid)
+            if usage and rank in ranks:
                 row = ranks[rank]
-                row[:] = [*map(sum, zip(row, (*use, 1, gpus.memory.get(pid, 0)), strict=True))]
-        rows = [[rank, *map(_short, row)] for rank, row in ranks.items()]
+                row[:] = [*map(sum, zip(row, (*usage, 1, gpus.memory.get(pid, 0)), strict=True))]
+        rows = [[rank, *map(_rounded, row)] for rank, row in ranks.items()]
         sample: dict[str, Any] = {"t": round(time.time(), 2), "ranks": rows, "machine": _machine()}
         return {**sample, "gpus": gpus.devices} if gpus.devices else sample
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        """Appends a line; what a full disk takes no more is left out, and a torn line ended."""
+        """Appends a line; a full disk drops it, and a partial line is terminated by the next one."""
         data = (b"\n" if self._is_torn else b"") + json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
             self._is_torn = os.write(self._file, data) < len(data)
-        except OSError:  # no job fails for want of numbers about it
+        except OSError:  # no job fails for lack of telemetry
             return
 
 
-def _short(value: float) -> float:
-    """The number in few digits: whole ones as they are, seconds to the millisecond."""
+def _rounded(value: float) -> float:
+    """Rounds a number: integers stay exact, seconds to the millisecond."""
     return round(value, 3) if value % 1 else int(value)
 
 
 def _members(groups: Mapping[int, int]) -> dict[int, int]:
-    """The ranks of all processes that belong to one: by their group, or by who has started them."""
+    """The ranks of all processes that belong to one, by process group or ancestry."""
     ranks = {group: rank for rank, group in groups.items()}
     parents: dict[int, tuple[int, int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 pathlib is slow
@@ -131,7 +132,7 @@ def _members(groups: Mapping[int, int]) -> dict[int, int]:
 
 
 def _rank_of(pid: int, parents: Mapping[int, tuple[int, int]], ranks: Mapping[int, int]) -> int | None:
-    for _ in range(64):  # a tree of processes is no deeper; a pid that was used again makes no ring
+    for _ in range(64):  # no process tree is deeper; a reused pid causes no endless loop
         if pid not in parents:
             return None
         parent, group = parents[pid]
@@ -141,14 +142,14 @@ def _rank_of(pid: int, parents: Mapping[int, tuple[int, int]], ranks: Mapping[in
     return None
 
 
-def _use(pid: int) -> Use | None:
-    """What a process has used; None when it is gone."""
+def _process_usage(pid: int) -> ProcessUsage | None:
+    """What a process has used; None if it is gone."""
     fields = _stat(pid)
     if not fields:
         return None
     counters = dict(line.split(b": ") for line in _read(f"/proc/{pid}/io").splitlines())
     waited = _read(f"/proc/{pid}/schedstat").split()
-    return Use(
+    return ProcessUsage(
         sum(map(int, fields[11:15])) * _TICK_S,
         int(fields[21]) * _PAGE,
         int(counters.get(b"rchar", 0)),
@@ -159,7 +160,7 @@ def _use(pid: int) -> Use | None:
 
 
 def _machine() -> list[float]:
-    """The machine's load, its free memory, and what came and went over its network but for the loopback."""
+    """The machine's load, its free memory, and its network traffic except for the loopback."""
     memory = _read("/proc/meminfo").partition(b"MemAvailable:")[2].split(maxsplit=1)
     load = _read("/proc/loadavg").split(maxsplit=1)
     received = sent = 0
@@ -171,14 +172,14 @@ def _machine() -> list[float]:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields behind the name: state, parent, group, and so on."""
+    """The fields after the name: state, parent, group, and so on."""
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
 def _read(path: str) -> bytes:
     try:
         file = os.open(path, os.O_RDONLY)
-    except OSError:  # it has ended, or is somebody else's
+    except OSError:  # it has ended, or belongs to another user
         return b""
     try:
         return os.read(file, 1 << 16)

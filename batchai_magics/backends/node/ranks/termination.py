@@ -1,4 +1,4 @@
-"""Ending everything that a process has started: SIGTERM, then SIGKILL. Linux alone."""
+"""Ends everything that a process has started: SIGTERM, then SIGKILL. Linux only."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from batchai_magics.backends.node.ranks.rank import LIBC
 from batchai_magics.backends.node.ranks.ranks import Ranks
 
 GRACE_S = 1.2  # between SIGTERM and SIGKILL
-KILL_S = 5.0  # what SIGKILL gets to end all
-PAUSE_S = 0.02  # between looks at what is being ended
+KILL_S = 5.0  # timeout for SIGKILL to end everything
+POLL_S = 0.02  # polling interval
 
 
 def adopt_orphans() -> None:
-    """What this process's children leave behind becomes a child of it, so that it can be ended."""
+    """Makes this process a subreaper: orphans become its children, so that it can end them."""
     if LIBC:
         LIBC.prctl(36, 1, 0, 0, 0)
 
 
-def below(own: Collection[int] = ()) -> list[LiveProcess]:
-    """Every living process below this one, but for those that it needs itself."""
-    return leftover_processes.descendants(frozenset(own))
+def live_descendants(helpers: Collection[int] = ()) -> list[LiveProcess]:
+    """All living descendants of this process, except for its helper processes."""
+    return leftover_processes.descendants(frozenset(helpers))
 
 
 def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
@@ -34,37 +34,37 @@ def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
 
 
 def end(ranks: Ranks, *, patience_s: float) -> None:
-    """Ends the processes of a plan with all that they have started; keeps their last output.
+    """Ends the processes of a plan and everything they started; keeps their last output.
 
-    It waits no longer than `patience_s` for a full disk to take it.
+    It waits no longer than `patience_s` for a full disk.
     """
-    # What serves containers ends with them, by itself: only what runs inside is marked.
-    boxed = leftover_processes.marked if ranks.plan.containers.engine else None
+    # Container runtimes end with their containers: only what runs inside carries the mark.
+    find_marked = leftover_processes.marked if ranks.plan.containers.engine else None
 
     def find() -> list[LiveProcess]:
-        return boxed(ranks.plan.guid) if boxed else below(ranks.own)
+        return find_marked(ranks.plan.guid) if find_marked else live_descendants(ranks.helper_pids)
 
     send(find(), signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
     while (ranks.is_running or find()) and time.monotonic() < deadline:
-        ranks.poll(PAUSE_S)
+        ranks.poll(POLL_S)
     kill(find)
     deadline = time.monotonic() + patience_s
     while ranks.is_running and time.monotonic() < deadline:
         ranks.poll(1.0)
-    ranks.give_up()
+    ranks.abandon()
 
 
-def kill(find: Callable[[], list[LiveProcess]] = below) -> None:
-    """SIGKILL to all that is found, again for what was started meanwhile, until nothing is left."""
+def kill(find: Callable[[], list[LiveProcess]] = live_descendants) -> None:
+    """Sends SIGKILL to everything found, repeatedly, until nothing is left."""
     deadline = time.monotonic() + KILL_S
-    while (left := find()) and time.monotonic() < deadline:
-        send(left, signal.SIGKILL)
-        time.sleep(PAUSE_S)
+    while (remaining := find()) and time.monotonic() < deadline:
+        send(remaining, signal.SIGKILL)
+        time.sleep(POLL_S)
 
 
 def remove_containers(removals: Sequence[Sequence[str]], env: Mapping[str, str]) -> None:
-    """Removes containers, if there are any."""
+    """Removes containers, if any."""
     if removals:
         from batchai_magics.backends.node import containers  # few jobs need it
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from batchai_magics.backends.node import mpi_check, mpi_launchers
-from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
+from batchai_magics.backends.node.outcome import NO_FAULT, Fault, Outcome, of_ranks
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.ranks import Ranks
@@ -39,7 +39,7 @@ class SingleNodeLauncher:
         self._env = {**env, **mpi_launchers.transport(plan)}
         self._ranks = Ranks(plan, signal_pipe, env=self._env)
         self._ended_on_their_own: set[int] | None = None
-        self._trouble = NO_TROUBLE
+        self._trouble = NO_FAULT
         self._kills = oom_kills()
 
     @property
@@ -52,7 +52,7 @@ class SingleNodeLauncher:
         """Whether the remaining processes are to be ended."""
         has_failed = any(end.exit_code for end in self.ends)
         are_workers_done = self._ranks.plan.are_workers_done(self._ranks.ends)
-        return has_failed or are_workers_done or self._current_trouble != NO_TROUBLE
+        return has_failed or are_workers_done or self._current_trouble != NO_FAULT
 
     @property
     def ends(self) -> Collection[ProcessExit]:
@@ -81,7 +81,7 @@ class SingleNodeLauncher:
         outcome = of_ranks(self.ends, plan, ended_on_their_own, self._trouble)
         if outcome.exit_code == KILLED and oom_kills() > self._kills:
             return out_of_memory(outcome, kernel_reason(plan.nodes[0].id))
-        return outcome.without_mpi(len(plan.processes)) if mpi_check.is_missed(self._ranks) else outcome
+        return outcome.without_mpi(len(plan.processes)) if mpi_check.is_unused(self._ranks) else outcome
 
     def close(self) -> None:
         """Releases everything."""
@@ -89,9 +89,9 @@ class SingleNodeLauncher:
         self._ranks.close()
 
     @property
-    def _current_trouble(self) -> Trouble:
+    def _current_trouble(self) -> Fault:
         abort = self._ranks.manager.abort if self._ranks.manager else None
-        return Trouble(abort, tuple(sorted(self._ranks.missed)), self._ranks.unwritable)
+        return Fault(abort, tuple(sorted(self._ranks.missed)), self._ranks.unwritable)
 
 
 POLL_S = 1.0  # interval for reading the exit files of ranks on other nodes
@@ -202,10 +202,10 @@ class SrunLauncher:
         self.end(patience_s=0.0)
 
 
-def _trouble(plan: Plan) -> Trouble:
+def _trouble(plan: Plan) -> Fault:
     """Why the output of ranks could not be written, if so."""
     number = next((int(file.name) for file in unwritten_folder(plan).iterdir()), 0)
-    return Trouble(unwritable=OSError(number, os.strerror(number))) if number else NO_TROUBLE
+    return Fault(unwritable=OSError(number, os.strerror(number))) if number else NO_FAULT
 
 
 def _detach() -> None:

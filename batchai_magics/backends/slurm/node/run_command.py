@@ -46,10 +46,10 @@ def _has_completed(child: subprocess.Popen[bytes], signal_pipe: SignalPipe) -> b
 
 
 def _end() -> None:
-    termination.send(termination.below(), signal.SIGTERM)
+    termination.send(termination.live_descendants(), signal.SIGTERM)
     deadline = time.monotonic() + termination.GRACE_S
-    while termination.below() and time.monotonic() < deadline:
-        time.sleep(termination.PAUSE_S)
+    while termination.live_descendants() and time.monotonic() < deadline:
+        time.sleep(termination.POLL_S)
     termination.kill()
 
 

@@ -26,7 +26,7 @@ from batchai_magics.backends.node.outcome import (
     not_run,
     of_preparation,
     stopped,
-    too_long,
+    time_limit_reached,
 )
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_of, seal_record
@@ -241,7 +241,7 @@ class JobRun:
         if signal.SIGTERM in signals:
             self._is_stopped = True
             return self._lost_allocation()
-        return too_long(self._plan.limits) if now_s >= self._deadline else None
+        return time_limit_reached(self._plan.limits) if now_s >= self._deadline else None
 
     def _stop_request(self) -> Outcome | None:
         """The stop request in the job's folder; None if there is none."""

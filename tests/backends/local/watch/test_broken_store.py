@@ -54,11 +54,11 @@ def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
 
 def test_a_store_that_refuses_for_a_while_is_asked_again(still: Still, monkeypatch) -> None:
     job, writer = started(still)
-    write, refusals = still.store.write, [StorageError("locked")] * 3
+    write, unsupported = still.store.write, [StorageError("locked")] * 3
 
     def busy():
-        if refusals:
-            raise refusals.pop()
+        if unsupported:
+            raise unsupported.pop()
         return write()
 
     monkeypatch.setattr(outcome_writer, "RETRY_S", 0.0)

@@ -188,9 +188,9 @@ def test_the_next_job_gets_its_nodes_although_the_store_refused_at_first(
     still: Still, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = running(still, "b")
-    write, refusals = still.store.write, [StorageError("locked")] * 2
+    write, unsupported = still.store.write, [StorageError("locked")] * 2
     monkeypatch.setattr(outcome_writer, "RETRY_S", 0.0)
-    monkeypatch.setattr(still.store, "write", lambda: fail(refusals.pop()) if refusals else write())
+    monkeypatch.setattr(still.store, "write", lambda: fail(unsupported.pop()) if unsupported else write())
     assert finish(still, job) == "b"
 
 

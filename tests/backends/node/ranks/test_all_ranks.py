@@ -18,7 +18,9 @@ from tests.world import until
 pytestmark = pytest.mark.slow
 
 
-def ranks(folder: Path, script: str, *, count: int = 2, meeting: Rendezvous = Rendezvous.DESCRIPTOR) -> Path:
+def ranks(
+    folder: Path, script: str, *, count: int = 2, rendezvous: Rendezvous = Rendezvous.DESCRIPTOR
+) -> Path:
     """The plan of an MPI job, half of its ranks on each of two nodes."""
     (folder / "script.py").write_text(script)
     command = f"{sys.executable} {folder}/script.py; exit $?"
@@ -26,7 +28,9 @@ def ranks(folder: Path, script: str, *, count: int = 2, meeting: Rendezvous = Re
     made = Plan.read(str(file))
     processes = tuple(process._replace(node=process.rank * 2 // count) for process in made.processes)
     nodes = (made.nodes[0], made.nodes[0]._replace(id="node-1"))
-    made._replace(nodes=nodes, processes=processes, launcher=Launcher.MPI, meeting=meeting).write(str(file))
+    made._replace(nodes=nodes, processes=processes, launcher=Launcher.MPI, rendezvous=rendezvous).write(
+        str(file)
+    )
     return file
 
 
@@ -35,11 +39,11 @@ ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"
 
 
 @pytest.mark.parametrize("meeting", Rendezvous)
-def test_ranks_find_each_other_and_know_their_nodes(tmp_path: Path, meeting: Rendezvous) -> None:
+def test_ranks_find_each_other_and_know_their_nodes(tmp_path: Path, rendezvous: Rendezvous) -> None:
     script = (
         MPI + "print(world.rank, world.allreduce(world.rank), world.Split_type(MPI.COMM_TYPE_SHARED).size)"
     )
-    assert start(ranks(tmp_path, script, count=4, meeting=meeting), **ENV).wait() == 0
+    assert start(ranks(tmp_path, script, count=4, rendezvous=rendezvous), **ENV).wait() == 0
     assert sorted((tmp_path / "stdout").read_text().splitlines()) == [f"{rank} 6 2" for rank in range(4)]
     assert {end.exit_code for end in exits_in(tmp_path / "exits")} == {0}
 
@@ -108,7 +112,7 @@ def test_a_rank_that_leaves_mpi_ends_all_of_them(tmp_path: Path, end: str, code:
 def test_a_stranger_at_the_port_gets_nothing_and_hurts_nobody(tmp_path: Path, hello: bytes) -> None:
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
     script = "import os\nprint(os.environ['PMI_PORT'], flush=True)\n" + wait + MPI + "print(world.size)"
-    child = start(ranks(tmp_path, script, meeting=Rendezvous.PORT), **ENV)
+    child = start(ranks(tmp_path, script, rendezvous=Rendezvous.PORT), **ENV)
     file = tmp_path / "stdout"
     until(lambda: file.exists() and file.read_text().count("\n") == 2)
     host, _, port = file.read_text().split()[0].partition(":")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node.ranks.pmi import LONGEST_LINE, NO_SPAWN, Abort, ProcessManager, Reply
+from batchai_magics.backends.node.ranks.pmi import MAX_LINE, NO_SPAWN, Abort, ProcessManager, Reply
 
 
 def manager(size: int = 2) -> ProcessManager:
@@ -37,7 +37,7 @@ def test_a_rank_is_told_what_it_asks_for() -> None:
 def test_another_version_of_the_protocol_is_refused() -> None:
     to = manager()
     assert "rc=-1" in say(to, "cmd=init pmi_version=2 pmi_subversion=0")[0]
-    assert not to.spoken
+    assert not to.initialized
 
 
 def test_what_one_rank_puts_the_others_get() -> None:
@@ -111,7 +111,7 @@ def test_starting_more_processes_is_refused_and_said_once() -> None:
     (answer,) = say(to, *spawn)
     assert answer.startswith("cmd=spawn_result rc=-1 msg=MPI_Comm_spawn_is_not_possible_here")
     say(to, *spawn, rank=1)
-    assert to.refusals == [NO_SPAWN]
+    assert to.unsupported == [NO_SPAWN]
     assert say(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
 
 
@@ -134,7 +134,7 @@ def test_ranks_that_ended_are_missed_by_those_that_wait() -> None:
     assert to.missed({1}) == set()
     say(to, "cmd=barrier_in", rank=0)
     assert to.missed({1}) == {1}
-    assert (to.spoken, to.attached) == ({0, 1, 2}, {0, 2})
+    assert (to.initialized, to.attached) == ({0, 1, 2}, {0, 2})
 
 
 LINES = st.sampled_from(
@@ -174,5 +174,5 @@ def test_rubbish_is_answered_line_by_line_and_breaks_nothing(rubbish: list[tuple
 def test_a_line_without_end_is_let_go_of() -> None:
     to = manager()
     assert say(to, "x" * 10)[0].startswith("cmd=error")
-    assert to.receive(0, b"x" * (LONGEST_LINE + 1)) == [Reply(0, b"cmd=error rc=-1 msg=a_line_is_too_long\n")]
+    assert to.receive(0, b"x" * (MAX_LINE + 1)) == [Reply(0, b"cmd=error rc=-1 msg=a_line_is_too_long\n")]
     assert say(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]

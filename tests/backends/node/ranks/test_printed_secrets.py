@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.backends.node.ranks.printed_secrets import (
-    SHORTEST,
+    MIN_LENGTH,
     find_spans,
-    forms,
     partial_match_length,
+    search_patterns,
 )
 
 TOKEN = 'pa/ss "wörd"+1'
@@ -23,7 +23,7 @@ TOKEN = 'pa/ss "wörd"+1'
 
 def hidden(data: bytes, *values: str) -> bytes:
     shown = bytearray(data)
-    for start, end in find_spans(data, forms(values)):
+    for start, end in find_spans(data, search_patterns(values)):
         shown[start:end] = b"*" * (end - start)
     return bytes(shown)
 
@@ -67,7 +67,7 @@ def test_each_line_of_a_value_is_found_by_itself() -> None:
 @pytest.mark.parametrize("value", ["", "x", "0", "true", "12345"])
 def test_a_short_value_is_not_sought(value: str) -> None:
     assert hidden(b"true 12345 x 0\n", value) == b"true 12345 x 0\n"
-    assert len(value) < SHORTEST
+    assert len(value) < MIN_LENGTH
 
 
 def test_values_that_overlap_are_hidden_wholly() -> None:
@@ -84,7 +84,7 @@ def test_what_may_begin_a_value_is_counted(data: bytes, count: int) -> None:
     assert partial_match_length(data, [b"hunter2"]) == count
 
 
-@given(st.text("ab", min_size=SHORTEST, max_size=9), st.text("ab\n"), st.text("ab\n"))
+@given(st.text("ab", min_size=MIN_LENGTH, max_size=9), st.text("ab\n"), st.text("ab\n"))
 def test_nothing_of_a_value_is_left(value: str, before: str, after: str) -> None:
     data = f"{before}{value}{after}".encode()
     shown = hidden(data, value)

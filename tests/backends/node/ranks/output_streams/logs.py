@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from batchai_magics.backends.node.ranks import output_streams
 from batchai_magics.backends.node.ranks.log_seals import LogSeal
 from batchai_magics.backends.node.ranks.output_streams import SPAN, LogWriter, Stream
-from batchai_magics.backends.node.ranks.printed_secrets import PLACE
+from batchai_magics.backends.node.ranks.printed_secrets import SECRET
 from batchai_magics.launch.plan import LogFile
 
 
@@ -40,7 +40,7 @@ def watched(monkeypatch, folder: Path, see) -> list[object]:
 
 
 def hidden(folder: Path) -> list[tuple[int, int]]:
-    return list(PLACE.iter_unpack((folder / "hidden").read_bytes()))
+    return list(SECRET.iter_unpack((folder / "hidden").read_bytes()))
 
 
 def seal_of(data: bytes, lost: int = 0) -> LogSeal:

@@ -73,7 +73,7 @@ def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_
 
 
 def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(output_streams, "LOCK_S", 0.0)
+    monkeypatch.setattr(output_streams, "LOCK_TIMEOUT_S", 0.0)
     writer = LogWriter(LogFile(str(tmp_path / "out"), str(tmp_path / "spans")))
     with (tmp_path / "out").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -112,7 +112,7 @@ def test_what_a_full_disk_did_not_take_is_counted_as_lost(
     monkeypatch.setattr(output_streams, "os", no_room())
     out.feed(b"12345\n")
     out.feed(b"more\nrest")
-    out.lose(100)  # that are still in the pipe
+    out.discard(100)  # that are still in the pipe
     assert out.writer.seal == seal_of(b"kept\n", len(b"12345\nmore\nrest") + 100)
 
 

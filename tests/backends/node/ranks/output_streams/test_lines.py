@@ -43,7 +43,7 @@ def test_a_shared_rank_shows_its_progress_and_keeps_what_follows(tmp_path: Path)
     out = stream(tmp_path)
     out.feed(b"10%\r20%\r30")
     assert written(tmp_path) == b""
-    out.show()
+    out.write_unfinished()
     assert written(tmp_path) == b"10%\r20%\r"
     out.feed(b"% done\n")
     assert written(tmp_path) == b"10%\r20%\r30% done\n"
@@ -53,7 +53,7 @@ def test_a_lone_process_shows_its_unfinished_line(tmp_path: Path) -> None:
     out = stream(tmp_path, is_shared=False)
     out.feed(b"password: ")
     assert written(tmp_path) == b""
-    out.show()
+    out.write_unfinished()
     assert written(tmp_path) == b"password: "
 
 
@@ -68,21 +68,21 @@ def test_a_bar_that_is_drawn_without_a_pause_is_due_soon(tmp_path: Path, monkeyp
         out.feed(b"10%\r")
         now["s"] += 0.1
     assert out.due_s == 100.0 + output_streams.IDLE_S
-    out.show()
+    out.write_unfinished()
     assert out.due_s is None
 
 
 def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(output_streams, "LONGEST_LINE", 8)
+    monkeypatch.setattr(output_streams, "MAX_LINE", 8)
     out = stream(tmp_path)
     out.feed(b"\r12345")
-    out.show()
+    out.write_unfinished()
     out.feed(b"6789")
     assert written(tmp_path) == b"\r123456789\n"
 
 
 def test_a_line_too_long_to_keep_is_cut_in_whole_lines(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(output_streams, "LONGEST_LINE", 8)
+    monkeypatch.setattr(output_streams, "MAX_LINE", 8)
     out = stream(tmp_path)
     out.feed(b"12345678")
     assert written(tmp_path) == b""

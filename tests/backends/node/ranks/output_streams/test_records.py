@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.backends.node.ranks import output_streams
-from batchai_magics.backends.node.ranks.output_streams import STAMP, LogWriter, Stream
+from batchai_magics.backends.node.ranks.output_streams import TIME, LogWriter, Stream
 from batchai_magics.launch.plan import LogFile
 from tests.backends.node.ranks.output_streams.logs import seal_of, spans, stream, watched, written
 
@@ -51,22 +51,22 @@ def test_a_time_is_noted_before_its_line_and_not_for_every_line(tmp_path, monkey
     for moment in (100.0, 100.0625, 100.125, 50.0):  # a clock set back counts too
         now["s"] = moment
         out.feed(b"line\n")
-    found = list(STAMP.iter_unpack((tmp_path / "times").read_bytes()))
+    found = list(TIME.iter_unpack((tmp_path / "times").read_bytes()))
     assert found == [(0, 100.0), (10, 100.125), (15, 50.0)]
-    assert order[:2] == [STAMP.size, 5]
+    assert order[:2] == [TIME.size, 5]
 
 
 def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, monkeypatch) -> None:
     now = {"s": 100.0}
     clock = SimpleNamespace(time=lambda: now["s"], monotonic=lambda: now["s"])
     monkeypatch.setattr(output_streams, "time", clock)
-    turns = output_streams.Turns()
+    last_writer = output_streams.LastWriter()
     logs = [LogFile(str(tmp_path / name), "", str(tmp_path / f"{name}.times")) for name in ("out", "err")]
-    out, err = (Stream(LogWriter(log, (), turns), 0) for log in logs)
+    out, err = (Stream(LogWriter(log, (), last_writer), 0) for log in logs)
     for each in (out, out, err, out):
         now["s"] += 1 / 64
         each.feed(b"line\n")
-    times = [list(STAMP.iter_unpack(Path(log.times).read_bytes())) for log in logs]
+    times = [list(TIME.iter_unpack(Path(log.times).read_bytes())) for log in logs]
     assert times == [[(0, 100 + 1 / 64), (10, 100 + 4 / 64)], [(0, 100 + 3 / 64)]]
 
 
@@ -113,5 +113,5 @@ def test_records_begin_anew_with_a_log_that_was_cut(tmp_path: Path) -> None:
     os.truncate(tmp_path / "out", 0)
     second.feed(b"anew\n")
     assert spans(tmp_path) == [(0, 5, 1)]
-    assert [start for start, _ in STAMP.iter_unpack((tmp_path / "times").read_bytes())] == [0]
+    assert [start for start, _ in TIME.iter_unpack((tmp_path / "times").read_bytes())] == [0]
     assert first.writer.seal == seal_of(b"anew\n")

@@ -35,10 +35,10 @@ def test_a_secret_is_noted_before_anybody_can_read_it(tmp_path: Path, monkeypatc
 def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path: Path) -> None:
     out = secretive(tmp_path, is_shared=False)
     out.feed(b"token: hun")
-    out.show()
+    out.write_unfinished()
     assert written(tmp_path) == b"token: "
     out.feed(b"ter2")
-    out.show()
+    out.write_unfinished()
     assert written(tmp_path) == b"token: hunter2"
     assert hidden(tmp_path) == [(7, 14)]
 
@@ -46,7 +46,7 @@ def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path: Path) -> 
 def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path: Path) -> None:
     out = secretive(tmp_path, is_shared=False)
     out.feed(b"token: hun")
-    out.show()
+    out.write_unfinished()
     out.finish()
     assert written(tmp_path) == b"token: hun"
     assert hidden(tmp_path) == []
