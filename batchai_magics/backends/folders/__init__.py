@@ -1,1 +1,1 @@
-"""Files of backends whose nodes share a file system: a home and its layout, shares, mounts, output."""
+"""Files of backends whose nodes share a file system: the home and its layout, shares, mounts, output."""

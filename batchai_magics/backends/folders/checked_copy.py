@@ -1,4 +1,4 @@
-"""One file copied: each piece is compared with what was written; it goes on where it stopped."""
+"""Copies a file, verifying each block that was written; an interrupted copy is resumed."""
 
 from __future__ import annotations
 
@@ -8,79 +8,79 @@ import stat
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-SMALL_BYTES = 1 << 18  # up to here a file is held in memory, and not gone on with
-PIECE_BYTES = 1 << 18  # which the processor keeps near from reading to comparing
+SMALL_BYTES = 1 << 18  # files up to this size are read at once, and not resumed
+BLOCK_BYTES = 1 << 18  # fits into the CPU cache between reading and comparing
 
 
 class ChangedError(Exception):
-    """The file became another one while it was read."""
+    """The source changed while it was read."""
 
 
 class DamagedError(Exception):
-    """What was written is not what was read."""
+    """The data written differs from the data read."""
 
 
-def copied(source: str, part: str, *, mode: int) -> Generator[int, None, os.stat_result]:
-    """Copies a file to `part`; gives how many bytes are done as it goes, and at last what was made.
+def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.stat_result]:
+    """Copies a file to `part`; yields the number of bytes of each step, and returns the status of the copy.
 
-    Raises ChangedError or DamagedError, and then there is no `part` any more.
+    Raises ChangedError or DamagedError after deleting `part`.
     """
-    reading, found = _regular(source)
+    source_fd, status = _open_regular(source)
     try:
-        writing = _opened(part, mode)
+        part_fd = _open_part(part, mode)
         try:
-            yield from _whole(reading, found, writing)
-            return os.fstat(writing)
+            yield from _copy_content(source_fd, status, part_fd)
+            return os.fstat(part_fd)
         except (ChangedError, DamagedError):
             Path(part).unlink(missing_ok=True)
             raise
         finally:
-            os.close(writing)
+            os.close(part_fd)
     finally:
-        os.close(reading)
+        os.close(source_fd)
 
 
-def _whole(reading: int, before: os.stat_result, writing: int) -> Iterator[int]:
+def _copy_content(source_fd: int, before: os.stat_result, part_fd: int) -> Iterator[int]:
     if before.st_size <= SMALL_BYTES:
-        yield from _at_once(reading, writing, before.st_size)
+        yield from _copy_small(source_fd, part_fd, before.st_size)
     else:
-        yield from _in_pieces(reading, writing, before.st_size)
-    after = os.fstat(reading)
+        yield from _copy_large(source_fd, part_fd, before.st_size)
+    after = os.fstat(source_fd)
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise ChangedError
 
 
-def _at_once(reading: int, writing: int, size: int) -> Iterator[int]:
-    data = os.pread(reading, size + 1, 0)
+def _copy_small(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
+    data = os.pread(source_fd, size + 1, 0)
     if len(data) != size:
         raise ChangedError
-    _write(writing, data, 0)
-    if os.pread(writing, size + 1, 0) != data:
-        os.ftruncate(writing, size)  # something larger may have been left there
-        if os.pread(writing, size + 1, 0) != data:
+    _write(part_fd, data, 0)
+    if os.pread(part_fd, size + 1, 0) != data:
+        os.ftruncate(part_fd, size)  # an earlier attempt may have left a larger file
+        if os.pread(part_fd, size + 1, 0) != data:
             raise DamagedError
     yield size
 
 
-def _in_pieces(reading: int, writing: int, size: int) -> Iterator[int]:
-    """Copies what the part lacks, or has otherwise: each piece of it is read back and compared."""
-    os.ftruncate(writing, min(size, os.fstat(writing).st_size))
-    piece, there = bytearray(PIECE_BYTES), bytearray(PIECE_BYTES)
+def _copy_large(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
+    """Copies what is missing from `part` or differs: each block is read back and compared."""
+    os.ftruncate(part_fd, min(size, os.fstat(part_fd).st_size))
+    block, buffer = bytearray(BLOCK_BYTES), bytearray(BLOCK_BYTES)
     at = 0
-    while count := os.preadv(reading, [piece], at):
-        if not _is_same(writing, at, piece, there, count):
-            _write(writing, memoryview(piece)[:count], at)
-            if not _is_same(writing, at, piece, there, count):
+    while count := os.preadv(source_fd, [block], at):
+        if not _is_same(part_fd, at, block, buffer, count):
+            _write(part_fd, memoryview(block)[:count], at)
+            if not _is_same(part_fd, at, block, buffer, count):
                 raise DamagedError
         at += count
         yield count
 
 
-def _is_same(descriptor: int, at: int, piece: bytearray, there: bytearray, count: int) -> bool:
-    """Whether a file has the first `count` bytes of a piece at `at`; `there` is room to read it."""
-    if os.preadv(descriptor, [there], at) < count:
+def _is_same(descriptor: int, at: int, block: bytearray, buffer: bytearray, count: int) -> bool:
+    """Whether a file has the first `count` bytes of a block at `at`; `buffer` is reused."""
+    if os.preadv(descriptor, [buffer], at) < count:
         return False
-    return piece == there if count == len(piece) else piece[:count] == there[:count]
+    return block == buffer if count == len(block) else block[:count] == buffer[:count]
 
 
 def _write(descriptor: int, data: bytes | memoryview, at: int) -> None:
@@ -90,17 +90,17 @@ def _write(descriptor: int, data: bytes | memoryview, at: int) -> None:
         view, at = view[count:], at + count
 
 
-def _regular(path: str) -> tuple[int, os.stat_result]:
-    """A regular file opened to read, and what it is then; nothing is waited for."""
+def _open_regular(path: str) -> tuple[int, os.stat_result]:
+    """Opens a regular file for reading, without blocking; returns its status too."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode):
-        return descriptor, found
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status
     os.close(descriptor)
     raise OSError(errno.EINVAL, "it is no regular file")
 
 
-def _opened(part: str, mode: int) -> int:
+def _open_part(part: str, mode: int) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(part, flags, mode)

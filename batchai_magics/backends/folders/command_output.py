@@ -1,4 +1,4 @@
-"""What a command on a node writes, as it comes."""
+"""Streams the output of a command on a node."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import IO
 
 from batchai_magics.backends.base import CommandBytes
 
-_PIECE_BYTES = 1 << 16
+_READ_BYTES = 1 << 16
 
 
 def output_of(out: IO[bytes] | None, err: IO[bytes] | None, tick_s: float) -> Iterator[CommandBytes]:
-    """What a command's two pipes give, until both end; no bytes whenever nothing came for `tick_s`."""
+    """Yields output from a command's two pipes until both end; empty bytes after `tick_s` without output."""
     with selectors.DefaultSelector() as selector:
         for pipe, is_error in ((out, False), (err, True)):
             assert pipe, "both streams are pipes"
@@ -23,7 +23,7 @@ def output_of(out: IO[bytes] | None, err: IO[bytes] | None, tick_s: float) -> It
             if not ready:
                 yield CommandBytes(b"")
             for key, _ in ready:
-                data = os.read(key.fd, _PIECE_BYTES)
+                data = os.read(key.fd, _READ_BYTES)
                 if data:
                     yield CommandBytes(data, key.data)
                 else:

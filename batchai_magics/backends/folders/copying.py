@@ -1,4 +1,4 @@
-"""Files of this machine become files of a share, and the other way: each whole or not at all."""
+"""Copies files of this machine to a share and back, each atomically."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from pathlib import Path
 from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.backends.base.default_transfers import Unfinished, naming, spoiled
 from batchai_magics.backends.folders import checked_copy
-from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copied
-from batchai_magics.backends.folders.entries import checked_name, inside
+from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copy_file
+from batchai_magics.backends.folders.entries import checked_name, resolve_inside
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.models.execution import FileKind
 
-GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # that are made safe on the disk together
-ANYBODY = 0o666  # as far as the process's own mask allows
+GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # are flushed to the disk together
+DEFAULT_MODE = 0o666  # restricted by the process's umask
 
 
 @dataclass(frozen=True)
 class Route:
-    """The way of one file: from where, where it lies until it is whole, and to where.
+    """The paths of one copy: its source, its temporary file, and its target.
 
-    Paths are texts here: of thousands of small files `pathlib` would take more time than the system.
+    Paths are strings here: for thousands of small files, `pathlib` would take longer than the system calls.
     """
 
     copy: Copy
@@ -41,26 +41,26 @@ class Route:
 
 
 class Targets:
-    """Where files lie below a folder, links followed; each folder below it is looked at once."""
+    """Resolves paths below a folder, following links; each parent is resolved only once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._parents: dict[str, str] = {}
 
     def of(self, path: str) -> str:
-        """The place of a file; a StorageError when it would lie outside of the folder."""
+        """The path of a file; StorageError if it is outside the folder."""
         parent, _, name = path.strip("/").rpartition("/")
         if name in ("", ".", ".."):
-            return str(inside(self._root, path))
+            return str(resolve_inside(self._root, path))
         if parent not in self._parents:
-            self._parents[parent] = str(inside(self._root, parent))
+            self._parents[parent] = str(resolve_inside(self._root, parent))
         target = f"{self._parents[parent]}/{checked_name(name)}"
         is_link = os.path.islink(target)  # noqa: PTH114 pathlib is slow
-        return str(inside(self._root, path)) if is_link else target
+        return str(resolve_inside(self._root, path)) if is_link else target
 
 
 def groups(copies: Iterable[Copy]) -> Iterator[list[Copy]]:
-    """The files in groups that are few and small enough to be made safe together."""
+    """Groups the files, so that each group is small enough to be flushed together."""
     group: list[Copy] = []
     size_bytes = 0
     for copy in copies:
@@ -73,33 +73,33 @@ def groups(copies: Iterable[Copy]) -> Iterator[list[Copy]]:
         yield group
 
 
-def group_up(routes: Sequence[Route]) -> Generator[int, None, list[ShareFile]]:
-    """Copies a group of files to a share. Those that are whole get their places, also when another fails."""
-    whole: list[tuple[Route, os.stat_result]] = []
+def upload_group(routes: Sequence[Route]) -> Generator[int, None, list[ShareFile]]:
+    """Copies a group of files to a share. Completed ones are published even if another one fails."""
+    complete: list[tuple[Route, os.stat_result]] = []
     files: list[ShareFile] = []
     try:
         for route in routes:
             with _naming_source(route.copy):
-                found = yield from _copied(route, private_files.FILE)
-                whole.append((route, found))
+                status = yield from _copied(route, private_files.FILE)
+                complete.append((route, status))
     finally:
-        _make_safe([route.part for route, _ in whole])
-        for route, found in whole:
+        _flush([route.part for route, _ in complete])
+        for route, status in complete:
             move(route.part, route.target)
-            modified = datetime.fromtimestamp(found.st_mtime, timezone.utc)
-            files.append(ShareFile(route.copy.there, FileKind.FILE, found.st_size, modified))
+            modified = datetime.fromtimestamp(status.st_mtime, timezone.utc)
+            files.append(ShareFile(route.copy.there, FileKind.FILE, status.st_size, modified))
     return files
 
 
 def write_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
-    """Writes files that are small, by way of a folder of parts. None gets its place before all are safe."""
+    """Writes small files through a folder of temporary files. None is published before all are flushed."""
     private_files.make_folder(parts)
     written = {target: parts / uuid.uuid4().hex for target in contents}
     try:
         for target, part in written.items():
             with open(part, "wb", opener=private_files.opener) as file:
                 file.write(contents[target])
-        _make_safe([str(part) for part in written.values()])
+        _flush([str(part) for part in written.values()])
         for target, part in written.items():
             move(str(part), str(target))
     finally:
@@ -107,17 +107,17 @@ def write_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
             part.unlink(missing_ok=True)
 
 
-def all_down(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:
-    """Copies files of a share to their places outside of it."""
+def download_all(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:
+    """Copies files of a share to this machine."""
     targets, unfinished = Targets(folder), Unfinished()
-    run = uuid.uuid4().hex
+    download_id = uuid.uuid4().hex
     for copy in copies:
         source = targets.of(copy.there)
         with naming(copy, "written"):
             try:
                 target = str(copy.here)
-                part = Unfinished.path(target, _identity(share, copy, source, run))
-                yield from _copied(Route(copy, source, part, target), ANYBODY)
+                part = Unfinished.path(target, _identity(share, copy, source, download_id))
+                yield from _copied(Route(copy, source, part, target), DEFAULT_MODE)
             except FileNotFoundError:
                 if Path(source).exists():
                     raise
@@ -126,17 +126,17 @@ def all_down(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:
             unfinished.drop(target)
 
 
-def _identity(share: str, copy: Copy, source: str, run: str) -> str:
-    """What tells a file from another one of its name; a small one is this download's alone."""
+def _identity(share: str, copy: Copy, source: str, download_id: str) -> str:
+    """Identifies a version of a file; small files are identified by the download, so they are not resumed."""
     if copy.size_bytes <= checked_copy.SMALL_BYTES:
-        return run
-    found = Path(source).stat()
-    return f"{share}/{copy.there} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
+        return download_id
+    status = Path(source).stat()
+    return f"{share}/{copy.there} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
 
 def _copied(route: Route, mode: int) -> Generator[int, None, os.stat_result]:
     try:
-        return (yield from copied(route.source, route.part, mode=mode))
+        return (yield from copy_file(route.source, route.part, mode=mode))
     except ChangedError:
         raise spoiled(route.copy, is_changed=True) from None
     except DamagedError:
@@ -145,7 +145,7 @@ def _copied(route: Route, mode: int) -> Generator[int, None, os.stat_result]:
 
 @contextlib.contextmanager
 def _naming_source(copy: Copy) -> Iterator[None]:
-    """Names the file that cannot be read; that there is no room for it is the share's error."""
+    """Names the file that cannot be read; a full disk is reported as the share's error."""
     try:
         with naming(copy, "read"):
             yield
@@ -157,7 +157,7 @@ def _naming_source(copy: Copy) -> Iterator[None]:
 
 
 def move(part: str, target: str) -> None:
-    """Moves a whole file to its place, which may be on another disk."""
+    """Moves a complete file to its target, which may be on another disk."""
     try:
         os.replace(part, target)  # noqa: PTH105 as above
     except FileNotFoundError:
@@ -166,20 +166,20 @@ def move(part: str, target: str) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        beside = Path(target).with_name(f".{Path(part).name}")
-        shutil.copyfile(part, beside)
-        _make_safe([str(beside)])
-        beside.replace(target)
+        sibling = Path(target).with_name(f".{Path(part).name}")
+        shutil.copyfile(part, sibling)
+        _flush([str(sibling)])
+        sibling.replace(target)
         Path(part).unlink()
 
 
-def _make_safe(parts: Sequence[str]) -> None:
-    """Has files on the disk before they get their names; many of them at once, where the system can."""
-    at_once = len(parts) > 1 and sys.platform == "linux"
-    for path in [Path(parts[0]).parent] if at_once else parts:
+def _flush(parts: Sequence[str]) -> None:
+    """Flushes files to the disk before they are renamed, many at once where the system supports it."""
+    use_syncfs = len(parts) > 1 and sys.platform == "linux"
+    for path in [Path(parts[0]).parent] if use_syncfs else parts:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            if not at_once or ctypes.CDLL(None).syncfs(descriptor):
+            if not use_syncfs or ctypes.CDLL(None).syncfs(descriptor):
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)

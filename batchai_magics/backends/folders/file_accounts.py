@@ -19,32 +19,32 @@ SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 
 
 class Rows:
-    """Small values by name, each a file of its own in a folder."""
+    """JSON objects by name, each in a file of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """The value of that name, in any letter case."""
+        """The object of that name, matched case-insensitively."""
         return _read(self._file(name))
 
     def all(self) -> list[dict[str, Any]]:
-        """All values, by name."""
+        """All objects, sorted by name."""
         files = sorted(self._folder.glob("*.json"), key=lambda file: file.stem)
         return [row for file in files if (row := _read(file)) is not None]
 
     def insert(self, name: str, row: Mapping[str, Any]) -> None:
-        """Writes a value down unless there is one."""
+        """Adds an object unless it exists."""
         private_files.write_new(self._file(name), json.dumps(row))
 
     def change(self, name: str, **values: Any) -> None:
-        """Changes a value that is there; nobody else's change gets lost."""
+        """Updates an object under a lock."""
         file = self._file(name)
         with locked(file.with_suffix(".lock")):
             private_files.write(file, json.dumps({**(_read(file) or {}), **values}))
 
     def delete(self, name: str) -> None:
-        """Forgets a value."""
+        """Deletes an object."""
         self._file(name).unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path:
@@ -52,35 +52,35 @@ class Rows:
 
 
 class FileGroups:
-    """The resource groups of a home. What is in them is deleted by the backend."""
+    """The resource groups of a home. The backend deletes their contents."""
 
     def __init__(self, layout: Layout) -> None:
         self._rows = Rows(layout.home / "groups")
 
     def ensure(self, name: str, location: str) -> None:
-        """Makes a group unless it is there."""
+        """Creates a group unless it exists."""
         self._rows.insert(name, {"name": name, "location": location, "tags": {}})
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Makes a group, or changes its tags."""
+        """Creates a group, or changes its tags."""
         self.ensure(check_group_name(name), location)
         if tags is not None:
             self._rows.change(name, tags=dict(tags))
         return self.show(name)
 
     def show(self, name: str) -> ResourceGroup:
-        """The group of that name."""
+        """The group of that name; NotFoundError if there is none."""
         row = self._rows.find(name)
         if row is None:
             raise api_errors.group_not_found(name)
         return _group(row)
 
     def list(self) -> Sequence[ResourceGroup]:
-        """All groups, by name."""
+        """All groups, sorted by name."""
         return [_group(row) for row in self._rows.all()]
 
     def forget(self, name: str) -> None:
-        """Forgets a group whose contents are gone."""
+        """Deletes the record of a group whose contents are gone."""
         self._rows.delete(name)
 
 
@@ -92,7 +92,7 @@ class FileAccounts:
         self._rows = Rows(layout.home / "accounts")
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
-        """Makes an account, or returns the one of that name in that group."""
+        """Creates an account, or returns the existing one of that name and group."""
         check_account_name(name)
         row = {"name": name, "group": group, "location": location, "sku": sku}
         self._rows.insert(name, {**row, "key1": _new_key(), "key2": _new_key()})
@@ -103,11 +103,11 @@ class FileAccounts:
         return _account(found)
 
     def show(self, name: str) -> StorageAccount:
-        """The account of that name."""
+        """The account of that name; NotFoundError if there is none."""
         return _account(self._row(name))
 
     def list(self, group: str | None = None) -> Sequence[StorageAccount]:
-        """The accounts of a group, or all, by name."""
+        """The accounts of a group, or all accounts, sorted by name."""
         rows = self._rows.all()
         return [_account(row) for row in rows if group is None or row["group"].lower() == group.lower()]
 
@@ -117,7 +117,7 @@ class FileAccounts:
         return row["key1"], row["key2"]
 
     def renew_key(self, name: str, number: int) -> None:
-        """Makes a new key 1 or 2."""
+        """Replaces key 1 or 2."""
         self._row(name)
         self._rows.change(name, **{f"key{int(number)}": _new_key()})
 
@@ -145,7 +145,7 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 
 def _new_key() -> str:
-    """A key in the form that Azure gives them."""
+    """A random key in Azure's format."""
     return base64.b64encode(secrets.token_bytes(64)).decode()
 
 

@@ -1,7 +1,7 @@
-"""The clock of the file system that hosts share: the one clock by which ages are judged.
+"""The clock of the shared file system, the only one used to compute ages.
 
-The clocks of a laptop, a login node and a node may be minutes apart. A file is as old as the file server
-says: its own time, against that of a file that is touched now.
+The clocks of a laptop, a login node and a node may differ by minutes. The age of a file is the difference
+between its mtime and that of a file touched now.
 """
 
 from __future__ import annotations
@@ -11,46 +11,46 @@ from pathlib import Path
 
 from batchai_magics.backends.service import private_files
 
-READ_AGAIN_S = 30.0  # meanwhile the time that has passed here is added
-_TICK_S = 0.02  # times of files are rounded down by less, as a rule
+READ_INTERVAL_S = 30.0  # between reads, the time elapsed here is added
+_TICK_S = 0.02  # file times are usually rounded down by less than this
 
 
 class FileClock:
-    """The clock of the file system that `file` is on, which is made where there is none.
+    """The clock of the file system that contains `file`, which is created if necessary.
 
-    Where that cannot be written it is the clock of this host.
+    If it cannot be written, the clock is this host's.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._ahead_s: float | None = None  # of this host's monotonic clock
+        self._offset_s: float | None = None  # offset to this host's monotonic clock
         self._read_s = 0.0
 
     def read(self) -> float:
-        """Its time, rounded down, asked of the file system; in seconds since 1970."""
+        """Reads the file system's time, rounded down, in seconds since 1970."""
         try:
             with private_files.at_once(self._file):
                 self._file.touch(mode=private_files.FILE)
-                told = self._file.stat().st_mtime
+                time_s = self._file.stat().st_mtime
         except OSError:
-            return self._counted_on()
+            return self._extrapolated()
         self._read_s = time.monotonic()
-        ahead_s = told - self._read_s
-        is_rounded = self._ahead_s is not None and 0 < self._ahead_s - ahead_s < _TICK_S
-        self._ahead_s = self._ahead_s if is_rounded else ahead_s
-        return told
+        offset_s = time_s - self._read_s
+        is_rounded = self._offset_s is not None and 0 < self._offset_s - offset_s < _TICK_S
+        self._offset_s = self._offset_s if is_rounded else offset_s
+        return time_s
 
     def now(self) -> float:
-        """Its time as far as it is known here; the file system is asked every half a minute."""
-        if self._ahead_s is None or time.monotonic() - self._read_s > READ_AGAIN_S:
+        """The current time; the file system is only read every half minute."""
+        if self._offset_s is None or time.monotonic() - self._read_s > READ_INTERVAL_S:
             self.read()
-        return self._counted_on()
+        return self._extrapolated()
 
     def age_s(self, moment: float) -> float:
-        """How long ago it was so late. What seems to be to come has happened since it was read."""
+        """The age of a time. If it seems to be in the future, the clock is read again."""
         age_s = self.now() - moment
         return age_s if age_s >= 0 else self.read() - moment
 
-    def _counted_on(self) -> float:
-        """Its time by what has passed here since it was read; this host's where it never could be."""
-        return time.time() if self._ahead_s is None else time.monotonic() + self._ahead_s
+    def _extrapolated(self) -> float:
+        """The time extrapolated from the last read; this host's time if there was none."""
+        return time.time() if self._offset_s is None else time.monotonic() + self._offset_s

@@ -1,7 +1,7 @@
-"""Records as small files on a file system that hosts may share: created by a link, replaced by a rename.
+"""Records as small files on a shared file system: created by a link, replaced by a rename.
 
-The folders mirror the ids: a workspace has one for its clusters and one for its experiments, an experiment
-one for its jobs. What is inside a resource is there as long as the folder is.
+Folders mirror the ids: a workspace has one for its clusters and one for its experiments, an experiment one
+for its jobs. The contents of a resource exist as long as its folder.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Foot
 from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.ids import Kind, ResourceId
 
-_OWN = "resource.json"  # of a resource that others are inside of
-LOCK_S = 60.0  # a lock that is older belongs to a process that has died
-_AGAIN_S = 0.02
+_CONTAINER_FILE = "resource.json"  # the record of a resource that contains others
+LOCK_EXPIRY_S = 60.0  # an older lock belongs to a process that died
+_POLL_S = 0.02
 
 
 class Snapshots(Protocol):
-    """A machine that answers for files of its own."""
+    """A machine that can prefetch files."""
 
     def prefetched(
         self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
     ) -> AbstractContextManager[None]:
-        """Within it, this thread may be answered from what was in these folders, and at these paths."""
+        """Within the context, this thread may read these folders and files from a snapshot."""
 
 
 class FileRepository:
@@ -49,15 +49,15 @@ class FileRepository:
         self.clock = FileClock(layout.home / "clock")
 
     def now(self) -> float:
-        """The time by the clock of the file system, in seconds since 1970."""
+        """The file system's time, in seconds since 1970."""
         return self.clock.now()
 
     def find(self, id: ResourceId) -> Record | None:
-        """What is written down of a resource; None when there is none."""
+        """The record of a resource; None if there is none."""
         return _read(self._file(id))
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
-        """What is written down of those resources that there are."""
+        """The records of those resources that exist."""
         with self._machine.prefetched([], [self._file(id) for id in ids]):
             return [record for id in ids if (record := self.find(id))]
 
@@ -66,12 +66,12 @@ class FileRepository:
         return Footprint([self._open_folder(guid) for guid in clusters], [self._file(id) for id in ids])
 
     def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
-        """Within it, this thread may be answered from one read of all of these, taken at its beginning."""
+        """Within the context, this thread may read these footprints from a snapshot taken at its start."""
         folders, files, listed = ([path for each in footprints for path in each[part]] for part in range(3))
         return self._machine.prefetched(folders, files, listed=listed)
 
     def get(self, id: ResourceId) -> Record:
-        """The same; NotFoundError, for the outermost that is missing, when there is none."""
+        """The record of a resource; NotFoundError for the outermost one that is missing."""
         record = self.find(id)
         if record is None:
             if id.kind is not Kind.WORKSPACE:
@@ -80,7 +80,7 @@ class FileRepository:
         return record
 
     def insert(self, id: ResourceId, record: Record) -> Record | None:
-        """Writes a new resource down; gives the one that was there before, if there was one."""
+        """Adds the record of a new resource; returns the existing one if there is one."""
         file = self._file(id)
         outer = None if id.kind is Kind.WORKSPACE else self._file(id.parent)
         try:
@@ -94,31 +94,33 @@ class FileRepository:
         return None if is_new else _read(file)
 
     def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
-        """Puts a changed record in the place of the one that is there; nobody else's change gets lost."""
+        """Replaces a record by a changed one, under a lock."""
         with self.locked(id):
             record = make(self.get(id))
             private_files.write(self._file(id), json.dumps(asdict(record)))
             return record
 
     def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
-        """The resources of a kind inside `parent`, oldest first: all, or those of a page and one more."""
+        """The resources of a kind in `parent`, oldest first: all, or a page of them plus one."""
         folder = self._folder(parent, kind)
-        found = self._read_all(folder.glob(f"*/{_OWN}") if _is_holder(kind) else folder.glob("*.json"))
+        found = self._read_all(
+            folder.glob(f"*/{_CONTAINER_FILE}") if _is_container(kind) else folder.glob("*.json")
+        )
         found.sort(key=lambda each: each.mark)
         page = page or Page()
         rest = [record for record in found if record.mark > page.after]
         return rest if page.size is None else rest[: page.size + 1]
 
     def names(self, parent: ResourceId, kind: Kind) -> list[str]:
-        """The names of the resources of a kind inside `parent`, oldest first."""
+        """The names of the resources of a kind in `parent`, oldest first."""
         return [record.resource_id.name for record in self.children(parent, kind)]
 
     def workspaces(self) -> list[Record]:
         """All workspaces of all groups."""
-        return self._read_all(self._root.glob(f"*/*/*/{_OWN}"))
+        return self._read_all(self._root.glob(f"*/*/*/{_CONTAINER_FILE}"))
 
     def inside(self, id: ResourceId) -> list[Record]:
-        """A resource and all inside it, the innermost first."""
+        """A resource and everything in it, innermost first."""
         kinds = {
             Kind.WORKSPACE: (Kind.EXPERIMENT, Kind.CLUSTER, Kind.FILE_SERVER),
             Kind.EXPERIMENT: (Kind.JOB,),
@@ -127,42 +129,42 @@ class FileRepository:
         return [*(each for record in inner for each in self.inside(record.resource_id)), self.get(id)]
 
     def owners(self, key: str) -> dict[str, str]:
-        """The known owners of what is of that key or inside it, by key."""
+        """The known owners of the resource of that key and of everything in it, by key."""
         try:
-            holders = [ResourceId.parse(key)]
-        except SpecError:  # of a resource group, which is no resource
-            holders = [record.resource_id for record in self.workspaces()]
-        inside = [record for id in holders if self.find(id) for record in self.inside(id)]
+            containers = [ResourceId.parse(key)]
+        except SpecError:  # the key of a resource group, which has no record
+            containers = [record.resource_id for record in self.workspaces()]
+        inside = [record for id in containers if self.find(id) for record in self.inside(id)]
         known = {record.resource_id.key: record.more.get(OWNER) for record in inside}
         return {each: owner for each, owner in known.items() if owner and f"{each}/".startswith(f"{key}/")}
 
     def clusters(self) -> list[Record]:
         """The clusters of all workspaces."""
-        workspaces = {file.parent for file in self._root.glob(f"*/*/*/{_OWN}")}
+        workspaces = {file.parent for file in self._root.glob(f"*/*/*/{_CONTAINER_FILE}")}
         files = self._root.glob(f"*/*/*/{Kind.CLUSTER.value}/*.json")
         return self._read_all(file for file in files if file.parents[1] in workspaces)
 
     def delete(self, id: ResourceId) -> None:
-        """Forgets a resource, and what is inside it."""
+        """Deletes a resource and everything in it."""
         file = self._file(id)
-        if _is_holder(id.kind):
+        if _is_container(id.kind):
             file.unlink(missing_ok=True)
             private_files.remove_folder(file.parent)
         else:
             file.unlink(missing_ok=True)
 
-    # -- the runs that have not ended
+    # -- open runs
 
     def add_open_job(self, job: Record) -> None:
-        """Notes that the run of a job has not ended."""
+        """Marks the run of a job as open."""
         private_files.write(self._open_file(job), job.id)
 
     def remove_open_job(self, job: Record) -> None:
-        """Notes that it has."""
+        """Removes the mark."""
         self._open_file(job).unlink(missing_ok=True)
 
     def open_jobs(self, cluster_guid: str) -> list[Record]:
-        """The jobs of a cluster whose runs are noted as open, oldest first."""
+        """The jobs of a cluster with open runs, oldest first."""
         folder = self._open_folder(cluster_guid)
         with self._machine.prefetched([folder]):
             files = {file.stem: file for file in folder.glob("*.id")}
@@ -170,7 +172,7 @@ class FileRepository:
         return sorted((job for job in jobs if job.guid in files), key=lambda job: job.mark)
 
     def all_open_jobs(self) -> Iterable[Record]:
-        """The same of all clusters."""
+        """The jobs of all clusters with open runs."""
         for folder in self._layout.clusters.glob("*"):
             yield from self.open_jobs(folder.name)
 
@@ -182,7 +184,7 @@ class FileRepository:
 
     @contextlib.contextmanager
     def locked(self, id: ResourceId) -> Iterator[None]:
-        """Within it, nobody else is within it for the same resource, on any host."""
+        """Holds the lock of a resource within the context, across hosts."""
         with locked(self._file(id).with_suffix(".lock")):
             yield
 
@@ -194,7 +196,7 @@ class FileRepository:
     def _file(self, id: ResourceId) -> Path:
         folder = self._folder(id.parent if id.kind is not Kind.WORKSPACE else id, id.kind)
         name = _folder_name(id.name)
-        return folder / name / _OWN if _is_holder(id.kind) else folder / f"{name}.json"
+        return folder / name / _CONTAINER_FILE if _is_container(id.kind) else folder / f"{name}.json"
 
     def _folder(self, parent: ResourceId, kind: Kind) -> Path:
         collection: str = kind.value
@@ -207,12 +209,12 @@ class FileRepository:
         return workspace / collection
 
 
-def _is_holder(kind: Kind) -> bool:
+def _is_container(kind: Kind) -> bool:
     return kind in (Kind.WORKSPACE, Kind.EXPERIMENT)
 
 
 def _folder_name(name: str) -> str:
-    """A name as a folder has it: in small letters, and never one that leads elsewhere."""
+    """A name as a safe folder name, in lower case."""
     return f"={name.lower()}"
 
 
@@ -225,12 +227,12 @@ def _read(file: Path) -> Record | None:
 
 @contextlib.contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Within it, nobody else is within it for the same file, on any host: whoever links it first."""
-    deadline = time.monotonic() + 2 * LOCK_S
+    """Holds the lock of a file within the context, across hosts; the first process to link it wins."""
+    deadline = time.monotonic() + 2 * LOCK_EXPIRY_S
     while not try_lock(file):
         if time.monotonic() > deadline:
             raise StorageError(f"{file} is not given up", hint="Delete it if no process uses it.")
-        time.sleep(_AGAIN_S)
+        time.sleep(_POLL_S)
     try:
         yield
     finally:
@@ -238,7 +240,7 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def try_lock(file: Path) -> bool:
-    """Takes a lock; False when somebody has it. A lock whose owner has died goes after a minute."""
+    """Tries to take a lock; False if it is held. Locks of dead processes expire after a minute."""
     if private_files.write_new(file, f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}\n"):
         return True
     _break_if_old(file)
@@ -246,15 +248,15 @@ def try_lock(file: Path) -> bool:
 
 
 def _break_if_old(file: Path) -> None:
-    """The two times are of the same clock, that of the file system."""
-    own = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+    """Compares two times of the same clock, the file system's."""
+    probe = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
     try:
-        private_files.write(own, "")
+        private_files.write(probe, "")
         with contextlib.suppress(FileNotFoundError):
-            if own.stat().st_mtime - file.stat().st_mtime > LOCK_S:
-                file.rename(own)
+            if probe.stat().st_mtime - file.stat().st_mtime > LOCK_EXPIRY_S:
+                file.rename(probe)
     finally:
-        own.unlink(missing_ok=True)
+        probe.unlink(missing_ok=True)
 
 
 def _unwritable(file: Path, error: OSError) -> StorageError:

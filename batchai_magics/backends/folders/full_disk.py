@@ -1,4 +1,4 @@
-"""A folder without room: what may wait is left for later, what cannot is refused with a way out."""
+"""Handling of a full disk: optional writes are skipped, others fail with advice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from batchai_magics.errors import DISK_FULL, StorageError, is_disk_full
 
 @contextlib.contextmanager
 def left_for_later() -> Iterator[None]:
-    """Within it, what the folder has no room for is not written: a later look makes up for it."""
+    """Within the context, writes are skipped if the disk is full; they are repeated on the next poll."""
     try:
         yield
     except OSError as error:
@@ -21,9 +21,9 @@ def left_for_later() -> Iterator[None]:
 
 @contextlib.contextmanager
 def refused(home: Path, *, setting: str) -> Iterator[None]:
-    """Within it, a change that the folder has no room for is a StorageError that says what to do.
+    """Within the context, a full disk raises a StorageError that says what to do.
 
-    `setting` is what chooses the folder.
+    `setting` is the setting that selects the folder.
     """
     try:
         yield

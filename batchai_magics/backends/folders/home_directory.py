@@ -1,4 +1,4 @@
-"""A home as a folder: mounts as links, a folder for each run, outputs and logs where jobs wrote them."""
+"""A home as a folder: links for mounts, a folder for each run, and the output and logs of jobs."""
 
 from __future__ import annotations
 
@@ -38,52 +38,52 @@ class HomeDirectory:
     """The folders of a home; see `backends.service.home_folders.HomeFolders`."""
 
     def __init__(self, layout: Layout, machine: Snapshots, *, setting: str) -> None:
-        """`setting` is the setting that chooses the home, for errors."""
+        """`setting` is the setting that selects the home, for error messages."""
         self._layout, self._machine, self._setting = layout, machine, setting
 
     def batch(self) -> AbstractContextManager[None]:
-        """Within it, small files may be written in one request; all are there when it ends."""
+        """Within the context, small files may be written in one request; all are written when it exits."""
         return private_files.at_once(self._layout.home)
 
     def refusing_full_disk(self) -> AbstractContextManager[None]:
-        """Within it, a change that the disk has no room for is a StorageError that says what to do."""
+        """Within the context, a full disk raises a StorageError that says what to do."""
         return full_disk.refused(self._layout.home, setting=self._setting)
 
     # -- clusters
 
     def check_cluster(self, spec: ClusterSpec) -> None:
-        """Raises a SpecError for a setup task whose output is on no mount."""
+        """Raises a SpecError if the output of the setup task is not on a mount."""
         if _setup_task(spec):
             mounts.setup_logs(self._layout, spec)
 
     def make_cluster(self, guid: str, spec: ClusterSpec) -> None:
-        """Links a cluster's mounts, and makes the folder of its setup task's output."""
+        """Links a cluster's mounts, and creates the output folder of its setup task."""
         volumes = spec.node_setup.mount_volumes if spec.node_setup else None
         mounts.link(self._layout, self._layout.mounts(guid), volumes)
         if _setup_task(spec):
             private_files.make_folder(mounts.setup_logs(self._layout, spec))
 
     def remove_cluster(self, guid: str) -> None:
-        """Deletes what belongs to a cluster alone."""
+        """Deletes a cluster's folder."""
         private_files.remove_folder(self._layout.cluster(guid))
 
     def setup_files(self, spec: ClusterSpec, path: str) -> Sequence[OutputFile]:
-        """One level of what a cluster's setup task wrote."""
+        """Lists the output of a cluster's setup task, one folder at a time."""
         return outputs.listing(mounts.setup_logs(self._layout, spec), path)
 
     # -- runs
 
     def output_root(self, spec: JobSpec, cluster: ClusterSpec, guid: str) -> str:
-        """The folder behind a job's stdOutErrPathPrefix; SpecError for one that nobody knows."""
+        """The folder of a job's stdOutErrPathPrefix; SpecError if it cannot be resolved."""
         return str(mounts.output_root(self._layout, spec, cluster, guid))
 
     def make_run(self, run: RunFolder) -> Launch:
-        """Makes the folder of a run with its links, and the Plans of what it starts."""
+        """Creates the folder of a run with its links, and the Plans of what it starts."""
         job, description = self._layout.job(run.guid), Description.of(run.spec)
         self._make_folders(run, job)
         nodes = [self._node_share(run, index) for index in range(run.spec.node_count)]
         site = _site(run, job, self._logs(run), port_count(description))
-        plan = own_logs.made(planning.plan(description, nodes, site), self._layout.home)
+        plan = own_logs.with_own_logs(planning.plan(description, nodes, site), self._layout.home)
         engine = plan.containers._replace(engine=run.container_engine)
         plan = containers.with_container_note(plan._replace(containers=engine))
         if run.spec.batchai_stop_if:
@@ -111,7 +111,7 @@ class HomeDirectory:
         mounts.link(self._layout, job.mounts, run.spec.mount_volumes)
 
     def _notes(self, run: RunFolder, job: JobLayout) -> Iterator[str]:
-        """What the user is told of the job's cluster and logs."""
+        """Notes for the user about the job's cluster and logs."""
         yield from run.notes
         root = PurePosixPath(run.output_root)
         if PurePosixPath(job.unmounted) in (root, *root.parents):
@@ -134,44 +134,44 @@ class HomeDirectory:
         )
 
     def _work_folder(self, run: RunFolder) -> str:
-        """The folder of the working directories: on the nodes' own disks, or where they are kept."""
+        """The folder of the working directories: on the nodes' own disks, or in the home."""
         if run.site.has_scratch:
             return reference(ReferenceKind.SCRATCH, 0)
         return str(self._layout.job(run.guid).workdir)
 
     def _setup_plan(self, run: RunFolder, task: SetupTask, names: Sequence[str]) -> Plan:
-        """The setup task of a run's cluster, a process on each of its nodes."""
-        guid, asked = run.cluster_guid, run.cluster.node_setup
-        assert asked, "it has a setup task"
+        """The setup task of a run's cluster, with a process for each of its nodes."""
+        guid, node_setup = run.cluster_guid, run.cluster.node_setup
+        assert node_setup, "it has a setup task"
         root, folder = str(self._layout.mounts(guid)), str(self._layout.nodes(guid))
         logs = str(mounts.setup_logs(self._layout, run.cluster))
         shares = [NodeShare(name, 0, root, root, joined([folder, "/", name])) for name in names]
         plans = [
-            planning.setup(asked, share, python=run.site.python, exits="", logs=logs) for share in shares
+            planning.setup(node_setup, share, python=run.site.python, exits="", logs=logs) for share in shares
         ]
         processes = (
-            Process(rank, rank, task.command_line, output=each.output) for rank, each in enumerate(plans)
+            Process(rank, rank, task.command_line, output=plan.output) for rank, plan in enumerate(plans)
         )
         return plans[0]._replace(
             guid=guid,
-            nodes=tuple(node for each in plans for node in each.nodes),
+            nodes=tuple(node for node_plan in plans for node in node_plan.nodes),
             processes=tuple(processes),
             secrets=tuple(item.name for item in task.secrets or ()),
         )
 
-    # -- what jobs wrote
+    # -- output of jobs
 
     def files(self, job: Record, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
-        """One level of one of a job's output directories, sorted by name."""
+        """Lists a folder of one of a job's output directories, sorted by name."""
         return outputs.listing(self._output(job, directory_id), path, limit=limit)
 
     def read(
         self, job: Record, directory_id: str, path: str, offset: int, limit: int, *, is_open: bool
     ) -> Chunk:
-        """At most `limit` bytes of a file of a job; `is_open` must have been found out before."""
+        """Reads at most `limit` bytes of a job's file; `is_open` must have been determined before."""
         folder = self._output(job, directory_id)
         if directory_id.lower() != STDOUTERR:
-            return outputs.read(entries.inside(folder, path), offset, limit, is_complete=not is_open)
+            return outputs.read(entries.resolve_inside(folder, path), offset, limit, is_complete=not is_open)
         layout = self._layout.job(job.guid)
         with self._machine.prefetched([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).read(path, offset, limit)
@@ -181,12 +181,13 @@ class HomeDirectory:
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs."""
         folder, layout = self._output(job, STDOUTERR), self._layout.job(job.guid)
-        # Read only now: a run that has ended has all its records. Secrets are read after the bytes.
+        # Read after `is_open` was determined: an ended run has all its records. Secret spans are read after
+        # the data.
         with self._machine.prefetched([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).tail(positions, limit)
 
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:
-        """The samples of a run that were taken later than `after`."""
+        """The samples of a run taken after the time `after`."""
         return telemetry.read(self._layout.job(guid).telemetry, after)
 
     def _output(self, job: Record, directory_id: str) -> Path:

@@ -1,6 +1,7 @@
-"""The one owner of every file name below the home of a backend.
+"""All file names below the home of a backend.
 
-Like all that supervisors start with it does without `dataclasses`, which take a tenth of their start.
+Like everything that supervisors import at start, it avoids `dataclasses`, which take a tenth of their
+start-up time.
 """
 
 from __future__ import annotations
@@ -8,18 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:  # supervisors need this module, and start fast
+if TYPE_CHECKING:  # supervisors import this module, and must start fast
     from batchai_magics.models.ids import ResourceId
 
 
 class Layout(NamedTuple):
-    """Where a backend keeps what it keeps; nothing here touches the disk."""
+    """The paths of a backend's files; does not access the disk."""
 
     home: Path
 
     @property
     def database(self) -> Path:
-        """Resources and states."""
+        """The database with resources and states."""
         return self.home / "state.db"
 
     def share(self, account: str, name: str) -> Path:
@@ -31,7 +32,7 @@ class Layout(NamedTuple):
         return self.home / "containers" / account / name
 
     def unfinished(self, kind: str) -> Path:
-        """Uploads to the shares or containers that are not whole yet, below their names."""
+        """The folder of incomplete uploads to shares or containers."""
         return self.home / "unfinished" / kind
 
     def of_account(self, account: str) -> tuple[Path, Path]:
@@ -43,8 +44,8 @@ class Layout(NamedTuple):
         return self.home / "fileservers" / id.group.lower() / id.workspace.lower() / id.name.lower()
 
     @property
-    def kept(self) -> dict[str, Path]:
-        """The folders of all that is kept beside the database, by what people call it."""
+    def named_folders(self) -> dict[str, Path]:
+        """The folders beside the database, by their names in messages."""
         folders = {
             "jobs": "jobs",
             "clusters": "clusters",
@@ -62,11 +63,11 @@ class Layout(NamedTuple):
 
     @property
     def jobs(self) -> Path:
-        """The folders of all runs of jobs."""
+        """The folders of all runs."""
         return self.home / "jobs"
 
     def cluster(self, guid: str) -> Path:
-        """All of a cluster."""
+        """The folder of a cluster."""
         return self.clusters / guid
 
     def mounts(self, guid: str) -> Path:
@@ -78,20 +79,20 @@ class Layout(NamedTuple):
         return self.cluster(guid) / "nodes"
 
     def node(self, guid: str, node: str) -> Path:
-        """A node's own folder."""
+        """The folder of a node."""
         return self.nodes(guid) / node
 
     def setup(self, guid: str, node: str) -> Path:
-        """The Plan of what a node mounts and runs before it takes jobs; only there when it does."""
+        """The Plan of a node's mounts and setup task; exists only while it is being set up."""
         return self.node(guid, node) / "setup.json"
 
     def job(self, guid: str) -> JobLayout:
-        """A job's own files."""
+        """The files of a job's run."""
         return JobLayout(self.jobs / guid)
 
 
 class JobLayout(NamedTuple):
-    """What belongs to one run of a job and is nobody else's business."""
+    """The paths of a run's private files."""
 
     root: Path
 
@@ -102,17 +103,17 @@ class JobLayout(NamedTuple):
 
     @property
     def preparation(self) -> Path:
-        """The Plan of the job's preparation; only there when it has one."""
+        """The Plan of the job's preparation, if it has one."""
         return self.root / "preparation.json"
 
     @property
     def stop_if(self) -> Path:
-        """What the job is to be stopped for; only there when there is something."""
+        """The job's stop conditions, if it has any."""
         return self.root / "stop-if.json"
 
     @property
     def preparation_exits(self) -> Path:
-        """One small file for every node that has been prepared."""
+        """An exit record for every node that was prepared."""
         return self.root / "preparation-exits"
 
     @property
@@ -127,12 +128,12 @@ class JobLayout(NamedTuple):
 
     @property
     def workdir(self) -> Path:
-        """The working directories of its processes: one for each node, by the node's name."""
+        """The working directories of its processes, by node name."""
         return self.root / "workdir"
 
     @property
     def unmounted(self) -> Path:
-        """Its logs, where they are to be on no share; only there then."""
+        """Its logs, if they are not on a share."""
         return self.root / "unmounted"
 
     @property
@@ -142,7 +143,7 @@ class JobLayout(NamedTuple):
 
     @property
     def bin(self) -> Path:
-        """Programs that come first on the job's PATH; only there when the job needs it."""
+        """Programs to put first on the job's PATH, if it needs any."""
         return self.root / "bin"
 
     @property
@@ -152,37 +153,37 @@ class JobLayout(NamedTuple):
 
     @property
     def registry(self) -> Path:
-        """What docker and podman are signed in with while they pull the job's image; only there meanwhile."""
+        """Credentials for docker and podman, while they pull the job's image."""
         return self.root / "registry"
 
     @property
     def tool_log(self) -> Path:
-        """What the program that pulls its image, or mounts something for it, had to say."""
+        """The output of the programs that pull its image or mount its file systems."""
         return self.root / "tool.log"
 
     @property
     def exits(self) -> Path:
-        """One small file for every process that has ended."""
+        """An exit record for every process that has ended."""
         return self.root / "exits"
 
     @property
     def made(self) -> Path:
-        """What the job was when it was made, and what it stands on."""
+        """The description with which the job was created, and its environment."""
         return self.root / "job.json"
 
     @property
     def supervisor(self) -> Path:
-        """Who watches over the run."""
+        """Identifies the supervisor of the run."""
         return self.root / "supervisor"
 
     @property
     def end(self) -> Path:
-        """How the run ended; only there once it has."""
+        """The end of the run; exists only after it."""
         return self.root / "end.json"
 
     @property
     def supervisor_log(self) -> Path:
-        """What the supervisor itself had to say; empty when all is well."""
+        """The supervisor's own output; empty if all is well."""
         return self.root / "supervisor.log"
 
     def spans(self, stream: str) -> Path:
@@ -195,15 +196,15 @@ class JobLayout(NamedTuple):
 
     @property
     def seals(self) -> Path:
-        """What its logs were when its processes had ended."""
+        """The seals of its logs, taken when its processes had ended."""
         return self.root / "logs.json"
 
     @property
     def telemetry(self) -> Path:
-        """What its processes use of their machines, a file for each program that watches some of them."""
+        """Telemetry of its processes, a file per sampling program."""
         return self.root / "telemetry"
 
     @property
     def hidden(self) -> Path:
-        """Which bytes of each log are a secret's; only there when the job has secrets."""
+        """Which bytes of each log are secrets, if the job has secrets."""
         return self.root / "hidden"

@@ -1,4 +1,4 @@
-"""Mounts: a link for each share, container or server of a description, and the folders behind paths."""
+"""Mounts: a link for each share, container or server of a description, and the resolution of paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.execution import WORKDIR
 from batchai_magics.models.ids import ResourceId
 
-if TYPE_CHECKING:  # supervisors plan without the models
+if TYPE_CHECKING:  # supervisors do without the models
     from batchai_magics.models.cluster import ClusterSpec
     from batchai_magics.models.job import JobSpec
     from batchai_magics.models.storage import (
@@ -27,11 +27,11 @@ if TYPE_CHECKING:  # supervisors plan without the models
     )
 
 DEFAULT_SHARE = "batchaishare"
-DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share it made by itself
+DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share that it created automatically
 DEFAULT_CONTAINER = "batchaicontainer"
 CONTAINER_MOUNT = "autobfs"
 
-# A folder of a node's own: relative, or below one of these. What it is called there is `rest`.
+# A folder on the node itself: relative, or below one of these variables; `rest` is its path there.
 _FOLDERS = r"AZ_BATCHAI_(?:(?:JOB_)?MOUNT_ROOT|(?:SHARED_)?JOB_TEMP|JOB_TEMP_DIR)"
 _NODES_OWN = re.compile(rf"(?:\$(?:{_FOLDERS}|\{{{_FOLDERS}\}})(?:/+|$))?(?P<rest>[^$/][^$]*)?")
 
@@ -64,25 +64,25 @@ def _exported(layout: Layout, server: FileServerMount) -> Path:
 
 
 def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
-    """The same, with the default share and container at their usual places, unless they are taken."""
-    usual = {
+    """The same, with the default share and container at their default paths, unless these are in use."""
+    defaults = {
         DEFAULT_MOUNT: layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE),
         CONTAINER_MOUNT: layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER),
     }
     taken = {mount.relative_mount_path.strip("/").partition("/")[0] for mount in _unmanaged(volumes)}
-    free = {relative: folder for relative, folder in usual.items() if relative not in taken}
+    free = {relative: folder for relative, folder in defaults.items() if relative not in taken}
     return {**free, **targets(layout, volumes)}
 
 
 def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
-    """Makes the links below `root`, and the folders they lead to."""
+    """Creates the links below `root`, and the folders that they lead to."""
     for relative, target in with_default(layout, volumes).items():
         private_files.make_folder(target)
         private_files.make_link(root / relative, target)
 
 
 def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
-    """The folder that a cluster's setup task writes its output to; a SpecError when it is on no mount."""
+    """The output folder of a cluster's setup task; SpecError if it is not on a mount."""
     setup = spec.node_setup
     task = setup.setup_task if setup else None
     assert setup, "only clusters with a setup task get here"
@@ -94,10 +94,10 @@ def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
 
 
 def output_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec, guid: str) -> Path:
-    """The folder behind the job's stdOutErrPathPrefix.
+    """The folder of the job's stdOutErrPathPrefix.
 
-    One that is on no mount was on a node of the service, and gone with it: it is among the job's own files. A
-    SpecError for a path that only somebody's mount command, or nobody, knows.
+    A path that is not on a mount was on the service's node, and deleted with it: here it is among the job's
+    own files. Raises SpecError for a path on an unmanaged file system or an unknown one.
     """
     path = spec.std_out_err_path_prefix
     try:
@@ -105,30 +105,30 @@ def output_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec, guid: str) 
     except SpecError:
         match = _NODES_OWN.fullmatch(path)
         rest = (match["rest"] or "") if match else ".."
-        if ".." in Path(rest).parts or _is_on_command(path, spec, cluster):
+        if ".." in Path(rest).parts or _is_unmanaged(path, spec, cluster):
             raise
         return layout.job(guid).unmounted / rest
 
 
-def _is_on_command(path: str, spec: JobSpec, cluster: ClusterSpec) -> bool:
-    """Whether the path is below what a mount command mounts."""
+def _is_unmanaged(path: str, spec: JobSpec, cluster: ClusterSpec) -> bool:
+    """Whether the path is on an unmanaged file system."""
     setup = cluster.node_setup.mount_volumes if cluster.node_setup else None
     volumes = {"AZ_BATCHAI_MOUNT_ROOT": setup, "AZ_BATCHAI_JOB_MOUNT_ROOT": spec.mount_volumes}
     mounted = (
-        f"{sign}/{mount.relative_mount_path.strip('/')}/"
+        f"{spelling}/{mount.relative_mount_path.strip('/')}/"
         for variable, of_root in volumes.items()
         for mount in _unmanaged(of_root)
-        for sign in _spellings(variable)
+        for spelling in _spellings(variable)
     )
-    return any(f"{path}/".startswith(place) for place in mounted)
+    return any(f"{path}/".startswith(prefix) for prefix in mounted)
 
 
 def output_folder(
     layout: Layout, spec: JobSpec, cluster: ClusterSpec | None, directory_id: str, segment: str
 ) -> Path:
-    """The folder of one of the job's output directories. Without its cluster nobody knows where one is.
+    """The folder of one of the job's output directories; cannot be determined without its cluster.
 
-    `workdir` is that of its working directories, unless the job calls a directory of its own so.
+    `workdir` names its working directories, unless the job declares a directory of that name.
     """
     outputs = {output.id.lower(): output for output in spec.output_directories or ()}
     output = outputs.get(directory_id.lower())
@@ -139,13 +139,13 @@ def output_folder(
     mounted = _targets_by_root(layout, spec, cluster)
     try:
         base = resolve(layout, output.path_prefix.rstrip("/"), mounted)
-    except SpecError as error:  # anywhere on the machine, or on an unmanaged file system
+    except SpecError as error:  # an arbitrary path of the machine, or on an unmanaged file system
         raise api_errors.output_directory_not_here(directory_id, output.path_prefix) from error
     return base / output.path_below(str(base), segment)
 
 
 def used_by(layout: Layout, spec: JobSpec, cluster: ClusterSpec | None) -> list[Path]:
-    """The folders that are mounted for a job: by its description, and by that of its cluster."""
+    """The folders mounted for a job, by its own description and its cluster's."""
     roots = _targets_by_root(layout, spec, cluster).values()
     return [folder for mounted in roots for folder in mounted.values()]
 
@@ -168,7 +168,7 @@ def resolve(
     field: str = "properties.stdOutErrPathPrefix",
     what: str = "the job description",
 ) -> Path:
-    """The folder that a path such as `$AZ_BATCHAI_MOUNT_ROOT/autoafs/logs` names. `roots` has its targets."""
+    """Resolves a path like `$AZ_BATCHAI_MOUNT_ROOT/autoafs/logs`; `roots` has the mounts of each variable."""
     for variable, mounted in roots.items():
         for spelling in _spellings(variable):
             if path.startswith(spelling + "/"):

@@ -1,4 +1,4 @@
-"""The log files that each process has of its own beside those of its job: there before it starts."""
+"""Log files per process, in addition to the job's: created before the process starts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import LogFile, Plan, Process
 
 
-def made(plan: Plan, folder: Path = Path()) -> Plan:
-    """The plan with the files that its processes have of their own; a lone one's are links to the job's.
+def with_own_logs(plan: Plan, folder: Path = Path()) -> Plan:
+    """The plan with per-process log files; a single process's files are links to the job's logs.
 
-    A link costs nothing. The lines of several cannot share their bytes on the disk with the log of all: they
-    are written twice, so that any program can open a process's file. Paths of the plan may be below `folder`.
+    Lines of several processes are written twice, so that any program can open a process's file. Relative
+    paths in the plan are below `folder`.
     """
-    return plan._replace(processes=tuple(_made(plan, process, folder) for process in plan.processes))
+    return plan._replace(processes=tuple(_create_logs(plan, process, folder) for process in plan.processes))
 
 
-def _made(plan: Plan, process: Process, folder: Path) -> Process:
+def _create_logs(plan: Plan, process: Process, folder: Path) -> Process:
     if not process.own:
         return process
     paths = [folder / log.path for log in process.own]
@@ -29,7 +29,7 @@ def _made(plan: Plan, process: Process, folder: Path) -> Process:
 
 
 def _link(path: Path, target: LogFile) -> bool:
-    """Makes a link to another file of the folder; whether the file system has such."""
+    """Links a file to another of the folder; False if the file system has no links."""
     try:
         path.symlink_to(Path(target.path).name)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""A home that is its owner's alone, or becomes so."""
+"""Creates a home that only its owner can access, or restricts it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,34 @@ from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.errors import StorageError
 
 OTHERS = 0o077
-_OURS = ("state.db", "jobs", "clusters", "shares", "containers", "fileservers")  # one of them makes a home
+_HOME_ENTRIES = (
+    "state.db",
+    "jobs",
+    "clusters",
+    "shares",
+    "containers",
+    "fileservers",
+)  # in any home
 
 
 def make_home(home: Path, *, setting: str = "BATCHAI_HOME") -> None:
-    """Makes the home, or makes sure that it is its owner's alone; a StorageError when that cannot be.
+    """Creates the home, or restricts it to its owner; StorageError if that fails.
 
-    `setting` is what names the home.
+    `setting` is the setting that selects it.
     """
     try:
         make_folder(home)
-        found = home.stat()
+        status = home.stat()
     except OSError as error:
         hint = f"Set {setting} to a folder that you can write."
         raise StorageError(f"{home} cannot be used: {error.strerror}", hint=hint) from error
     if is_read_only(home):  # nothing will be written there
         return
-    if found.st_uid != (home.expected_owner() if is_remote(home) else os.geteuid()):
-        text = f"{home} belongs to another user (number {found.st_uid})"
+    if status.st_uid != (home.expected_owner() if is_remote(home) else os.geteuid()):
+        text = f"{home} belongs to another user (number {status.st_uid})"
         raise StorageError(text, code="HomeNotOwned", hint=_choose(setting))
-    if found.st_mode & OTHERS:
-        _close(home, found.st_mode, setting)
+    if status.st_mode & OTHERS:
+        _restrict(home, status.st_mode, setting)
 
 
 def _choose(setting: str) -> str:
@@ -46,9 +53,9 @@ def is_read_only(folder: Path) -> bool:
 
 
 def make_file(path: Path) -> None:
-    """Makes an empty file unless it is there; then it is taken away from everybody but its owner.
+    """Creates an empty file unless it exists, and restricts it to its owner.
 
-    One that is there is not opened: to close a database takes the locks of all that have it open here.
+    An existing file is not opened: closing a database would release the locks of other users in this process.
     """
     if not path.exists():
         os.close(opener(str(path), os.O_RDWR | os.O_CREAT))
@@ -56,9 +63,9 @@ def make_file(path: Path) -> None:
         path.chmod(FILE)
 
 
-def _close(home: Path, mode: int, setting: str) -> None:
+def _restrict(home: Path, mode: int, setting: str) -> None:
     names = [item.name for item in home.iterdir()]
-    if mode & stat.S_ISVTX or (names and not any(name in _OURS for name in names)):
+    if mode & stat.S_ISVTX or (names and not any(name in _HOME_ENTRIES for name in names)):
         text = f"{home} is open to other users, and holds what is not ours"
         hint = f"{_choose(setting)} If it is meant to be the home, close it yourself: chmod 700 {home}"
         raise StorageError(text, code="HomeNotPrivate", hint=hint)

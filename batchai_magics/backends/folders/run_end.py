@@ -1,4 +1,4 @@
-"""How a run ended, in its own folder: what is believed when the database could not be told."""
+"""The end of a run in its own folder, used if the database could not be updated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RunEnd(NamedTuple):
     ended: float
 
     def write(self, file: Path) -> None:
-        """Writes it down; the file appears whole or not at all. OSError when it cannot be written."""
+        """Writes it atomically; OSError if that fails."""
         text = self.to_json()
         if is_remote(file):
             return file.write_atomic(text.encode(), private_files.FILE, parents=False)
@@ -30,7 +30,7 @@ class RunEnd(NamedTuple):
         part.replace(file)
 
     def to_json(self) -> str:
-        """What is written down."""
+        """The JSON that is written."""
         outcome = self.outcome
         data = {
             "version": VERSION,
@@ -44,7 +44,7 @@ class RunEnd(NamedTuple):
 
     @classmethod
     def read(cls, file: Path) -> RunEnd | None:
-        """What was written down; None when that is nothing, or nothing that this code can read."""
+        """Reads the end of a run; None if it is missing or unreadable."""
         from batchai_magics.launch.plan import ProcessExit
 
         try:

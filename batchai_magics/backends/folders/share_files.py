@@ -1,4 +1,4 @@
-"""Single files of shares: read, written and deleted, be they of this machine or of another."""
+"""Operations on single files of shares, on this or another machine."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from pathlib import Path
 from typing import BinaryIO
 
 from batchai_magics.backends.folders import copying
-from batchai_magics.backends.folders.entries import open_regular, read_piece
+from batchai_magics.backends.folders.entries import open_regular, read_slice
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.errors import FileChangedError
 
-PIECE_BYTES = 4 << 20
+BLOCK_BYTES = 4 << 20
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01  # flags of Linux's fallocate
 
 
 def read_all(file: Path) -> bytes:
-    """All of a regular file; FileChangedError when it became another one meanwhile."""
+    """Reads a whole file; FileChangedError if it is replaced meanwhile."""
     if not is_remote(file):
         with open_regular(file) as stream:
             return stream.read()
-    found = read_piece(file, 0, PIECE_BYTES)
-    pieces, at = [found.data], len(found.data)
-    while at < found.size:
-        piece = read_piece(file, at, PIECE_BYTES)
-        if piece.number != found.number or not piece.data:
+    first = read_slice(file, 0, BLOCK_BYTES)
+    blocks, at = [first.data], len(first.data)
+    while at < first.size:
+        block = read_slice(file, at, BLOCK_BYTES)
+        if block.identity != first.identity or not block.data:
             raise FileChangedError(f"{file.name} changed while it was read", hint="Try it again.")
-        pieces.append(piece.data)
-        at += len(piece.data)
-    return b"".join(pieces)
+        blocks.append(block.data)
+        at += len(block.data)
+    return b"".join(blocks)
 
 
 def digest(file: Path) -> str:
     """The SHA-256 (hex) of a regular file."""
     if is_remote(file):
-        read_piece(file, 0, 1)  # refuses what is none
+        read_slice(file, 0, 1)  # raises for other kinds
         return file.digest()
     with open_regular(file) as stream:
         return _sha256(stream)
 
 
 def put_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
-    """Writes small files, each whole or not at all, by way of a folder of parts."""
+    """Writes small files, each atomically, through a folder of temporary files."""
     if not is_remote(parts):
         copying.write_group(parts, contents)
         return
@@ -58,7 +58,7 @@ def put_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
 
 
 def write_part(part: Path, offset: int, data: bytes) -> None:
-    """The next piece of a file that is not whole yet: what is behind it goes."""
+    """Writes the next block of an incomplete file, and truncates it there."""
     if is_remote(part):
         return part.write_at(data, offset, cut=True, mode=private_files.FILE)
     with open(part, "ab", opener=private_files.opener) as file:
@@ -67,7 +67,7 @@ def write_part(part: Path, offset: int, data: bytes) -> None:
 
 
 def digest_of_part(part: Path) -> str:
-    """The SHA-256 (hex) of a file that is on the disk by then; an empty one is made where there is none."""
+    """The SHA-256 (hex) of a temporary file, after flushing it; a missing file is created."""
     if is_remote(part):
         part.touch(mode=private_files.FILE)
         return part.digest(sync=True)
@@ -78,43 +78,43 @@ def digest_of_part(part: Path) -> str:
 
 
 def resize(file: Path, size_bytes: int) -> None:
-    """Cuts or lengthens a file, or makes one of zeros."""
+    """Truncates or extends a file; creates it if necessary."""
     if is_remote(file):
-        return file.write_at(b"", size_bytes, cut=True, mode=copying.ANYBODY)
+        return file.write_at(b"", size_bytes, cut=True, mode=copying.DEFAULT_MODE)
     with file.open("ab") as stream:
         _check_room(stream, size_bytes)
         stream.truncate(size_bytes)
 
 
 def _check_room(stream: BinaryIO, size_bytes: int) -> None:
-    """Raises what the system says of a full disk for a size that its disk has no room for."""
+    """Raises ENOSPC for a size for which the disk has no room."""
     disk = os.fstatvfs(stream.fileno())
     if size_bytes > os.fstat(stream.fileno()).st_size + disk.f_bavail * disk.f_frsize:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def clear(file: Path, offset: int, size_bytes: int) -> None:
-    """Makes zeros of a part of a file that is there, which then takes no room on the disk, if that can be."""
+    """Fills a range of an existing file with zeros, as a hole where possible."""
     if not is_remote(file):
         with file.open("r+b") as stream:
-            if _punched(stream.fileno(), offset, size_bytes):
+            if _punch_hole(stream.fileno(), offset, size_bytes):
                 return
-    for start in range(offset, offset + size_bytes, PIECE_BYTES):
-        change(file, start, bytes(min(PIECE_BYTES, offset + size_bytes - start)))
+    for start in range(offset, offset + size_bytes, BLOCK_BYTES):
+        change(file, start, bytes(min(BLOCK_BYTES, offset + size_bytes - start)))
 
 
-def _punched(descriptor: int, offset: int, size_bytes: int) -> bool:
-    """Makes a hole in a file; False where the system, or the file system, has none."""
+def _punch_hole(descriptor: int, offset: int, size_bytes: int) -> bool:
+    """Punches a hole; False where that is not supported."""
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None)
-    fallocate = getattr(libc, "fallocate64", None) or libc.fallocate  # musl has one, of 64 bits
-    place = (ctypes.c_int64(offset), ctypes.c_int64(size_bytes))
-    return bool(fallocate(descriptor, _PUNCH_HOLE_KEEP_SIZE, *place) == 0)
+    fallocate = getattr(libc, "fallocate64", None) or libc.fallocate  # musl has only this one (64-bit)
+    range_args = (ctypes.c_int64(offset), ctypes.c_int64(size_bytes))
+    return bool(fallocate(descriptor, _PUNCH_HOLE_KEEP_SIZE, *range_args) == 0)
 
 
 def change(file: Path, offset: int, data: bytes) -> None:
-    """Writes into a file that is there."""
+    """Writes into an existing file."""
     if is_remote(file):
         return file.write_at(data, offset)
     with file.open("r+b") as stream:
@@ -122,13 +122,13 @@ def change(file: Path, offset: int, data: bytes) -> None:
         stream.write(data)
 
 
-def is_there(item: Path) -> bool:
-    """Whether something is there, be it a link to nothing."""
+def exists(item: Path) -> bool:
+    """Whether something exists, including a broken link."""
     return item.is_symlink() or item.exists()
 
 
 def remove(item: Path) -> None:
-    """Deletes a file, a link, or a folder with all in it."""
+    """Deletes a file, a link, or a folder with its contents."""
     if is_remote(item):
         item.rmtree() if item.is_dir() else item.unlink()
         return
@@ -136,7 +136,7 @@ def remove(item: Path) -> None:
 
 
 def _sha256(file: BinaryIO) -> str:
-    found = hashlib.sha256()
+    first = hashlib.sha256()
     while data := file.read(1 << 20):
-        found.update(data)
-    return found.hexdigest()
+        first.update(data)
+    return first.hexdigest()

@@ -1,4 +1,4 @@
-"""Shares, containers and accounts that jobs use are not deleted under them."""
+"""Protects shares, containers and accounts that jobs use from deletion."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ OpenJobs = Callable[[], Iterable[Record]]
 
 
 class ShareUsers:
-    """Which of a home's open jobs use which of its folders; `open_jobs` returns those jobs."""
+    """Finds which open jobs use which folders of a home; `open_jobs` returns those jobs."""
 
     def __init__(self, layout: Layout, open_jobs: OpenJobs) -> None:
         self.layout, self._open_jobs = layout, open_jobs
 
-    def of(self, places: Sequence[Path]) -> list[str]:
-        """The names of the open jobs that use something in these folders."""
-        return [job.resource_id.name for job in self._open_jobs() if self._uses(job, places)]
+    def of(self, folders: Sequence[Path]) -> list[str]:
+        """The names of the open jobs that use one of these folders."""
+        return [job.resource_id.name for job in self._open_jobs() if self._uses(job, folders)]
 
-    def _uses(self, job: Record, places: Sequence[Path]) -> bool:
+    def _uses(self, job: Record, folders: Sequence[Path]) -> bool:
         cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
         used = mounts.used_by(self.layout, resource_views.job_spec(job.spec), cluster)
-        return any(folder.is_relative_to(place) for folder in used for place in places)
+        return any(folder.is_relative_to(folder) for folder in used for folder in folders)
 
 
 class GuardedStorage(FolderStorage):
-    """The shares, or the containers, of a home, and which jobs use them."""
+    """The shares or containers of a home, protected while jobs use them."""
 
     def __init__(self, root: Path, unfinished: Path, noun: str, *, users: ShareUsers) -> None:
         super().__init__(root, unfinished, noun)
@@ -48,7 +48,7 @@ class GuardedStorage(FolderStorage):
 
 
 class GuardedAccounts(FileAccounts):
-    """The storage accounts of a home, and which jobs use what is in them."""
+    """The storage accounts of a home, protected while jobs use their contents."""
 
     def __init__(self, layout: Layout, groups: FileGroups, *, users: ShareUsers) -> None:
         super().__init__(layout, groups)

@@ -12,7 +12,7 @@ from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.backends.base.default_transfers import DefaultTransfers
 from batchai_magics.backends.folders import copying, entries, share_files
 from batchai_magics.backends.folders.copying import Route
-from batchai_magics.backends.folders.entries import Entry, inside
+from batchai_magics.backends.folders.entries import Entry, resolve_inside
 from batchai_magics.backends.folders.stale_parts import StaleParts
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.remote_path import is_remote
@@ -21,10 +21,10 @@ from batchai_magics.models.ids import check_share_name
 
 
 class FolderStorage:
-    """Shares, or blob containers: folders below `root`.
+    """Shares or blob containers as folders below `root`.
 
-    A share is `name` (of the account `local`) or `account/name`; `noun` is what messages call it. What is not
-    whole yet is below `unfinished`, for a day.
+    A share is `name` (of the account `local`) or `account/name`; `noun` names it in messages. Incomplete
+    uploads are below `unfinished`, for a day.
     """
 
     def __init__(self, root: Path, unfinished: Path, noun: str = "share") -> None:
@@ -32,7 +32,7 @@ class FolderStorage:
         self._stale = StaleParts(unfinished)
 
     def make(self, share: str) -> None:
-        """Makes a share unless it is there."""
+        """Creates a share unless it exists."""
         with _translated(share):
             private_files.make_folder(self._folder(share))
 
@@ -43,85 +43,85 @@ class FolderStorage:
         return sorted(names)
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
-        """Writes files; each appears whole or not at all."""
+        """Writes files, each atomically."""
         self._stale.drop()
         folder = self._folder(share)
-        contents = {inside(folder, path): content for path, content in files.items()}
+        contents = {resolve_inside(folder, path): content for path, content in files.items()}
         with _translated(share):
             share_files.put_group(self._parts(share), contents)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
-        """One level of a folder, sorted by name."""
+        """Lists a folder, sorted by name."""
         folder = self._existing(share)
-        level = inside(folder, path)
-        if not level.is_dir():
+        target = resolve_inside(folder, path)
+        if not target.is_dir():
             raise api_errors.no_folder_of_share(share, path)
-        return [_entry(item, path) for item in entries.below(folder, level)]
+        return [_entry(item, path) for item in entries.scan(folder, target)]
 
     def show(self, share: str, path: str) -> ShareFile:
-        """A file or folder as it is now."""
+        """The current status of a file or folder."""
         folder = self._existing(share)
-        inside(folder, path)  # what a link leads to may be shown only there
+        resolve_inside(folder, path)  # raises for a link that leads out of the share
         try:
-            entry = Entry.at(folder, entries.named(folder, path))
+            entry = Entry.at(folder, entries.unresolved(folder, path))
             return replace(_entry(entry, ""), path=str(PurePosixPath(path)))
         except OSError as error:
             raise api_errors.not_on_share(share, path) from error
 
     def download(self, share: str, path: str) -> bytes:
-        """A file's content."""
-        with self._opening(share, path) as file:
+        """The content of a file."""
+        with self._readable(share, path) as file:
             return share_files.read_all(file)
 
     def delete(self, share: str, path: str) -> None:
-        """Deletes a file, or a folder with all in it."""
+        """Deletes a file, or a folder with its contents."""
         folder = self._existing(share)
-        item = entries.named(folder, path)
-        if item == inside(folder, "") or not share_files.is_there(item):
+        item = entries.unresolved(folder, path)
+        if item == resolve_inside(folder, "") or not share_files.exists(item):
             raise api_errors.not_on_share(share, path)
         share_files.remove(item)
 
     def remove(self, share: str) -> None:
-        """Deletes a share with all in it."""
+        """Deletes a share with its contents."""
         share_files.remove(self._existing(share))
         private_files.remove_folder(self._parts(share))
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes of a file from `offset`; empty at its end."""
-        with self._opening(share, path) as file:
-            return entries.read_piece(file, offset, limit).data
+        with self._readable(share, path) as file:
+            return entries.read_slice(file, offset, limit).data
 
     def digest(self, share: str, path: str) -> str:
-        """The SHA-256 (hex) of a file as it lies there."""
-        with self._opening(share, path) as file:
+        """The SHA-256 (hex) of a file."""
+        with self._readable(share, path) as file:
             return share_files.digest(file)
 
     def make_folder(self, share: str, path: str) -> None:
-        """Makes a folder unless it is there."""
+        """Creates a folder unless it exists."""
         folder = self._with_parent(share, path)
         with _translated(share):
             folder.mkdir(exist_ok=True)
 
     def resize(self, share: str, path: str, size_bytes: int) -> None:
-        """Cuts or lengthens a file, or makes one of zeros."""
+        """Truncates or extends a file; creates it if necessary."""
         file = self._with_parent(share, path)
         with _translated(share):
             share_files.resize(file, size_bytes)
 
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """Writes into a file that is there."""
+        """Writes into an existing file."""
         file = self._file(share, path)
         with _translated(share):
             share_files.change(file, offset, data)
 
     def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
-        """Makes zeros of a part of a file that is there."""
+        """Fills a range of an existing file with zeros."""
         file = self._file(share, path)
         with _translated(share):
             share_files.clear(file, offset, size_bytes)
 
     def rename(self, share: str, path: str, new_path: str) -> None:
-        """Gives a file or a folder another name, in place of a file that had it."""
+        """Renames a file or folder, replacing an existing file."""
         item, target = self._with_parent(share, path), self._with_parent(share, new_path)
         if not item.exists():
             raise api_errors.not_on_share(share, path)
@@ -129,27 +129,27 @@ class FolderStorage:
             item.replace(target)
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
-        """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
+        """Starts or resumes the upload of a file; returns the offset to send from."""
         self._stale.drop()
-        target = inside(self._existing(share), path)
+        target = resolve_inside(self._existing(share), path)
         part = self._part(share, target)
         with _translated(share):
             private_files.make_folder(target.parent)
             private_files.make_folder(part.parent)
             received = part.stat().st_size if part.exists() else 0
-            if received > size_bytes:  # of another, larger file
+            if received > size_bytes:  # left by another, larger file
                 part.unlink()
         return received if received <= size_bytes else 0
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """The next piece of a file that `begin` started."""
-        part = self._part(share, inside(self._existing(share), path))
+        """Writes the next block of a file started by `begin`."""
+        part = self._part(share, resolve_inside(self._existing(share), path))
         with _translated(share):
             share_files.write_part(part, offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
-        """Puts the uploaded file in its place if its digest is right."""
-        target = inside(self._existing(share), path)
+        """Publishes the uploaded file if its digest is correct."""
+        target = resolve_inside(self._existing(share), path)
         part = self._part(share, target)
         with _translated(share):
             digest = share_files.digest_of_part(part)
@@ -160,7 +160,7 @@ class FolderStorage:
             copying.move(str(part), str(target))
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
-        """Uploads files: read once, compared with what was written, put in their places in groups."""
+        """Uploads files: read once, verified, published in groups."""
         self._stale.drop()
         folder = self._existing(share)
         if is_remote(folder):
@@ -169,43 +169,43 @@ class FolderStorage:
         private_files.make_folder(parts)
         sent: list[ShareFile] = []
         for group in copying.groups(copies):
-            routes = [_route_up(str(parts), copy, targets.of(copy.there)) for copy in group]
+            routes = [_upload_route(str(parts), copy, targets.of(copy.there)) for copy in group]
             with _translated(share):
-                sent += yield from copying.group_up(routes)
+                sent += yield from copying.upload_group(routes)
         return sent
 
     def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
-        """Downloads files: read once, compared with what was written."""
+        """Downloads files: read once, verified."""
         folder = self._existing(share)
         if is_remote(folder):
             return DefaultTransfers.fetch(self, share, copies)
-        return copying.all_down(folder, share, copies)
+        return copying.download_all(folder, share, copies)
 
     def _part(self, share: str, target: Path) -> Path:
         return self._parts(share) / _part_name(str(target))
 
     def _parts(self, share: str) -> Path:
-        """The folder of files that are not whole: outside of the share, so that they take no name there."""
+        """The folder of temporary files, outside the share so that they are not listed in it."""
         return self._unfinished / self._folder(share).relative_to(self._root)
 
     @contextlib.contextmanager
-    def _opening(self, share: str, path: str) -> Iterator[Path]:
-        """The place of a file that is about to be opened."""
+    def _readable(self, share: str, path: str) -> Iterator[Path]:
+        """The path of a file that is about to be opened."""
         try:
-            yield inside(self._existing(share), path)
+            yield resolve_inside(self._existing(share), path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise api_errors.no_file_of_share(share, path) from error
 
     def _with_parent(self, share: str, path: str) -> Path:
-        """The place of a file or folder whose parent is there."""
+        """The path of a file or folder whose parent exists."""
         folder = self._existing(share)
-        item = inside(folder, path)
-        if not item.parent.is_dir() or item == inside(folder, ""):
+        item = resolve_inside(folder, path)
+        if not item.parent.is_dir() or item == resolve_inside(folder, ""):
             raise api_errors.no_folder_of_share(share, str(PurePosixPath(path).parent))
         return item
 
     def _file(self, share: str, path: str) -> Path:
-        file = inside(self._existing(share), path)
+        file = resolve_inside(self._existing(share), path)
         if not file.is_file():
             raise api_errors.no_file_of_share(share, path)
         return file
@@ -221,12 +221,12 @@ class FolderStorage:
         return folder
 
 
-def _route_up(parts: str, copy: Copy, target: str) -> Route:
+def _upload_route(parts: str, copy: Copy, target: str) -> Route:
     return Route(copy, str(copy.here), f"{parts}/{_part_name(target)}", target)
 
 
 def _part_name(target: str) -> str:
-    """What a file is called until it is whole."""
+    """The name of a temporary file."""
     return hashlib.sha256(target.encode(errors="surrogateescape")).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""Uploads that nobody goes on with: what is not whole and has not grown for a day is deleted."""
+"""Abandoned uploads: incomplete files that have not grown for a day are deleted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _EVERY_S = 3600.0
 
 
 class StaleParts:
-    """The files below a folder that are on their way to shares."""
+    """The incomplete uploads below a folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._due_s = -math.inf  # by the monotonic clock
+        self._due_s = -math.inf  # on the monotonic clock
 
     def drop(self) -> None:
-        """Deletes those that are stale. Every upload may ask for it: the disk is looked at once an hour."""
+        """Deletes stale uploads; does nothing if called again within an hour."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
@@ -33,10 +33,10 @@ class StaleParts:
 
 
 def _drop_below(root: Path, folder: Path, before: datetime) -> None:
-    for entry in entries.below(root, folder):
+    for entry in entries.scan(root, folder):
         path = folder / name_of(entry.name)
         if entry.kind is FileKind.DIRECTORY:
             _drop_below(root, path, before)
         elif entry.modified < before:
-            with contextlib.suppress(OSError):  # another one was faster, or it is somebody else's
+            with contextlib.suppress(OSError):  # another process deleted it, or it is another user's
                 path.unlink()

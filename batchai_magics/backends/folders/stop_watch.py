@@ -1,6 +1,6 @@
-"""Reads a running job's logs for what is to stop it.
+"""Evaluates a running job's stop conditions on its logs.
 
-Of the standard library alone: on a cluster it runs on a node of the job.
+Standard library only: on a cluster it runs on a node of the job.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.stop_conditions import stop_condition
 
-PIECE_BYTES = 1 << 20
-LOOK_S = 0.5  # between two looks at the logs
+BLOCK_BYTES = 1 << 20
+POLL_S = 0.5  # poll interval
 
 
 class StopWatch:
-    """The logs of one job, read on at each look."""
+    """Reads the logs of a job incrementally, and evaluates its stop conditions."""
 
-    def __init__(self, order: StopIfRequest, plan: Plan) -> None:
-        self._stopping = StopEvaluation([stop_condition(text) for text in order.conditions])
-        self._logs = [_Log(log, order.patterns) for log in plan.output]
+    def __init__(self, request: StopIfRequest, plan: Plan) -> None:
+        self._stopping = StopEvaluation([stop_condition(text) for text in request.conditions])
+        self._logs = [_Log(log, request.patterns) for log in plan.output]
 
     @property
     def unseen(self) -> list[str]:
-        """Conditions about a number that was not printed, each in a sentence."""
+        """Conditions on numbers that were never printed, each in a sentence."""
         return self._stopping.unseen
 
     def check(self, now_s: float) -> str:
-        """Why the job is to be stopped, by what its logs hold by now; empty while it is not."""
+        """Why the job is to be stopped, according to its logs so far; empty if it is not."""
         for log in self._logs:
             log.read(self._stopping, now_s)
         return self._stopping.reason(now_s)
 
     def follow(self, over: threading.Event) -> str:
-        """Looks until the job is to be stopped, and gives why; empty when it was over before that."""
+        """Polls until the job is to be stopped, and returns the reason; empty if it was over before."""
         while True:
             is_last = over.is_set()
             reason = self.check(time.monotonic())
             if reason or is_last:
                 return "" if is_last else reason
-            over.wait(LOOK_S)
+            over.wait(POLL_S)
 
 
 class _LogSlice(NamedTuple):
-    """Some new bytes of a log, and who wrote which of them."""
+    """New bytes of a log, and which rank wrote which of them."""
 
     data: bytes
     offset: int
@@ -65,14 +65,14 @@ class _LogSlice(NamedTuple):
 
 
 class _Log:
-    """How far a log was read."""
+    """The read position in a log."""
 
     def __init__(self, log: LogFile, patterns: Mapping[str, str]) -> None:
         self._log, self._patterns = log, patterns
         self._parser, self._offset = Parser(patterns), 0
 
     def read(self, stopping: StopEvaluation, now_s: float) -> None:
-        """Takes what is new; a log that was cut begins again."""
+        """Reads what is new; a truncated log is read from its start."""
         while True:
             data, size = _read(Path(self._log.path), self._offset)
             if size < self._offset:
@@ -89,7 +89,7 @@ class _Log:
 
 
 def _read(file: Path, offset: int) -> tuple[bytes, int]:
-    """The next bytes of a file, opened afresh, and its size; OSError for anything but a regular file."""
+    """The next bytes of a file, newly opened, and its size; OSError if it is not a regular file."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -98,6 +98,6 @@ def _read(file: Path, offset: int) -> tuple[bytes, int]:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "is no regular file", str(file))
-        return os.pread(descriptor, PIECE_BYTES, offset), found.st_size
+        return os.pread(descriptor, BLOCK_BYTES, offset), found.st_size
     finally:
         os.close(descriptor)

@@ -169,7 +169,7 @@ class LocalBackend(LazyFacets):
         self.reconciler.reconcile()
         folder, run = self._directory(file.job, file.directory_id)
         if file.directory_id.lower() != STDOUTERR:
-            path = entries.inside(folder, file.path)
+            path = entries.resolve_inside(folder, file.path)
             return outputs.read(path, offset, limit, is_complete=not run.is_open)
         return self._logs_of(folder, run).read(file.path, offset, limit)
 

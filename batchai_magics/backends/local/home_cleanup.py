@@ -55,7 +55,7 @@ class Cleaning:
         """The paths of each part; the state, which refers to all others, comes last."""
         layout = self._reconciler.layout
         state = sorted(layout.home.glob(f"{layout.database.name}*"))
-        return {**{name: [path] for name, path in layout.kept.items()}, "state": state}
+        return {**{name: [path] for name, path in layout.named_folders.items()}, "state": state}
 
 
 def _still_running(open_jobs: Sequence[ResourceId]) -> ConflictError:

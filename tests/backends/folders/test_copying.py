@@ -40,7 +40,7 @@ def here(tmp_path):
 @pytest.fixture
 def _in_pieces(monkeypatch):
     monkeypatch.setattr(checked_copy, "SMALL_BYTES", 4)
-    monkeypatch.setattr(checked_copy, "PIECE_BYTES", 4)
+    monkeypatch.setattr(checked_copy, "BLOCK_BYTES", 4)
 
 
 def up(storage, *paths):

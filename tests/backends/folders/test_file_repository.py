@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.file_repository import LOCK_S, FileRepository, try_lock
+from batchai_magics.backends.folders.file_repository import LOCK_EXPIRY_S, FileRepository, try_lock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.repository import Record
@@ -104,7 +104,7 @@ def test_a_lock_whose_owner_has_died_goes(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     assert try_lock(lock)
     assert not try_lock(lock)
-    long_ago = time.time() - LOCK_S - 5
+    long_ago = time.time() - LOCK_EXPIRY_S - 5
     os.utime(lock, (long_ago, long_ago))
     assert not try_lock(lock)
     assert try_lock(lock)

@@ -243,7 +243,7 @@ def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "meeting"),
+    ("engine", "rendezvous"),
     [
         (("docker",), Rendezvous.PORT),
         (("podman", "--remote"), Rendezvous.PORT),

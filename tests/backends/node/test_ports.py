@@ -15,7 +15,7 @@ from batchai_magics.backends.node.ports import free_ports
 def given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The file in which the system says which ports it gives to whoever asks for any."""
     file = tmp_path / "ip_local_port_range"
-    monkeypatch.setattr(ports, "_GIVEN", file)
+    monkeypatch.setattr(ports, "_EPHEMERAL_RANGE", file)
     return file
 
 
@@ -46,7 +46,7 @@ def test_where_the_system_does_not_say_they_are_below_the_usual_ones(given: Path
 def test_none_is_taken_at_which_somebody_listens(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         taken = held.getsockname()[1]
-        monkeypatch.setattr(ports, "_not_given", lambda given: range(taken, taken + 1))
+        monkeypatch.setattr(ports, "_outside", lambda given: range(taken, taken + 1))
         with pytest.raises(OSError, match=f"1 free ports were not found between {taken} and {taken}"):
             free_ports(1, "127.0.0.1")
 

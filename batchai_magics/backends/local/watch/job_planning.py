@@ -139,7 +139,7 @@ def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
     """Adds this machine's programs to the plan, and creates its log files."""
     for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
         private.make_file(Path(log))
-    plan = own_logs.made(plan)
+    plan = own_logs.with_own_logs(plan)
     private.make_file(job.host_file)
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
     if run.engine:  # an image may have a module path of its own

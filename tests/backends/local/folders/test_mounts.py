@@ -115,7 +115,7 @@ def test_why_a_mount_command_failed_is_said_in_its_own_words_and_no_more(tmp_pat
         "data could not be mounted: no such server (exit code 32)"
     )
     assert mount_commands.problem(place, 5, " ").endswith("mounted: exit code 5")
-    assert len(mount_commands.problem(place, 1, "x" * 9999)) < mount_commands.LONGEST_WORDS + 100
+    assert len(mount_commands.problem(place, 1, "x" * 9999)) < mount_commands.MAX_MESSAGE_LENGTH + 100
     assert "nothing is mounted" in mount_commands.problem(place, 0, "")
 
 

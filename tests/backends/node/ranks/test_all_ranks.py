@@ -38,7 +38,7 @@ MPI = "from mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
 ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 
 
-@pytest.mark.parametrize("meeting", Rendezvous)
+@pytest.mark.parametrize("rendezvous", Rendezvous)
 def test_ranks_find_each_other_and_know_their_nodes(tmp_path: Path, rendezvous: Rendezvous) -> None:
     script = (
         MPI + "print(world.rank, world.allreduce(world.rank), world.Split_type(MPI.COMM_TYPE_SHARED).size)"

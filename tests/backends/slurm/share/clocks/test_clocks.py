@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.file_clock import READ_AGAIN_S, FileClock
+from batchai_magics.backends.folders.file_clock import READ_INTERVAL_S, FileClock
 from batchai_magics.backends.slurm.query_cache import MAX_TTL_S
 from tests.backends.slurm.share.clocks.hosts import OFF_S, Host, Told, clock_off, either_way, error_of
 from tests.backends.slurm.share.clocks.test_standing import until_heard
@@ -46,7 +46,7 @@ def test_the_file_system_is_asked_again_after_half_a_minute(
     os.utime(tmp_path / "clock", (0, 0))
     clock.now()
     assert (tmp_path / "clock").stat().st_mtime == 0
-    later = time.monotonic() + READ_AGAIN_S + 1
+    later = time.monotonic() + READ_INTERVAL_S + 1
     monkeypatch.setattr(time, "monotonic", lambda: later)
     clock.now()
     assert (tmp_path / "clock").stat().st_mtime > 0
