@@ -21,8 +21,8 @@ FORWARDED_VARIABLES = (
     *("BATCHAI_JOB_GUID", "TMPDIR", "PYTHONUNBUFFERED"),
     *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
 )
-# Variables that tune devices, threads, networks and MPI, and those of a Slurm task. Folders and versions are the
-# image's own. Bash collects the names when the container starts, since engines such as Slurm set some, too.
+# Variables that tune devices, threads, networks and MPI, and those of a Slurm task; folders and versions are
+# the image's own. Bash collects the names when the container starts, since engines such as Slurm set some.
 _PREFIXES = (*TUNING_PREFIXES, "SLURM_")
 _NOT_FORWARDED = ("HOME", "ROOT", "PATH", "DIR", "VERSION")  # the last word of the name
 _COLLECT_NAMES = (
