@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from batchai_magics.cards import card_parts
 
-STATE = 1  # index of the state column
-
 
 @dataclass(frozen=True)
 class TableCard:

@@ -70,7 +70,7 @@ def test_a_summary_of_real_ranks_tells_all_of_the_run_and_names_the_straggler(wo
     assert (summary.batch_size_global, summary.batch_size_per_device) == (32, 8)
     assert (summary.device_count, summary.ranks, summary.steps) == (4, 4, 40)
     assert summary.warm_up_steps is not None
-    assert summary.straggler == 2
+    assert summary.stragglers == (2,)
     assert summary.skew is not None
     assert summary.skew > 0.5
     assert (summary.loss_trend, summary.first_loss, summary.has_nan) == ("falling", 4.9, True)

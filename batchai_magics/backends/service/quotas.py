@@ -12,7 +12,6 @@ from batchai_magics.models.subscription import Usage
 from batchai_magics.models.vm_sizes import SIZES, lookup
 
 MOST_CLUSTERS = 20
-DEFAULT_CORES = 1000
 FAMILIES = ("D", "Dv2", "NC", "NCv2", "NCv3", "ND", "NV")
 
 

@@ -66,11 +66,6 @@ def run_names(sources: Sequence[Comparable]) -> list[str]:
     return _unique(_names(sources))
 
 
-def refresh_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Read running jobs again; finished runs are returned unchanged."""
-    return tuple(_run(run.name, run.source) if run.is_running and run.source else run for run in runs)
-
-
 def _run(name: str, source: Comparable) -> Run:
     # Checked before the log is read: the log of a job that has ended by then is complete.
     is_running = not getattr(source, "is_done", True)

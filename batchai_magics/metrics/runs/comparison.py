@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.charts.comparison_chart import OVER, draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
-from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs, refresh_runs
+from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
 from batchai_magics.metrics.runs.html_tables import comparison_html
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ class Comparison:
     def is_running(self) -> bool:
         """Whether a job was still running when its log was read."""
         return any(run.is_running for run in self.runs)
-
-    def refreshed(self) -> Comparison:
-        """The same comparison with the current state of running jobs."""
-        return Comparison(refresh_runs(self.runs))
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per run: its name under `run`, and COLUMNS.

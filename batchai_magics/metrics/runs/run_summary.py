@@ -85,11 +85,6 @@ class Summary:
     loss_trend: LossTrend | None = None
     has_nan: bool = False
 
-    @property
-    def straggler(self) -> int | None:
-        """The slowest rank, if it is a straggler."""
-        return self.stragglers[0] if self.stragglers else None
-
     def to_dict(self) -> dict[str, object]:
         """The fields as JSON values: rank keys are strings, numbers that are not finite are words."""
         return {field.name: json_value(getattr(self, field.name)) for field in fields(self)}

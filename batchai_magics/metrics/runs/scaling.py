@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.charts.scaling_chart import draw_scaling
-from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs, refresh_runs
+from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
 from batchai_magics.metrics.runs.html_tables import scaling_html
 from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, ScalingPoint, has_speed, scaling_curves
 
@@ -32,10 +32,6 @@ class Scaling:
     def is_running(self) -> bool:
         """Whether a job was still running when its log was read."""
         return any(run.is_running for run in self.runs)
-
-    def refreshed(self) -> Scaling:
-        """The same study with the current state of running jobs."""
-        return scaling_so_far(refresh_runs(self.runs))
 
     @property
     def silent(self) -> tuple[str, ...]:

@@ -118,16 +118,6 @@ def test_the_legend_stands_above_all_lines():
     assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
 
 
-def test_a_value_made_of_running_jobs_can_be_refreshed():
-    handle = Handle("a", log(1, 50), is_done=False)
-    early = compare([handle, log(1, 100)])
-    handle._metrics, handle.is_done = log(1, 60), True
-    late = early.refreshed()
-    assert late.frame()["images_per_sec"].tolist() == [60, 100]
-    assert (early.is_running, late.is_running) == (True, False)
-    assert late.refreshed() == late
-
-
 def test_people_read_a_few_rows_in_words_with_errors_beside_their_values():
     long = "a-run-with-a-very-long-name-that-nobody-wants-to-type"
     shown = compare({"one": log(1, 10), long: log(2, 10)})._repr_html_()

@@ -17,7 +17,6 @@ OWN_CLIENT = "x-batchai-client"
 SERVICE = "x-batchai-service"  # `blob`: containers, as if they were shares
 WANT_DIGEST = "x-batchai-want-digest"
 DIGEST = "x-batchai-sha256"  # of a file, where it was wanted
-FILE_KIND = "x-batchai-kind"  # of what lies there, as models.execution.FileKind has it
 
 # A file in pieces: nobody sees one before it is whole, and what was interrupted goes on where it stood.
 UPLOAD = "x-batchai-upload"
