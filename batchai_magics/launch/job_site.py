@@ -14,7 +14,7 @@ NO_RECORDS = Output(LogFile(""), LogFile(""))
 class NodeShare:
     """A node as a job sees it: name, address, GPUs, cores and paths.
 
-    Name, address and paths are references as long as the node is unknown; so are the ports of a site.
+    Name, address, paths and devices are references as long as the node is unknown, as are ports of a site.
     """
 
     id: str
@@ -25,7 +25,7 @@ class NodeShare:
     address: str = ""  # where other nodes reach its processes
     tmpdir: str = ""
     devices: tuple[str, ...] = ()  # the node's GPUs on its machine: numbers or UUIDs
-    core_count: int = 1  # the node's cores on its machine
+    core_count: int | None = 1  # the node's cores on its machine; None as long as the node is unknown
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ def _node_variables(node: NodeShare, site: JobSite) -> dict[str, str]:
         "AZ_BATCHAI_SHARED_JOB_TEMP": site.shared_temp,
         "AZ_BATCHAI_MPI_HOST_FILE": site.host_file,
         "AZ_BATCHAI_NUM_GPUS": str(node.gpu_count),
-        "CUDA_VISIBLE_DEVICES": ",".join(node.devices),
+        "CUDA_VISIBLE_DEVICES": joined(node.devices, ","),
         **({"CUDA_DEVICE_ORDER": site.device_order} if node.devices or node.gpu_count else {}),
     }
 

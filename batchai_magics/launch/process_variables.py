@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.references import joined
+from batchai_magics.launch.references import ReferenceKind, joined, reference
 
 _MASTER_PORT = 6000  # the port in Azure Batch's address of the first node
 
@@ -36,11 +36,25 @@ OMP = "OMP_NUM_THREADS"
 THREADS = (OMP, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-def thread_variables(core_count: int, processes_per_node: int, given: Mapping[str, str]) -> dict[str, str]:
-    """The thread count variables of a process; a given OMP_NUM_THREADS applies to the other libraries too."""
-    share = str(max(1, core_count // max(1, processes_per_node)))
-    count = given.get(OMP, share).partition(",")[0]  # counts of nested loops follow a comma
+def thread_variables(
+    core_count: int | None, processes_per_node: int, given: Mapping[str, str]
+) -> dict[str, str]:
+    """The thread count variables of a process; a given OMP_NUM_THREADS applies to the other libraries too.
+
+    Without a number of cores the count is a reference.
+    """
+    if OMP in given:
+        count = given[OMP].partition(",")[0]  # counts of nested loops follow a comma
+    elif core_count is None:
+        count = reference(ReferenceKind.THREADS, 0)
+    else:
+        count = str(thread_share(core_count, processes_per_node))
     return {**dict.fromkeys(THREADS, count), **{name: given[name] for name in THREADS if name in given}}
+
+
+def thread_share(core_count: int, processes_per_node: int) -> int:
+    """The threads of a process that shares the cores of its node with the others there."""
+    return max(1, core_count // max(1, processes_per_node))
 
 
 def describe_threads(said: Mapping[str, str], processes_per_node: int) -> str:

@@ -1,4 +1,4 @@
-"""References in the texts of a Plan to nodes, addresses and ports that are not known yet.
+"""References in the texts of a Plan to nodes, ports and devices that are not known yet.
 
 A text with references is a `Template`: a sequence of literals and references, resolved by the program that
 knows the values. User text is never searched for placeholders. Standard library only, because it is copied
@@ -18,10 +18,12 @@ class ReferenceKind(enum.Enum):
     ADDRESS = "address"  # where other nodes reach it
     PORT = "port"  # a free TCP port
     SCRATCH = "scratch"  # the run's folder on the disks of its nodes
+    DEVICES = "devices"  # its GPUs, as CUDA_VISIBLE_DEVICES names them
+    THREADS = "threads"  # the threads of each process
 
 
 class Reference(NamedTuple):
-    """The name or address of a node, a port, or the scratch folder, by number from 0."""
+    """The name, address or GPUs of a node, a port, or what is the same for all of them, by number from 0."""
 
     subject: ReferenceKind
     number: int
@@ -59,6 +61,8 @@ class Bindings(NamedTuple):
     addresses: Sequence[str] = ()
     ports: Sequence[int] = ()
     scratch: str = ""
+    devices: Sequence[str] = ()
+    threads: int = 1
 
     def value(self, reference: Reference) -> str:
         """The value of a reference."""
@@ -67,6 +71,8 @@ class Bindings(NamedTuple):
             ReferenceKind.ADDRESS: self.addresses,
             ReferenceKind.PORT: self.ports,
             ReferenceKind.SCRATCH: (self.scratch,),
+            ReferenceKind.DEVICES: self.devices,
+            ReferenceKind.THREADS: (self.threads,),
         }[reference.subject]
         return str(values[reference.number])
 

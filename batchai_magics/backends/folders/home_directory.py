@@ -13,7 +13,7 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.node.node_programs import JOB_MODULE
+from batchai_magics.backends.node.node_programs import JOB_MODULE, with_module_path
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files, resource_views
 from batchai_magics.backends.service.descriptions import output_segment
@@ -86,6 +86,8 @@ class HomeDirectory:
         plan = own_logs.with_own_logs(planning.plan(description, nodes, site), self._layout.home)
         engine = plan.containers._replace(engine=run.container_engine)
         plan = containers.with_container_note(plan._replace(containers=engine))
+        if run.container_engine:  # an image may have a module path of its own
+            plan = plan._replace(processes=tuple(_with_module(each, job) for each in plan.processes))
         if run.spec.batchai_stop_if:
             StopIfRequest(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
         task = _setup_task(run.cluster)
@@ -122,7 +124,7 @@ class HomeDirectory:
         return self._layout.home / run.output_root / run.segment / STDOUTERR
 
     def _node_share(self, run: RunFolder, index: int) -> NodeShare:
-        name = reference(ReferenceKind.NODE, index)
+        name, nodes = reference(ReferenceKind.NODE, index), str(self._layout.nodes(run.cluster_guid))
         return NodeShare(
             id=name,
             gpu_count=lookup(run.cluster.vm_size).gpus,
@@ -130,6 +132,8 @@ class HomeDirectory:
             job_mount_root=str(self._layout.job(run.guid).mounts),
             temp=joined([self._work_folder(run), "/", name]),
             address=reference(ReferenceKind.ADDRESS, index),
+            tmpdir=joined([nodes, "/", name, "/", run.site.tmpdir]) if run.site.tmpdir else "",
+            devices=(reference(ReferenceKind.DEVICES, index),) if run.site.has_devices else (),
             core_count=run.site.core_count,
         )
 
@@ -225,5 +229,11 @@ def _site(run: RunFolder, job: JobLayout, logs: Path, ports: int) -> JobSite:
         threads={name: environ[name] for name in THREADS if environ.get(name)},
         device_order=environ.get(ORDER) or BY_BUS,
         disk_grace_s=engine.disk_grace_s,
-        module_path=":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)])),
+        module_path=""
+        if run.container_engine
+        else ":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)])),
     )
+
+
+def _with_module(process: Process, job: JobLayout) -> Process:
+    return process._replace(command=with_module_path(process.command, job.python))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:  # supervisors import this module, and must start fast
     from batchai_magics.models.ids import ResourceId
 
+TMPDIR = "tmp"  # in a node's own folder
+
 
 class Layout(NamedTuple):
     """The paths of a backend's files; does not access the disk."""
@@ -82,6 +84,10 @@ class Layout(NamedTuple):
         """The folder of a node."""
         return self.nodes(guid) / node
 
+    def tmpdir(self, guid: str, node: str) -> Path:
+        """The folder of temporary files of a node."""
+        return self.node(guid, node) / TMPDIR
+
     def setup(self, guid: str, node: str) -> Path:
         """The Plan of a node's mounts and setup task; exists only while it is being set up."""
         return self.node(guid, node) / "setup.json"
@@ -100,6 +106,11 @@ class JobLayout(NamedTuple):
     def plan(self) -> Path:
         """The Plan of the job's processes."""
         return self.root / "plan.json"
+
+    @property
+    def submitted(self) -> Path:
+        """Its Plans as they were submitted, before its nodes were known."""
+        return self.root / "submitted.json"
 
     @property
     def preparation(self) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from batchai_magics.backends.base import Spec
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local import submission
 from batchai_magics.backends.local.folders import mounted_trees
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import (
@@ -87,7 +88,7 @@ def _insert(db: Database, layout: Layout, draft: Draft, settings: LocalSettings)
     if isinstance(draft.spec, ClusterSpec):
         _insert_cluster(db, draft, draft.spec, settings)
     elif isinstance(draft.spec, JobSpec):
-        _insert_job(db, layout, draft, draft.spec)
+        _insert_job(db, layout, draft, settings)
         _write_backup(db, layout, draft, draft.spec)
     return True
 
@@ -182,26 +183,27 @@ def _insert_cluster(db: Database, draft: Draft, spec: ClusterSpec, settings: Loc
     node_table.resize(db, key, spec.target_node_count, DeallocationOption.REQUEUE)
 
 
-def _insert_job(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> None:
+def _insert_job(db: Database, layout: Layout, draft: Draft, settings: LocalSettings) -> None:
+    spec = draft.spec
+    assert isinstance(spec, JobSpec)
     cluster = ResourceId.parse(spec.cluster.id)
     cluster_spec = ClusterSpec.from_wire(json.loads(resource_table.get(db, cluster).spec))
     _check_size(cluster_table.get(db, cluster.key), cluster, spec)
-    job_table.insert(
-        db,
-        job_table.JobRow(
-            key=draft.id.key,
-            guid=draft.guid,
-            cluster=cluster.key,
-            node_count=spec.node_count,
-            priority=_PRIORITY[spec.scheduling_priority],
-            output_root=str(mounts.output_root(layout, spec, cluster_spec, draft.guid)),
-            python=scheduler.python_of_this_process(),
-            needs_secrets=bool(draft.secrets.jobs),
-            engine=draft.engine,
-            changed=time.time(),
-            spawner=process.own_identity(),
-        ),
+    run = job_table.JobRow(
+        key=draft.id.key,
+        guid=draft.guid,
+        cluster=cluster.key,
+        node_count=spec.node_count,
+        priority=_PRIORITY[spec.scheduling_priority],
+        output_root=str(mounts.output_root(layout, spec, cluster_spec, draft.guid)),
+        python=scheduler.python_of_this_process(),
+        needs_secrets=bool(draft.secrets.jobs),
+        engine=draft.engine,
+        changed=time.time(),
+        spawner=process.own_identity(),
     )
+    job_table.insert(db, run)
+    submission.submit(db, layout, run, settings)
 
 
 def _check_size(row: cluster_table.ClusterRow, cluster: ResourceId, spec: JobSpec) -> None:

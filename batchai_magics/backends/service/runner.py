@@ -80,16 +80,20 @@ class Site:
     """What a Plan needs to know of the engine's nodes, whichever a run gets.
 
     `python` runs the programs of nodes, `script_wrapper` is the path of the program that runs a script of
-    an MPI job, `environ` the environment that jobs inherit. With `has_scratch` working directories are on
-    the nodes' own disks, at a place that the engine resolves.
+    an MPI job, `environ` the environment that jobs inherit. Without a `core_count` the engine resolves the
+    threads of each process, with `has_devices` the GPUs of each node. With `has_scratch` working directories
+    are on the nodes' own disks, at a place that the engine resolves. `tmpdir` is the name of the folder of
+    temporary files in a node's own folder, empty where it is the engine's.
     """
 
     python: str
     script_wrapper: str
     environ: Mapping[str, str]
-    core_count: int
+    core_count: int | None
     disk_grace_s: float
     has_scratch: bool = False
+    has_devices: bool = False
+    tmpdir: str = ""
 
 
 @dataclass(frozen=True)

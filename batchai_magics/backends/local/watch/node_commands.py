@@ -40,7 +40,7 @@ def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> s
     env = {
         **clean_environment(sys.executable),
         "AZ_BATCHAI_MOUNT_ROOT": str(layout.mounts(guid)),
-        "TMPDIR": str(folder / "tmp"),
+        "TMPDIR": str(layout.tmpdir(guid, node)),
         MARK: mark,
     }
     try:

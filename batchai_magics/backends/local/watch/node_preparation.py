@@ -36,7 +36,7 @@ def _prepare(
 
     spec = _description(node)
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
-    temp = layout.node(node.guid, node.id) / "tmp"
+    temp = layout.tmpdir(node.guid, node.id)
     if not temp.exists():  # a later pass must not recreate a deleted share
         mounts.link(layout, layout.mounts(node.guid), volumes)
         private_files.make_folder(temp)
@@ -113,7 +113,7 @@ def _write_plan(layout: Layout, node: NewNode, spec: ClusterSpec) -> None:
         private_files.make_folder(path)
         logs = str(path)
     root = str(layout.mounts(node.guid))
-    share = NodeShare(node.id, 0, root, root, str(folder), tmpdir=str(folder / "tmp"))
+    share = NodeShare(node.id, 0, root, root, str(folder), tmpdir=str(layout.tmpdir(node.guid, node.id)))
     plan = setup(asked, share, python=sys.executable, exits=str(exits), logs=logs)
     if asked.setup_task and asked.setup_task.run_elevated:
         plan = elevation.run_elevated(plan)

@@ -141,9 +141,14 @@ def _assign_all(store: Store) -> list[JobRow]:
 
 def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:
     # Imported late: a supervisor with an empty queue never needs the models.
-    from batchai_magics.backends.local.watch import job_planning
+    from batchai_magics.backends.local.watch import plan_binding
 
-    job_planning.write(store, layout, job)
+    if not layout.job(job.guid).submitted.exists():  # by an earlier version
+        from batchai_magics.backends.local import submission
+
+        with store.read() as db:
+            submission.submit(db, layout, job)
+    plan_binding.bind(store, layout, job)
 
 
 def supervisor_tail(layout: Layout, guid: str) -> str:

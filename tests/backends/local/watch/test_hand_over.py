@@ -65,7 +65,7 @@ def test_a_process_that_runs_short_jobs_one_after_the_other_loads_no_models(
     assert jobs[-1].wait(PATIENCE_S).log() == "2\n"
     until(lambda: loaded.exists() and loaded.read_text())
     modules = set(loaded.read_text().split())
-    assert "batchai_magics.backends.local.watch.job_planning" in modules
+    assert "batchai_magics.backends.local.watch.plan_binding" in modules
     assert not {"pydantic", "pydantic_core"} & modules
 
 

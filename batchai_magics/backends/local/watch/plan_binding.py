@@ -1,0 +1,96 @@
+"""Binds the Plan of a submitted job to the nodes that it has got, and writes what its supervisor starts.
+
+Supervisors bind the plan of the next job with it, so it does without the models, which take longer than a
+short job.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from batchai_magics.backends.folders import private
+from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.local import machine_devices
+from batchai_magics.backends.local.state import node_table
+from batchai_magics.backends.local.state.job_table import JobRow
+from batchai_magics.backends.local.state.node_table import JobNode
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.node import containers, mpi_launchers
+from batchai_magics.backends.node.node_programs import RUN_SCRIPT
+from batchai_magics.backends.node.ports import free_ports
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.process_variables import thread_share
+from batchai_magics.launch.references import Bindings
+
+LOOPBACK = "127.0.0.1"  # all nodes are on this machine
+
+
+class SubmittedRun(NamedTuple):
+    """The plans of a run, which refer to nodes, ports and devices that it does not have yet."""
+
+    plan: Plan
+    preparation: Plan | None
+    port_count: int
+
+    def write(self, file: Path) -> None:
+        """Writes them to a file."""
+        preparation = self.preparation.to_json() if self.preparation else ""
+        body = {"plan": self.plan.to_json(), "preparation": preparation, "ports": self.port_count}
+        private_files.write(file, json.dumps(body))
+
+    @classmethod
+    def read(cls, file: Path) -> SubmittedRun:
+        """Those in a file."""
+        body = json.loads(file.read_text(encoding="utf-8"))
+        preparation = Plan.from_json(body["preparation"]) if body["preparation"] else None
+        return cls(Plan.from_json(body["plan"]), preparation, body["ports"])
+
+
+def bind(store: Store, layout: Layout, run: JobRow) -> None:
+    """Makes the folders of a job that has got its nodes, and writes its plans, the main one last."""
+    with store.read() as db:
+        nodes = node_table.job_nodes(db, run.guid)
+    job, folders = layout.job(run.guid), (layout.home, Path(RUN_SCRIPT))
+    submitted = SubmittedRun.read(job.submitted)
+    bindings = _bindings(submitted, nodes)
+    plan = submitted.plan.resolved(bindings)
+    _make_folders(layout, job, nodes)
+    if submitted.preparation:
+        prepared = submitted.preparation.resolved(bindings)
+        containers.in_containers(prepared, folders).write(str(job.preparation))
+    containers.in_containers(_on_this_machine(plan, job), folders).write(str(job.plan))
+
+
+def _bindings(submitted: SubmittedRun, nodes: Sequence[JobNode]) -> Bindings:
+    here = machine_devices.machine()
+    return Bindings(
+        nodes=[node.id for node in nodes],
+        addresses=[LOOPBACK] * len(nodes),
+        ports=free_ports(submitted.port_count, LOOPBACK),
+        devices=[",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
+        threads=thread_share(here.core_share(nodes[0].mates), submitted.plan.processes_per_node),
+    )
+
+
+def _make_folders(layout: Layout, job: JobLayout, nodes: Sequence[JobNode]) -> None:
+    for stale in (job.exits, job.preparation_exits):
+        shutil.rmtree(stale, ignore_errors=True)
+        private_files.make_folder(stale)
+    for node in nodes:
+        private_files.make_folder(layout.tmpdir(node.guid, node.id))
+        private_files.make_folder(job.workdir / node.id)
+
+
+def _on_this_machine(plan: Plan, job: JobLayout) -> Plan:
+    """Adds this machine's programs to the plan, and creates its log files."""
+    for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
+        private.make_file(Path(log))
+    private.make_file(job.host_file)
+    job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
+    chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
+    return mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
