@@ -1,4 +1,4 @@
-"""Submits a cell's request: creates defaults, uploads files, creates the job or finds it again."""
+"""Submits a cell's request: has the backend make what it needs, creates the job or finds it again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from batchai_magics.backends.base import STORAGE, Backend, JobNeeds, Spec
+from batchai_magics.backends.base import Backend, JobNeeds, Spec
 from batchai_magics.backends.base.job_needs import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
@@ -66,9 +66,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
     wanted = _defaults(settings, workspace, experiment, cluster=ResourceId.parse(request.spec.cluster.id))
     share = settings.share if request.uploads else ""
-    runs = backend.ensure(JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share))
-    if request.uploads:
-        STORAGE.of(backend).upload(settings.share, request.uploads)
+    runs = backend.ensure(JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share, request.uploads))
     grown = _grow_cluster(backend, request) if request.is_growing else ""
     return replace(_create_or_find(backend, request, experiment, runs), grown=grown)
 

@@ -15,6 +15,7 @@ import uvicorn
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.base import Backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.server.app_factory import make_app, open_service
@@ -81,6 +82,21 @@ def serving(
     service.operations.close()
     world.close()
     assert not watched.deviations, "\n".join(watched.deviations)
+
+
+@contextlib.contextmanager
+def serving_backend(backend: Backend, home: Path) -> Iterator[str]:
+    """The address of a server in front of any backend."""
+    settings = Settings(sections={"local": LocalSettings(home=home)})
+    service = open_service(backend, settings, ServerHome.of(settings))
+    app = make_app(service, ServerLimits(), ServerHome.of(settings), token=TOKEN, names=["127.0.0.1"])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(128)
+        with _in_a_thread(app, listener):
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    app.close()
+    service.operations.close()
 
 
 @contextlib.contextmanager

@@ -71,8 +71,8 @@ class ArmBackend(BackendBase):
         return self._api.capabilities
 
     @property
-    def storage(self) -> PublishedStorage:  # type: ignore[override]  # discovered on first use
-        """The shares of all storage accounts."""
+    def storage(self) -> PublishedStorage | None:  # type: ignore[override]  # discovered on first use
+        """The shares of all storage accounts, where the endpoint has any."""
         return self._api.storage
 
     @property

@@ -41,7 +41,8 @@ class PublishedApi:
     telemetry: Telemetry | None = None
 
     def __init__(self, backend: Backend, connection: Connection, storage: PublishedStorage) -> None:
-        self._backend, self._connection, self.storage = backend, connection, storage
+        self._backend, self._connection = backend, connection
+        self.storage: PublishedStorage | None = storage
 
     @property
     def capabilities(self) -> Capabilities:

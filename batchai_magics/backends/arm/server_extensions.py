@@ -22,6 +22,7 @@ from batchai_magics.backends.base import (
     NODE_COMMANDS,
     PREEMPTION,
     SETUP_LOGS,
+    STORAGE,
     TELEMETRY,
     Backend,
     Capabilities,
@@ -33,7 +34,7 @@ from batchai_magics.backends.base import (
     StatusSnapshot,
     refuse_beyond,
 )
-from batchai_magics.backends.service.extensions import output_wire
+from batchai_magics.backends.service.extensions import file_packs, output_wire
 from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, waiting
 from batchai_magics.backends.service.extensions.server_offer import ENSURE, ServerOffer
 from batchai_magics.models.execution import OutputFile
@@ -59,6 +60,7 @@ class ServerExtensions(PublishedApi):
     ) -> None:
         super().__init__(backend, connection, storage)
         self._offer = offer
+        self.storage = storage if STORAGE.attribute in offer.facets else None
         self._logs = LogReader(connection)
         self.containers = containers if CONTAINERS.attribute in offer.facets else None
         self.node_commands = NodeCommands(connection) if NODE_COMMANDS.attribute in offer.facets else None
@@ -78,8 +80,12 @@ class ServerExtensions(PublishedApi):
         for _, spec in needs.resources:
             refuse_beyond(self.capabilities, spec)
         specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
-        body = {"job": str(needs.job), "resources": specs, "share": needs.share}
+        body: dict[str, Any] = {"job": str(needs.job), "resources": specs, "share": needs.share}
+        if needs.files and not self.storage:
+            body["files"] = file_packs.to_json(needs.files)
         found = self._connection.request_json(ArmRequest("POST", self._provider("batchaiEnsure"), body=body))
+        if needs.files and self.storage:
+            self.storage.upload(needs.share, needs.files)
         runs = (parse_any_resource(item) for item in found["value"])
         return [run for run in runs if isinstance(run, JobResource)]
 

@@ -29,7 +29,8 @@ Promises, each with a contract test in tests/contract:
     the newer ones.
 22. The owner passed to `create` is recorded atomically with the resource and deleted with it; creating an
     identical resource does not change it.
-23. `ensure` creates what is missing, each part as `create` would, and leaves the rest unchanged.
+23. `ensure` creates what is missing, each part as `create` would, and leaves the rest unchanged; a job then
+    finds its files at their paths below the mount of their share, also where the backend has no shares.
 """
 
 from batchai_magics import lazy_exports

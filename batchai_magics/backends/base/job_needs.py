@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from batchai_magics.backends.base.facets import STORAGE
 from batchai_magics.backends.base.protocol import Backend
+from batchai_magics.backends.base.storage import Storage
 from batchai_magics.backends.base.values import JobNeeds, Spec
 from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
@@ -18,12 +19,15 @@ _RUN = re.compile(r"-(\d+)$")
 
 
 def default_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
-    """Creates what is missing of the resources and the share; gives the runs of the job's name."""
+    """Creates the missing resources, writes the files to the share; gives the runs of the job's name."""
     for id, spec in missing(backend, needs):
         with unless_there(backend, id):
             backend.create(id, spec)
     if needs.share:
-        STORAGE.of(backend).make(needs.share)
+        storage: Storage = STORAGE.of(backend)
+        storage.make(needs.share)
+        if needs.files:
+            storage.upload(needs.share, needs.files)
     return runs(backend, needs.job)
 
 

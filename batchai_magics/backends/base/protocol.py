@@ -95,7 +95,7 @@ class Backend(Protocol):
         """
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
-        """Creates what is missing of what a job needs, in one question.
+        """Creates what is missing of what a job needs and stores its files, in one request where it can.
 
         Gives the runs of the job's name (`resnet`, `resnet-2` and so on), oldest first: the latest fifty.
         """

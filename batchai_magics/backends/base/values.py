@@ -161,14 +161,16 @@ class StatusSnapshot:
 
 @dataclass(frozen=True)
 class JobNeeds:
-    """What a new job needs: resources and a share, which are created where they are missing.
+    """What a new job needs: resources, which are created where they are missing, and files on a share.
 
-    The resources are in the order in which they are created; one that is there is left as it is.
+    The resources are in the order in which they are created; one that is there is left as it is. `share` is
+    the share that the cluster mounts at the path of the job's scripts; `files` maps paths on it to content.
     """
 
     job: ResourceId
     resources: Sequence[tuple[ResourceId, Spec]] = ()
     share: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)

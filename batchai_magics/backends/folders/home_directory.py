@@ -11,6 +11,7 @@ from batchai_magics.backends.folders import entries, full_disk, mounts, outputs,
 from batchai_magics.backends.folders.file_repository import Snapshots
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.logs import Logs
+from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.node_programs import JOB_MODULE, with_module_path
@@ -40,6 +41,7 @@ class HomeDirectory:
     def __init__(self, layout: Layout, machine: Snapshots, *, setting: str) -> None:
         """`setting` is the setting that selects the home, for error messages."""
         self._layout, self._machine, self._setting = layout, machine, setting
+        self._shares = FolderStorage(layout.home / "shares", layout.unfinished("shares"))
 
     def batch(self) -> AbstractContextManager[None]:
         """Within the context, small files may be written in one request; all are written when it exits."""
@@ -48,6 +50,11 @@ class HomeDirectory:
     def refusing_full_disk(self) -> AbstractContextManager[None]:
         """Within the context, a full disk raises a StorageError that says what to do."""
         return full_disk.refused(self._layout.home, setting=self._setting)
+
+    def write_files(self, share: str, files: Mapping[str, bytes]) -> None:
+        """Writes the script files of jobs to the folder of a share, each whole or not at all."""
+        self._shares.make(share)
+        self._shares.upload(share, files)
 
     # -- clusters
 

@@ -40,7 +40,7 @@ class OwnGroups:
     def __init__(
         self,
         rows: GroupRows,
-        accounts: Accounts,
+        accounts: Accounts | None,
         *,
         workspaces: Callable[[], Iterable[ResourceId]],
         delete: Callable[[ResourceId], None],
@@ -66,6 +66,7 @@ class OwnGroups:
         for workspace in self._workspaces():
             if workspace.group.lower() == name.lower():
                 self._delete_workspace(workspace)
-        for account in self._accounts.list(name):
-            self._accounts.delete(account.name)
+        if self._accounts:
+            for account in self._accounts.list(name):
+                self._accounts.delete(account.name)
         self._rows.forget(name)

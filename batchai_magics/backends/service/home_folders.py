@@ -47,6 +47,9 @@ class HomeFolders(Protocol):
     def refusing_full_disk(self) -> AbstractContextManager[None]:
         """Within it, a change that the disk has no room for is a StorageError that says what to do."""
 
+    def write_files(self, share: str, files: Mapping[str, bytes]) -> None:
+        """Writes the script files of jobs where clusters that mount this share have it."""
+
     def check_cluster(self, spec: ClusterSpec) -> None:
         """Raises a SpecError for a setup task whose output is on no mount."""
 

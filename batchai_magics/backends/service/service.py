@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import BackendBase, Capabilities, Listing, StatusSnapshot
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Accounts,
         Chunk,
         FileRef,
+        JobNeeds,
         Page,
         Patch,
         Spec,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.backends.service.runner import NodeStatus, RunStatus
     from batchai_magics.models.execution import OutputFile
-    from batchai_magics.models.resources import Node, Resource
+    from batchai_magics.models.resources import JobResource, Node, Resource
 
 _VIEWS: Mapping[Kind, Callable[[Record], Resource]] = {
     Kind.WORKSPACE: resource_views.workspace,
@@ -46,9 +48,9 @@ _VIEWS: Mapping[Kind, Callable[[Record], Resource]] = {
 class Service(BackendBase):
     """Workspaces, clusters, experiments and jobs of a home, run by an engine."""
 
-    storage: Storage
-    containers: Storage
-    accounts: Accounts
+    storage: Storage | None
+    containers: Storage | None
+    accounts: Accounts | None
     groups: OwnGroups
 
     def __init__(
@@ -56,10 +58,11 @@ class Service(BackendBase):
         context: Context,
         capabilities: Capabilities,
         *,
-        storage: Storage,
-        containers: Storage,
-        accounts: Accounts,
+        storage: Storage | None,
+        containers: Storage | None,
+        accounts: Accounts | None,
     ) -> None:
+        """The facets of shares, containers and accounts are None for a backend whose users have none."""
         self.context, self._capabilities = context, capabilities
         self.storage, self.containers, self.accounts = storage, containers, accounts
         self.groups = OwnGroups(
@@ -84,6 +87,14 @@ class Service(BackendBase):
         with self.context.folders.refusing_full_disk():
             record = creation.create(self.context, id, spec, owner)
         return self._views([record])[0]
+
+    def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
+        """Creates what a job needs and is missing; its files go to the home, also without shares."""
+        runs = super().ensure(replace(needs, share="", files={}))
+        if needs.share:
+            with self.context.folders.refusing_full_disk():
+                self.context.folders.write_files(needs.share, needs.files)
+        return runs
 
     def show(self, id: ResourceId) -> Resource:
         """The resource with its present status."""

@@ -13,7 +13,6 @@ from batchai_magics.backends.base import (
     NODE_COMMANDS,
     PREEMPTION,
     SETUP_LOGS,
-    STORAGE,
     TELEMETRY,
     FileRef,
     JobNeeds,
@@ -25,7 +24,7 @@ from batchai_magics.backends.base import (
     StatusSnapshot,
 )
 from batchai_magics.backends.base.job_needs import missing, unless_there
-from batchai_magics.backends.service.extensions import output_wire, server_offer
+from batchai_magics.backends.service.extensions import file_packs, output_wire, server_offer
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId, check_name, check_share_name
@@ -169,21 +168,30 @@ _MODELS: Mapping[Kind, type[WorkspaceSpec | ExperimentSpec | ClusterSpec]] = {
 
 
 def ensure_resources(service: Service, call: ApiCall) -> ApiResponse:
-    """Creates missing `resources` (each an `id` and a `body`) and a `share`; returns the runs of a `job`."""
+    """Creates missing `resources` (each an `id` and a `body`) and a `share`; returns the runs of a `job`.
+
+    `files`, of a client whose users have no shares here, have the scripts of the job as base64 text by path.
+    """
     service.check_subscription(call)
     body = call.json()
     job = _parse_id(service, string_field(body, "job"))
     needs = JobNeeds(job, tuple(_parse_resources(service, body)))
-    share = string_field(body, "share") if body.get("share") else ""
+    files = _parse_files(body)
+    share = string_field(body, "share") if body.get("share") or files else ""
     if share:
         check_share_name(share.rpartition("/")[2])
     for id, spec in missing(service.backend, needs):
         with unless_there(service.backend, id):
             resource_handlers.create_owned(service, call.user.name, id, spec, is_new=True)
-    if share:
-        STORAGE.of(service.backend).make(share)
-    runs = service.backend.ensure(JobNeeds(job))
+    runs = service.backend.ensure(JobNeeds(job, share=share, files=files))
     return ApiResponse(data={"value": [resource_json(service, run) for run in runs]})
+
+
+def _parse_files(body: Mapping[str, Any]) -> dict[str, bytes]:
+    try:
+        return file_packs.from_json(body.get("files", {}))
+    except ValueError as error:
+        raise ApiError(400, "InvalidRequestContent", str(error)) from error
 
 
 def _parse_resources(service: Service, body: Mapping[str, Any]) -> Iterator[tuple[ResourceId, Spec]]:

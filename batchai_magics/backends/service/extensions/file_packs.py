@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,18 @@ def from_bytes(body: bytes) -> Iterator[Packed]:
         if len(data) != size:
             raise ValueError(f"{path} has {len(data)} bytes of {size}")
         yield Packed(path, data, hashlib.sha256(data).hexdigest() == digest)
+
+
+def to_json(files: Mapping[str, bytes]) -> dict[str, str]:
+    """A few small files as part of a JSON body, by their paths."""
+    return {path: base64.b64encode(data).decode() for path, data in files.items()}
+
+
+def from_json(data: object) -> dict[str, bytes]:
+    """Reads what `to_json` gives; ValueError for what is no such thing."""
+    if not isinstance(data, Mapping) or not all(isinstance(text, str) for text in data.values()):
+        raise ValueError("files must be an object with the base64 text of each file by its path")
+    return {str(path): base64.b64decode(text, validate=True) for path, text in data.items()}
 
 
 def _line(path: str, data: bytes) -> bytes:
