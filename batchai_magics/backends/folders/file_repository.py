@@ -22,7 +22,13 @@ from batchai_magics.backends.base import Page
 from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import api_errors, private_files
-from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Footprint, Record
+from batchai_magics.backends.service.repository import (
+    CLUSTER_GUID,
+    OWNER,
+    Footprint,
+    Record,
+    RecordPage,
+)
 from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.ids import Kind, ResourceId
 
@@ -100,20 +106,16 @@ class FileRepository:
             private_files.write(self._file(id), json.dumps(asdict(record)))
             return record
 
-    def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
-        """The resources of a kind in `parent`, oldest first: all, or a page of them plus one."""
-        folder = self._folder(parent, kind)
-        found = self._read_all(
-            folder.glob(f"*/{_CONTAINER_FILE}") if _is_container(kind) else folder.glob("*.json")
-        )
-        found.sort(key=lambda each: each.mark)
-        page = page or Page()
-        rest = [record for record in found if record.mark > page.after]
-        return rest if page.size is None else rest[: page.size + 1]
+    def children(self, parent: ResourceId, kind: Kind, page: Page) -> RecordPage:
+        """A page of the records of a kind inside `parent` (workspaces: in its group), oldest first."""
+        rest = [record for record in self._children(parent, kind) if record.mark > page.after]
+        shown = rest[: page.size]
+        return RecordPage(shown, None if len(shown) == len(rest) else Page(page.size, shown[-1].mark))
 
-    def names(self, parent: ResourceId, kind: Kind) -> list[str]:
-        """The names of the resources of a kind in `parent`, oldest first."""
-        return [record.resource_id.name for record in self.children(parent, kind)]
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> list[str]:
+        """The names of a kind inside `parent` that begin with `prefix` in any case, oldest first."""
+        names = [record.name for record in self._children(parent, kind)]
+        return [name for name in names if name.lower().startswith(prefix.lower())]
 
     def workspaces(self) -> list[Record]:
         """All workspaces of all groups."""
@@ -125,7 +127,7 @@ class FileRepository:
             Kind.WORKSPACE: (Kind.EXPERIMENT, Kind.CLUSTER, Kind.FILE_SERVER),
             Kind.EXPERIMENT: (Kind.JOB,),
         }
-        inner = [record for kind in kinds.get(id.kind, ()) for record in self.children(id, kind)]
+        inner = [record for kind in kinds.get(id.kind, ()) for record in self._children(id, kind)]
         return [*(each for record in inner for each in self.inside(record.resource_id)), self.get(id)]
 
     def owners(self, key: str) -> dict[str, str]:
@@ -145,13 +147,17 @@ class FileRepository:
         return self._read_all(file for file in files if file.parents[1] in workspaces)
 
     def delete(self, id: ResourceId) -> None:
-        """Deletes a resource and everything in it."""
+        """Deletes a record and those inside it, innermost first."""
         file = self._file(id)
-        if _is_container(id.kind):
-            file.unlink(missing_ok=True)
-            private_files.remove_folder(file.parent)
-        else:
-            file.unlink(missing_ok=True)
+        if not _is_container(id.kind):
+            return file.unlink(missing_ok=True)
+        for inner in sorted(file.parent.rglob("*.json"), key=lambda each: len(each.parts), reverse=True):
+            inner.unlink(missing_ok=True)
+        private_files.remove_folder(file.parent)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Nothing: each file is changed for itself."""
+        return contextlib.nullcontext()
 
     # -- open runs
 
@@ -187,6 +193,11 @@ class FileRepository:
         """Holds the lock of a resource within the context, across hosts."""
         with locked(self._file(id).with_suffix(".lock")):
             yield
+
+    def _children(self, parent: ResourceId, kind: Kind) -> list[Record]:
+        folder = self._folder(parent, kind)
+        found = self._read_all(folder.glob(f"*/{_CONTAINER_FILE}") if _is_container(kind) else folder.glob("*.json"))
+        return sorted(found, key=lambda each: each.mark)
 
     def _read_all(self, files: Iterable[Path]) -> list[Record]:
         paths = [*files]

@@ -16,7 +16,7 @@ from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.node_programs import JOB_MODULE, with_module_path
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
-from batchai_magics.backends.service import private_files, resource_views
+from batchai_magics.backends.service import private_files, recorded_job, resource_views
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
 from batchai_magics.backends.service.repository import Record
@@ -207,7 +207,7 @@ class HomeDirectory:
         if directory_id.lower() == STDOUTERR:
             return self._layout.home / str(job.more[OUTPUT_ROOT]) / segment / STDOUTERR
         cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
-        spec = resource_views.job_spec(job.spec)
+        spec = recorded_job.job_spec(job.spec)
         return mounts.output_folder(self._layout, spec, cluster, directory_id, segment)
 
 

@@ -9,7 +9,7 @@ from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.file_accounts import FileAccounts, FileGroups
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.backends.service import api_errors, resource_views
+from batchai_magics.backends.service import api_errors, recorded_job, resource_views
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC
 from batchai_magics.backends.service.repository import Record
 
@@ -28,8 +28,8 @@ class ShareUsers:
 
     def _uses(self, job: Record, folders: Sequence[Path]) -> bool:
         cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
-        used = mounts.used_by(self.layout, resource_views.job_spec(job.spec), cluster)
-        return any(folder.is_relative_to(folder) for folder in used for folder in folders)
+        used = mounts.used_by(self.layout, recorded_job.job_spec(job.spec), cluster)
+        return any(path.is_relative_to(folder) for path in used for folder in folders)
 
 
 class GuardedStorage(FolderStorage):

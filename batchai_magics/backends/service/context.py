@@ -86,13 +86,13 @@ def busy_nodes(runs: Iterable[OpenRun]) -> dict[str, str]:
 
 def run_of(job: Record) -> Run:
     """A job's run as the engine knows it."""
-    return Run(job.guid, job.resource_id.name, job.created, job.more)
+    return Run(job.guid, job.name, job.created, job.more)
 
 
 def cluster_of(record: Record) -> ClusterRef:
     """A cluster as the engine knows it."""
-    spec, name = resource_views.cluster_spec(record.spec), record.resource_id.name
-    return ClusterRef(record.guid, name, spec.vm_size, scale_of(spec.scale_settings), record.more)
+    spec = resource_views.cluster_spec(record.spec)
+    return ClusterRef(record.guid, record.name, spec.vm_size, scale_of(spec.scale_settings), record.more)
 
 
 def scale_of(settings: ScaleSettings | None) -> Scale:

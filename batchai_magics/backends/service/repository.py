@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.ids import Kind, ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Page
-    from batchai_magics.models.ids import Kind
 
 OWNER = "owner"  # in `more`: the user who created the resource
 CLUSTER_GUID = "cluster_guid"  # in a job's `more`: the guid of its cluster
@@ -44,6 +43,16 @@ class Record:
         return ResourceId.parse(self.id)
 
     @property
+    def kind(self) -> Kind:
+        """The kind of the resource, without parsing the whole id."""
+        return Kind(self.id.rsplit("/", 2)[1])
+
+    @property
+    def name(self) -> str:
+        """The name of the resource, without parsing the whole id."""
+        return self.id.rpartition("/")[2]
+
+    @property
     def mark(self) -> str:
         """The sort key of the order of creation."""
         return f"{self.created:020.6f} {self.guid}"
@@ -51,6 +60,13 @@ class Record:
     def changed(self, more: Mapping[str, Any], *, spec: str | None = None) -> Record:
         """The record with these entries of `more`, and another description where one is given."""
         return replace(self, spec=self.spec if spec is None else spec, more={**self.more, **more})
+
+
+class RecordPage(NamedTuple):
+    """The records of one page, and the page after it; None at the end."""
+
+    records: list[Record]
+    after: Page | None = None
 
 
 class Footprint(NamedTuple):
@@ -87,16 +103,26 @@ class Repository(Protocol):
         """Replaces a record by what `make` returns for it; concurrent changes are serialized."""
 
     def delete(self, id: ResourceId) -> None:
-        """Deletes a record and those inside it."""
+        """Deletes a record and those inside it, innermost first where that takes more than one step."""
 
-    def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
-        """The records of a kind inside `parent`, oldest first: all, or those of a page and one more."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Within it, changes of records, and of what an engine keeps in the same place, are all or nothing.
 
-    def names(self, parent: ResourceId, kind: Kind) -> list[str]:
-        """The names of the resources of a kind inside `parent`, oldest first."""
+        Where they cannot be, they are made one after the other.
+        """
+
+    def children(self, parent: ResourceId, kind: Kind, page: Page) -> RecordPage:
+        """A page of the records of a kind inside `parent` (workspaces: in its group), oldest first."""
+
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> list[str]:
+        """The names of a kind inside `parent` that begin with `prefix` in any case, oldest first."""
 
     def inside(self, id: ResourceId) -> list[Record]:
-        """A resource and everything inside it, innermost first."""
+        """A resource and everything inside it, innermost first.
+
+        Raises:
+            NotFoundError: when there is no such resource.
+        """
 
     def workspaces(self) -> list[Record]:
         """The workspaces of all resource groups."""

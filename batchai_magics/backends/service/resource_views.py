@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from functools import lru_cache
 
-from batchai_magics.backends.service import runner
-from batchai_magics.backends.service.descriptions import output_segment, with_image
+from batchai_magics.backends.service.descriptions import with_image
+from batchai_magics.backends.service.recorded_job import RecordedJob, moment
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import ClusterWarning, NodeStatus, RunStatus
-from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
-from batchai_magics.models.execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.file_server import FileServer, FileServerSpec
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resources import (
     Cluster,
@@ -68,19 +64,8 @@ def cluster(record: Record, nodes: Sequence[NodeStatus], warnings: Sequence[Clus
 
 
 def job(record: Record, status: RunStatus) -> JobResource:
-    """A job with the status of its run."""
-    return JobResource(
-        id=record.resource_id,
-        spec=job_spec(record.spec),
-        provisioning=_provisioning(record),
-        state=status.state,
-        state_changed=moment(status.changed or record.created),
-        output_path_segment=output_segment(record.resource_id, record.guid),
-        execution=_execution(status),
-        ranks=tuple(_rank(rank) for rank in status.result.ranks) if status.result else (),
-        waiting=status.waiting,
-        attempts=tuple(_attempt(each, number) for number, each in enumerate(status.attempts, start=1)),
-    )
+    """A job with the status of its run; its fields are parsed when they are read."""
+    return JobResource.reading_later(RecordedJob(record, status))
 
 
 def nodes_of_job(id: ResourceId, status: RunStatus) -> list[Node]:
@@ -97,21 +82,10 @@ def node(status: NodeStatus, running: Mapping[str, Node]) -> Node:
     return Node(held.id, status.state, held.job, held.ip_address, since=held.since)
 
 
-@lru_cache(maxsize=4096)
-def job_spec(text: str) -> JobSpec:
-    """The job description in a record; cached by its text, since descriptions never change."""
-    return JobSpec.from_stored(text)
-
-
 @lru_cache(maxsize=256)
 def cluster_spec(text: str) -> ClusterSpec:
     """The cluster description in a record, with what the service adds to it."""
     return with_image(ClusterSpec.from_stored(text))
-
-
-def moment(seconds: float) -> datetime:
-    """A time in seconds since 1970 as a value."""
-    return datetime.fromtimestamp(seconds, timezone.utc)
 
 
 def _provisioning(record: Record) -> Provisioning:
@@ -122,25 +96,3 @@ def _provisioning(record: Record) -> Provisioning:
 def _node_error(node: NodeStatus) -> ErrorDetail:
     details = (NameValue(name="NodeId", value=node.name),)
     return ErrorDetail(code=node.code, message=node.reason, details=details)
-
-
-def _execution(status: RunStatus) -> ExecutionInfo | None:
-    result = status.result
-    if result is None:
-        return None if status.started is None else ExecutionInfo(started=moment(status.started))
-    return ExecutionInfo(
-        started=moment(result.ended if status.started is None else status.started),
-        ended=moment(result.ended),
-        exit_code=result.exit_code,
-        errors=tuple(ErrorDetail.from_wire(error) for error in (*result.errors, *result.warnings)),
-    )
-
-
-def _attempt(attempt: runner.Attempt, number: int) -> Attempt:
-    ended = None if attempt.ended is None else moment(attempt.ended)
-    return Attempt(number, attempt.nodes, moment(attempt.started), ended, attempt.reason)
-
-
-def _rank(rank: ProcessExit) -> RankExit:
-    ended = None if rank.ended is None else moment(rank.ended)
-    return RankExit(rank.rank, rank.node, rank.exit_code, ended, rank.peak_bytes)

@@ -106,17 +106,13 @@ class Service(BackendBase):
 
         if kind is not Kind.WORKSPACE:
             self.context.repository.get(parent)
-        records = self.context.repository.children(parent, kind, page)
-        size = page.size if page else None
-        shown = records[:size]
-        after = None if len(shown) == len(records) else Page(size, shown[-1].mark)
-        return Listing(self._views(shown), after)
+        records, after = self.context.repository.children(parent, kind, page or Page())
+        return Listing(self._views(records), after)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` that begin with `prefix`; only records are read."""
         self.context.repository.get(parent)
-        names = self.context.repository.names(parent, kind)
-        return [name for name in names if name.lower().startswith(prefix.lower())]
+        return self.context.repository.names(parent, kind, prefix)
 
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
@@ -187,8 +183,8 @@ class Service(BackendBase):
 
     def _views(self, records: Sequence[Record]) -> Sequence[Resource]:
         """Records as resources; what their status depends on is read together."""
-        jobs = [record for record in records if record.resource_id.kind is Kind.JOB]
-        clusters = [record for record in records if record.resource_id.kind is Kind.CLUSTER]
+        jobs = [record for record in records if record.kind is Kind.JOB]
+        clusters = [record for record in records if record.kind is Kind.CLUSTER]
         is_live = bool(jobs or clusters)
         with self.context.snapshot(jobs=jobs, clusters=clusters) if is_live else contextlib.nullcontext():
             statuses = self._statuses(jobs)
@@ -202,7 +198,7 @@ class Service(BackendBase):
     def _view(self, record: Record, status: RunStatus | None) -> Resource:
         if status is not None:
             return resource_views.job(record, status)
-        kind = record.resource_id.kind
+        kind = record.kind
         if kind is Kind.CLUSTER:
             warnings = self.context.runner.warnings(cluster_of(record))
             return resource_views.cluster(record, self._nodes_of(record)[0], warnings)

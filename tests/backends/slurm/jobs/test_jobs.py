@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from batchai_magics.backends.base import Page
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.commands.handlers.job_wait import watch_job as wait_for
 from batchai_magics.commands.output.command_progress import Message
@@ -97,7 +98,7 @@ def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
     strict = SlurmBackend(replace(place.backend.settings, options="--licenses=nobody-sells-this:3"))
     with pytest.raises(ServiceError, match="Slurm refused"):
         strict.create(place.job(), place.spec())
-    assert not list(place.backend.context.repository.children(place.experiment, place.job().kind))
+    assert not place.backend.context.repository.children(place.experiment, place.job().kind, Page()).records
     assert not list(place.backend.layout.jobs.iterdir())
 
 
