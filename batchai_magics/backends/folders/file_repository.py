@@ -196,7 +196,9 @@ class FileRepository:
 
     def _children(self, parent: ResourceId, kind: Kind) -> list[Record]:
         folder = self._folder(parent, kind)
-        found = self._read_all(folder.glob(f"*/{_CONTAINER_FILE}") if _is_container(kind) else folder.glob("*.json"))
+        found = self._read_all(
+            folder.glob(f"*/{_CONTAINER_FILE}") if _is_container(kind) else folder.glob("*.json")
+        )
         return sorted(found, key=lambda each: each.mark)
 
     def _read_all(self, files: Iterable[Path]) -> list[Record]:

@@ -20,6 +20,7 @@ from batchai_magics.backends.local.state import (
     database_errors,
     job_table,
     node_table,
+    record_filling,
     resource_table,
     store_rebuild,
     stored_specs,
@@ -89,6 +90,8 @@ def _insert(db: Database, layout: Layout, draft: Draft, settings: LocalSettings)
         _insert_cluster(db, draft, draft.spec, settings)
     elif isinstance(draft.spec, JobSpec):
         _insert_job(db, layout, draft, settings)
+    record_filling.fill_records(db, draft.id.key)
+    if isinstance(draft.spec, JobSpec):
         _write_backup(db, layout, draft, draft.spec)
     return True
 

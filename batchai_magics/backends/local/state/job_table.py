@@ -37,7 +37,7 @@ def has_history(attempts: Attempts) -> bool:
 
 
 OPEN = tuple(state for state in ExecutionState if not state.is_final)
-_IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
+IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
 
 
 class JobRow(NamedTuple):
@@ -119,13 +119,13 @@ def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
 
 def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRow | None:
     """The open run of a job, or the open run with that guid."""
-    query = f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {_IS_OPEN}"
+    query = f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {IS_OPEN}"
     return next(iter(_all(db, query, key, guid)), None)
 
 
 def all_open(db: sqlite3.Connection) -> list[JobRow]:
     """The runs that have not ended."""
-    return _all(db, f"SELECT * FROM job WHERE {_IS_OPEN}")
+    return _all(db, f"SELECT * FROM job WHERE {IS_OPEN}")
 
 
 def open_among(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
@@ -135,13 +135,13 @@ def open_among(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
 
 def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
     """The runs on a cluster that have not ended."""
-    return _all(db, f"SELECT * FROM job WHERE cluster = ? AND {_IS_OPEN}", cluster)
+    return _all(db, f"SELECT * FROM job WHERE cluster = ? AND {IS_OPEN}", cluster)
 
 
 def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
     """Open runs that need a process: a supervisor, a spawner, or a holder of secrets."""
     needs_one = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"
-    return _all(db, f"SELECT * FROM job WHERE {_IS_OPEN} AND {needs_one}")
+    return _all(db, f"SELECT * FROM job WHERE {IS_OPEN} AND {needs_one}")
 
 
 # -- its supervisor
@@ -158,7 +158,7 @@ def set_supervisor(db: sqlite3.Connection, job: JobRow, supervisor: str) -> None
 def release(db: sqlite3.Connection, spawner: str, guid: str) -> None:
     """Clears a process as spawner of the runs to which it assigned nodes, and of `guid`."""
     db.execute(
-        f"UPDATE job SET spawner = '' WHERE spawner = ? AND {_IS_OPEN} AND (is_assigned = 1 OR guid = ?)",
+        f"UPDATE job SET spawner = '' WHERE spawner = ? AND {IS_OPEN} AND (is_assigned = 1 OR guid = ?)",
         (spawner, guid),
     )
 
@@ -179,7 +179,7 @@ def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bo
     """Makes a process the supervisor of an open run; False if it has another one."""
     return _change(
         db,
-        f"UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND {_IS_OPEN} AND supervisor IN ('', ?)",
+        f"UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND {IS_OPEN} AND supervisor IN ('', ?)",
         *(supervisor, key, guid, supervisor),
     )
 
@@ -194,7 +194,7 @@ def begin(db: sqlite3.Connection, key: str, guid: str, on: Sequence[str] = ()) -
     return _change(
         db,
         f"UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?"
-        f" WHERE key = ? AND guid = ? AND {_IS_OPEN} AND stop = ''",
+        f" WHERE key = ? AND guid = ? AND {IS_OPEN} AND stop = ''",
         *(ExecutionState.RUNNING.value, now, now, json.dumps(begun), key, guid),
     )
 
@@ -225,7 +225,7 @@ def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = NULL, is_assigned = 0, spawner = '', stop = '',"
         " again = '', attempts = ?, supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
-        f" WHERE key = ? AND guid = ? AND {_IS_OPEN}",
+        f" WHERE key = ? AND guid = ? AND {IS_OPEN}",
         (ExecutionState.QUEUED.value, now, json.dumps(begun), key, guid),
     )
 
@@ -238,7 +238,7 @@ def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome, *, ended:
     state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
-        f" errors = ?, ranks = ?, is_assigned = 0 WHERE key = ? AND guid = ? AND {_IS_OPEN}",
+        f" errors = ?, ranks = ?, is_assigned = 0 WHERE key = ? AND guid = ? AND {IS_OPEN}",
         (
             *(state.value, now, now, now, outcome.exit_code, json.dumps(said), json.dumps(ranks)),
             *(key, guid),

@@ -14,6 +14,7 @@ from pathlib import Path
 from batchai_magics.backends.folders import private
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import database_errors
+from batchai_magics.backends.local.state.record_filling import FILL_RECORDS
 from batchai_magics.errors import StorageError
 
 _FIRST = """
@@ -106,12 +107,26 @@ ALTER TABLE job ADD COLUMN attempts TEXT NOT NULL DEFAULT '[]';
 _OWNERS = """
 ALTER TABLE resource ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 """
+# The records of the service: the guid of a resource, and what else is recorded of it (JSON). Jobs, clusters
+# and nodes go with their resource.
+_RECORDS = f"""
+ALTER TABLE resource ADD COLUMN guid TEXT NOT NULL DEFAULT '';
+ALTER TABLE resource ADD COLUMN more TEXT NOT NULL DEFAULT '{{}}';
+{FILL_RECORDS};
+CREATE INDEX resource_kind ON resource (kind, seq) WHERE kind != 'jobs';
+CREATE TRIGGER resource_deleted AFTER DELETE ON resource BEGIN
+    DELETE FROM job WHERE key = old.key;
+    DELETE FROM node WHERE cluster = old.key;
+    DELETE FROM cluster WHERE key = old.key;
+END;
+"""
 STEPS = (
     _FIRST,  # the schema of 0.1.0, which set no version: version 0 has these tables or none
     _RUNS,
     _HEADS,
     _ATTEMPTS,
     _OWNERS,
+    _RECORDS,
 )
 LATEST_VERSION = len(STEPS)
 
@@ -207,6 +222,9 @@ def _apply(connection: sqlite3.Connection, before: int) -> None:
 
 def _statements(script: str) -> Iterator[str]:
     """The statements of a step: `executescript` would commit the transaction."""
-    for part in script.split(";\n"):
-        if part.strip():
-            yield part
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -13,7 +13,7 @@ from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 
-_LAST_CHARACTER = "\U0010ffff"  # after every other character
+LAST_CHARACTER = "\U0010ffff"  # after every other character
 
 
 class ResourceRow(NamedTuple):
@@ -87,7 +87,7 @@ def names(db: sqlite3.Connection, parent: ResourceId, kind: Kind, prefix: str) -
     """
     first = parent.child(kind, prefix).key
     query = "SELECT id FROM resource WHERE key >= ? AND key < ? AND kind = ? ORDER BY seq"
-    rows = db.execute(query, (first, first + _LAST_CHARACTER, kind.value)).fetchall()
+    rows = db.execute(query, (first, first + LAST_CHARACTER, kind.value)).fetchall()
     return [id.rpartition("/")[2] for (id,) in rows]
 
 
@@ -103,7 +103,7 @@ def insert(db: sqlite3.Connection, id: ResourceId, *, spec: str, fingerprint: st
 def owners(db: sqlite3.Connection, key: str) -> dict[str, str]:
     """The known owners of the resource with that key and of all inside it, by key."""
     query = "SELECT key, owner FROM resource WHERE (key = ? OR (key >= ? AND key < ?)) AND owner != ''"
-    return dict(db.execute(query, (key, f"{key}/", f"{key}/{_LAST_CHARACTER}")).fetchall())
+    return dict(db.execute(query, (key, f"{key}/", f"{key}/{LAST_CHARACTER}")).fetchall())
 
 
 def change_spec(db: sqlite3.Connection, id: ResourceId, spec: str) -> None:

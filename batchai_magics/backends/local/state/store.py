@@ -41,6 +41,8 @@ class Store:
         self._may_make = may_make
         self._is_lost = False
         self._file: DatabaseFile | None = None
+        self._snapshot: contextlib.ExitStack | None = None  # of the thread that has the lock, as is
+        self._is_writing = False
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -49,22 +51,47 @@ class Store:
             yield self._open().connection
 
     @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Within it, all reads of this thread are of one moment, until it writes."""
+        with contextlib.ExitStack() as stack:
+            db = stack.enter_context(self.read())
+            if not db.in_transaction:
+                db.execute("BEGIN")
+                stack.callback(self._leave_snapshot, db)
+                self._snapshot = stack
+            yield
+
+    @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """Yields an exclusive write transaction; rolled back if the block raises."""
+        """Yields an exclusive write transaction; rolled back if the block raises.
+
+        Within another one of this thread it joins that. It ends a snapshot.
+        """
         with self._lock, translate_errors(self._path), self._closed_on_interrupt():
-            file = self._open()
-            if file.is_copy:
-                raise database_errors.read_only(self._path.parent)
-            connection = file.connection
-            try:
-                self._begin(connection)  # a pending KeyboardInterrupt is raised here
-                file.preallocate_wal()
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+            if self._is_writing:
+                yield self._open().connection
+                return
+            if self._snapshot:
+                self._snapshot.close()
+            yield from self._transaction()
+
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        file = self._open()
+        if file.is_copy:
+            raise database_errors.read_only(self._path.parent)
+        connection = file.connection
+        try:
+            self._begin(connection)  # a pending KeyboardInterrupt is raised here
+            self._is_writing = True
+            file.preallocate_wal()
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        finally:
+            self._is_writing = False
 
     def insist(self, change: Callable[[Database], T]) -> T:
         """Runs a transaction that ends or frees something; on a full disk it may use the reserve."""
@@ -110,6 +137,10 @@ class Store:
                 self.close()
             raise
 
+    def _leave_snapshot(self, db: Database) -> None:
+        self._snapshot = None
+        db.execute("COMMIT")
+
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Begins a transaction; calls `unlock` while another process holds the lock for long."""
         wait = database_errors.LockWait(self._path, BUSY_S, writer_of)
@@ -130,7 +161,7 @@ class Store:
     def _open(self) -> DatabaseFile:
         file = self._file
         if file and file.is_of_this_process:
-            if file.is_there:
+            if self._snapshot or file.is_there:
                 return file
             self.close()
             if not file.is_copy:
@@ -153,7 +184,7 @@ class Store:
                 done = do()
                 break
             except StorageError as error:
-                if error.code != DISK_FULL or not self.reserve.release_slice():
+                if error.code != DISK_FULL or self._is_writing or not self.reserve.release_slice():
                     raise
                 has_given = True
         if has_given:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import Node, Resource
 
 
-_COLUMNS = "id, seq, spec, created, guid, state, changed, started, ended, exit_code, errors, ranks, attempts"
+_COLUMNS = (
+    "id, seq, spec, created, job.guid, state, changed, started, ended, exit_code, errors, ranks, attempts"
+)
 _QUERY = f"SELECT {_COLUMNS} FROM resource CROSS JOIN job USING (key) WHERE"
 _ATTEMPT_END = '"ended"'  # in the stored attempts of a requeued job
 

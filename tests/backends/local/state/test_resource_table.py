@@ -58,6 +58,8 @@ def test_a_resource_is_read_as_it_was_written(still: Still) -> None:
         "fingerprint": "print of Mixed",
         "created": NOW,
         "owner": "",
+        "guid": "",
+        "more": "{}",
     }
     with still.store.read() as db:
         found = resource_table.find(db, ResourceId.parse(str(id).replace("Mixed", "mIXED")))

@@ -9,6 +9,7 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import store_rebuild
+from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.outcome import Outcome
@@ -126,6 +127,20 @@ def test_what_it_stands_on_is_there_again_once_and_in_order(still: Still) -> Non
     assert [row["key"] for row in still.rows("SELECT key FROM job ORDER BY rowid")] == [j.key for j in jobs]
     assert len(still.rows("SELECT * FROM resource_group")) == 1
     assert still.job("b") == jobs[0]  # the very same is found, not refused
+
+
+def test_backups_of_an_earlier_release_become_records(still: Still) -> None:
+    still.cluster()
+    job = still.job()
+    records = SqliteRepository(still.store)
+    before = records.get(job)
+    file = still.layout.job(before.guid).made
+    backup = json.loads(file.read_text())
+    for row in backup["rows"]["resource"]:
+        del row["guid"], row["more"]
+    file.write_text(json.dumps(backup))
+    found_again(still)
+    assert records.get(job) == before
 
 
 def test_a_cluster_is_as_large_as_the_newest_job_knew_it(still: Still) -> None:

@@ -1,0 +1,213 @@
+"""Records in the database: read at one moment, in one transaction with what the engine keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import Page
+from batchai_magics.backends.local.state import store as store_module
+from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.models.ids import Kind, ResourceId
+from tests.backends.local.state.database.rows import count, written
+from tests.backends.local.state.test_migrations import RECIPES, restored
+from tests.backends.service.records.homes import (
+    CLUSTER,
+    EXPERIMENT,
+    JOB,
+    WORKSPACE,
+    SqliteHome,
+    filled,
+    record,
+)
+
+OLD_JOBS = RECIPES.child(Kind.EXPERIMENT, "horovod")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> SqliteHome:
+    return SqliteHome(tmp_path / "home")
+
+
+@pytest.fixture
+def store(home: SqliteHome) -> Iterator[Store]:
+    """A store with a workspace, an experiment and a cluster."""
+    filled(home)
+    opened = Store(home.path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def records(store: Store) -> SqliteRepository:
+    return SqliteRepository(store)
+
+
+def change(records: SqliteRepository, text: str) -> None:
+    records.change(WORKSPACE, lambda now: now.changed({}, spec=text))
+
+
+def test_all_reads_of_a_snapshot_are_of_one_moment(home: SqliteHome, records: SqliteRepository) -> None:
+    with records.snapshot():
+        before = records.get(WORKSPACE)
+        change(home.opened(), "new")
+        assert records.get(WORKSPACE) == before
+    assert records.get(WORKSPACE).spec == "new"
+
+
+def test_a_snapshot_keeps_nobody_from_writing(home: SqliteHome, records: SqliteRepository) -> None:
+    with records.snapshot(), records.snapshot():
+        records.get(WORKSPACE)
+        change(home.opened(), "new")
+    change(records, "newer")
+    assert home.opened().get(WORKSPACE).spec == "newer"
+
+
+def test_a_write_ends_the_snapshot(home: SqliteHome, records: SqliteRepository) -> None:
+    with records.snapshot():
+        records.get(EXPERIMENT)
+        home.opened().change(EXPERIMENT, lambda now: now.changed({}, spec="new"))
+        change(records, "ours")
+        assert [each.spec for each in records.find_all([EXPERIMENT, WORKSPACE])] == ["new", "ours"]
+
+
+def test_what_raises_in_a_snapshot_ends_it(home: SqliteHome, records: SqliteRepository) -> None:
+    with pytest.raises(NotFoundError), records.snapshot():
+        records.get(JOB)
+    home.opened().insert(JOB, record(JOB))
+    assert records.get(JOB).name == "Job"
+    change(records, "new")
+
+
+def test_an_interrupted_snapshot_leaves_nothing_open(home: SqliteHome, records: SqliteRepository) -> None:
+    def interrupted() -> None:
+        with records.snapshot():
+            records.get(WORKSPACE)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    change(home.opened(), "new")
+    assert records.get(WORKSPACE).spec == "new"
+
+
+def test_a_transaction_is_all_or_nothing(store: Store, records: SqliteRepository) -> None:
+    def failed() -> None:
+        with records.transaction():
+            records.insert(JOB, record(JOB))
+            written(store)  # a row of the engine
+            change(records, "new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failed()
+    assert (records.find(JOB), records.get(WORKSPACE).spec, count(store)) == (None, "{}", 0)
+    with records.transaction():
+        records.insert(JOB, record(JOB))
+        written(store)
+    assert (records.get(JOB).name, count(store)) == ("Job", 1)
+
+
+def test_a_transaction_is_seen_by_nobody_before_it_ends(home: SqliteHome, records: SqliteRepository) -> None:
+    other = home.opened()
+    with records.transaction():
+        records.insert(JOB, record(JOB))
+        assert other.find(JOB) is None
+    assert other.get(JOB).name == "Job"
+
+
+def test_while_another_process_writes_records_are_read_and_not_changed(
+    home: SqliteHome, records: SqliteRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
+    with Store(home.path).write():
+        assert records.get(WORKSPACE).name == "w"
+        with pytest.raises(StorageError, match="locked"):
+            records.insert(JOB, record(JOB))
+        with pytest.raises(StorageError, match="locked"):
+            records.delete(EXPERIMENT)
+    assert records.insert(JOB, record(JOB)) is None
+
+
+def test_a_list_parses_nothing_of_a_record_but_what_is_read(store: Store, records: SqliteRepository) -> None:
+    records.insert(JOB, record(JOB, n=1))
+    with store.write() as db:
+        db.execute("UPDATE resource SET more = 'no JSON', spec = 'neither'")
+    (job,) = records.children(EXPERIMENT, Kind.JOB, Page()).records
+    assert (job.name, job.kind) == ("Job", Kind.JOB)
+    with pytest.raises(ValueError, match="Expecting value"):
+        job.more["n"]
+
+
+def test_what_the_engine_keeps_of_a_resource_goes_with_it(home: SqliteHome, store: Store) -> None:
+    records = SqliteRepository(store)
+    job = record(JOB, **{CLUSTER_GUID: CLUSTER.key})
+    records.insert(JOB, job)
+    home.begin(records, job)
+    with store.write() as db:
+        db.execute(
+            "INSERT INTO node (id, cluster, ordinal, state, since) VALUES ('n', ?, 0, 'idle', 1)",
+            (CLUSTER.key,),
+        )
+    records.delete(EXPERIMENT)
+    assert rows(store) == {"job": 0, "cluster": 1, "node": 1}
+    records.delete(CLUSTER)
+    assert rows(store) == {"job": 0, "cluster": 0, "node": 0}
+
+
+def rows(store: Store) -> dict[str, int]:
+    with store.read() as db:
+        tables = ("job", "cluster", "node")
+        return {name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
+
+
+# -- what releases without records wrote
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> SqliteRepository:
+    return SqliteRepository(Store(restored(tmp_path / "old")))
+
+
+def guid_of(records: SqliteRepository, table: str, id: ResourceId) -> str:
+    with records._store.read() as db:
+        return str(db.execute(f"SELECT guid FROM {table} WHERE key = ?", (id.key,)).fetchone()[0])
+
+
+def test_jobs_of_an_earlier_release_have_records(old: SqliteRepository) -> None:
+    jobs = old.children(OLD_JOBS, Kind.JOB, Page()).records
+    cluster, job = old.get(RECIPES.child(Kind.CLUSTER, "prepared")), jobs[0]
+    assert job.guid == guid_of(old, "job", job.resource_id)
+    assert dict(job.more) == {
+        "cluster": cluster.id,
+        "cluster_guid": cluster.guid,
+        "cluster_spec": cluster.spec,
+        "output_root": job.more["output_root"],
+    }
+    assert Path(job.more["output_root"]).is_absolute()
+    assert len({each.guid for each in jobs}) == len(jobs)
+
+
+def test_clusters_of_an_earlier_release_have_records(old: SqliteRepository) -> None:
+    for cluster in old.clusters():
+        assert cluster.guid == guid_of(old, "cluster", cluster.resource_id)
+        assert cluster.more["changed"] > 0
+    assert len({each.guid for each in old.workspaces()}) == 2
+
+
+def test_the_queue_of_an_earlier_release_is_open(old: SqliteRepository) -> None:
+    (queued,) = old.all_open_jobs()
+    assert queued.name == "queued"
+    assert old.open_jobs(queued.more[CLUSTER_GUID]) == [queued]
+
+
+def test_an_owner_is_recorded_beside_the_rest(store: Store, records: SqliteRepository) -> None:
+    records.insert(JOB, Record(str(JOB), "1", "{}", "", 1.0, {OWNER: "ada", "n": 1}))
+    with store.read() as db:
+        row = db.execute("SELECT owner, more FROM resource WHERE key = ?", (JOB.key,)).fetchone()
+    assert tuple(row) == ("ada", '{"n": 1}')

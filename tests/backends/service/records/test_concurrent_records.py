@@ -1,0 +1,136 @@
+"""Records that several threads and processes change at once, are killed over, or have no room for."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.service.repository import Repository
+from batchai_magics.errors import StorageError, is_disk_full
+from tests.backends.local.namespace import fill, mount_small, scene, tell
+from tests.backends.service.records.homes import (
+    JOB,
+    WORKSPACE,
+    FileHome,
+    Home,
+    SqliteHome,
+    another,
+    filled,
+    job_named,
+    record,
+)
+from tests.world import until
+
+COUNT_UP = """
+for _ in range(20):
+    records.change(WORKSPACE, lambda now: now.changed({"count": now.more.get("count", 0) + 1}))
+"""
+FIRST = """
+ids = [job_named(str(number)) for number in range(20)]
+before = [records.insert(id, record(id)) for id in ids]
+(home.folder / str(os.getpid())).write_text(" ".join("other" if each else "ours" for each in before))
+"""
+HELD = """
+def changed(now):
+    (home.folder / "held").touch()
+    while not (home.folder / "go").exists():
+        time.sleep(0.01)
+    return now.changed({"by": "another"})
+records.change(WORKSPACE, changed)
+"""
+KILLED = """
+def killed(now):
+    os.kill(os.getpid(), signal.SIGKILL)
+records.change(WORKSPACE, killed)
+"""
+
+
+def test_of_many_at_once_one_is_first(records: Repository) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        guids = [str(number) for number in range(8)]
+        before = list(pool.map(lambda guid: records.insert(JOB, record(JOB, guid)), guids))
+    assert before.count(None) == 1
+    assert {each.guid for each in before if each} == {records.get(JOB).guid}
+
+
+def test_no_change_of_a_thread_gets_lost(records: Repository) -> None:
+    def count_up(_: int) -> None:
+        records.change(WORKSPACE, lambda now: now.changed({"count": now.more.get("count", 0) + 1}))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(count_up, range(20)))
+    assert records.get(WORKSPACE).more == {"count": 20}
+
+
+@pytest.mark.slow
+def test_no_change_of_a_process_gets_lost(home: Home, records: Repository) -> None:
+    others = [another(COUNT_UP, home) for _ in range(2)]
+    assert [other.wait() for other in others] == [0, 0]
+    assert records.get(WORKSPACE).more == {"count": 40}
+
+
+@pytest.mark.slow
+def test_of_two_processes_one_is_first(home: Home, records: Repository) -> None:
+    others = [another(FIRST, home) for _ in range(2)]
+    assert [other.wait() for other in others] == [0, 0]
+    told = [(home.folder / str(other.pid)).read_text().split() for other in others]
+    assert [sorted(pair) for pair in zip(*told, strict=True)] == [["other", "ours"]] * 20
+
+
+@pytest.mark.slow
+def test_reading_goes_on_while_another_process_changes_a_record(home: Home, records: Repository) -> None:
+    other = another(HELD, home)
+    until((home.folder / "held").exists)
+    assert records.get(WORKSPACE).more == {}
+    with ThreadPoolExecutor() as pool:
+        ours = pool.submit(records.change, WORKSPACE, lambda now: now.changed({"ours": now.more["by"]}))
+        (home.folder / "go").touch()
+        assert ours.result().more == {"by": "another", "ours": "another"}
+    assert other.wait() == 0
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_within_a_change_changes_nothing(home: Home, records: Repository) -> None:
+    assert another(KILLED, home).wait() == -9
+    assert records.get(WORKSPACE).more == {}
+    home.outlive_locks()
+    assert records.change(WORKSPACE, lambda now: now.changed({"n": 1})).more == {"n": 1}
+
+
+def a_full_disk_of(home: Home) -> None:
+    """What can be done with records on a disk without a free byte, the reserve apart."""
+    home.folder.mkdir()
+    mount_small(home.folder)
+    home = type(home)(home.folder / "state")
+    records = filled(home)
+    for name in "ab":
+        records.insert(job_named(name), record(job_named(name)))
+    fill(home.folder.parent)
+    with pytest.raises((StorageError, OSError)) as refused:
+        records.insert(JOB, record(JOB, text="z" * 8_000_000))
+    assert is_disk_full(refused.value) or refused.value.code == "DiskFull"
+    tell([each.name for each in records.inside(WORKSPACE)])
+    records.delete(job_named("a"))
+    tell([each.name for each in home.opened().inside(WORKSPACE)])
+    (home.folder.parent / "ballast").unlink()
+    records.insert(JOB, record(JOB))
+    tell(home.opened().get(JOB).name)
+
+
+def full_disk_of_files(folder: Path) -> None:
+    a_full_disk_of(FileHome(folder / "disk"))
+
+
+def full_disk_of_sqlite(folder: Path) -> None:
+    a_full_disk_of(SqliteHome(folder / "disk"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("play", [full_disk_of_files, full_disk_of_sqlite])
+def test_on_a_full_disk_nothing_is_half_written_and_records_are_deleted(play, tmp_path: Path) -> None:
+    before, after, again = scene(play, tmp_path)
+    assert sorted(before) == ["a", "b", "c", "e", "w"]
+    assert sorted(after) == ["b", "c", "e", "w"]
+    assert again == "Job"

@@ -1,0 +1,224 @@
+"""The records of a home: inserted once, found, listed, changed, deleted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.backends.base import Page
+from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record, Repository
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import Kind, ResourceId
+from tests.backends.service.records.homes import (
+    CLUSTER,
+    EXPERIMENT,
+    JOB,
+    WORKSPACE,
+    Home,
+    job_named,
+    record,
+)
+
+
+def insert(records: Repository, *ids: ResourceId, **more: object) -> list[Record]:
+    """Records of these, each created later than the one before."""
+    made = [record(id, guid=id.name, created=float(at), **more) for at, id in enumerate(ids, start=2)]
+    for id, each in zip(ids, made, strict=True):
+        assert records.insert(id, each) is None
+    return made
+
+
+def test_a_record_is_read_as_it_was_written(home: Home, records: Repository) -> None:
+    made = Record(str(JOB), "guid", '{"a": 1}', "digest", 1_767_323_045.123456, {OWNER: "ada", "n": [1, {}]})
+    records.insert(JOB, made)
+    assert home.opened().get(JOB) == made
+    assert (made.kind, made.name) == (Kind.JOB, "Job")
+
+
+def test_who_comes_second_gets_what_the_first_has_written(records: Repository) -> None:
+    assert records.insert(JOB, record(JOB, "first")) is None
+    again = records.insert(JOB, record(JOB, "second"))
+    assert again
+    assert (again.guid, records.get(JOB).guid) == ("first", "first")
+
+
+def test_names_are_found_in_any_letter_case_and_kept_as_they_are(records: Repository) -> None:
+    records.insert(JOB, record(JOB))
+    assert records.get(EXPERIMENT.child(Kind.JOB, "JOB")).resource_id.name == "Job"
+
+
+def test_what_is_missing_is_none(records: Repository) -> None:
+    assert records.find(JOB) is None
+
+
+def test_those_that_exist_are_found_in_the_order_asked_for(records: Repository) -> None:
+    insert(records, job_named("a"), job_named("b"))
+    ids = [job_named("b"), job_named("nope"), WORKSPACE, job_named("A")]
+    assert [each.name for each in records.find_all(ids)] == ["b", "w", "a"]
+
+
+def test_the_outermost_that_is_missing_is_named(records: Repository) -> None:
+    with pytest.raises(NotFoundError, match="experiment nope"):
+        records.get(WORKSPACE.child(Kind.EXPERIMENT, "nope").child(Kind.JOB, "x"))
+
+
+def test_nothing_is_inserted_into_what_does_not_exist(records: Repository) -> None:
+    nowhere = WORKSPACE.child(Kind.EXPERIMENT, "nope")
+    inner = nowhere.child(Kind.JOB, "x")
+    with pytest.raises(NotFoundError, match="experiment nope"):
+        records.insert(inner, record(inner))
+    records.insert(nowhere, record(nowhere))
+    assert records.find(inner) is None
+
+
+# -- lists
+
+
+def test_lists_are_in_the_order_of_creation(records: Repository) -> None:
+    made = insert(records, job_named("c"), job_named("a"), job_named("b"))
+    assert records.children(EXPERIMENT, Kind.JOB, Page()) == (made, None)
+    assert records.names(EXPERIMENT, Kind.JOB) == ["c", "a", "b"]
+
+
+def test_a_list_of_one_kind_holds_no_other_and_nothing_from_elsewhere(records: Repository) -> None:
+    beside = WORKSPACE.child(Kind.EXPERIMENT, "e0")
+    insert(records, JOB, beside, beside.child(Kind.JOB, "other"))
+    assert records.names(EXPERIMENT, Kind.JOB) == ["Job"]
+    assert records.names(WORKSPACE, Kind.CLUSTER) == ["c"]
+
+
+def test_pages_make_up_the_list(records: Repository) -> None:
+    made = insert(records, *map(job_named, "edcba"))
+    page, seen = Page(size=2), []
+    while page:
+        found, page = records.children(EXPERIMENT, Kind.JOB, page)
+        seen.append([each.name for each in found])
+    assert seen == [["e", "d"], ["c", "b"], ["a"]]
+    assert records.children(EXPERIMENT, Kind.JOB, Page(size=5)) == (made, None)
+
+
+def test_a_page_goes_on_after_a_record_that_is_gone(records: Repository) -> None:
+    insert(records, *map(job_named, "abc"))
+    _, after = records.children(EXPERIMENT, Kind.JOB, Page(size=1))
+    records.delete(job_named("a"))
+    assert after
+    assert [each.name for each in records.children(EXPERIMENT, Kind.JOB, after).records] == ["b"]
+
+
+def test_names_begin_with_a_prefix_in_any_letter_case(records: Repository) -> None:
+    insert(records, *map(job_named, ("train-2", "eval", "Train-1", "tr_in")))
+    assert records.names(EXPERIMENT, Kind.JOB, "TRAIN") == ["train-2", "Train-1"]
+
+
+def test_workspaces_are_listed_in_their_group_and_all_together(records: Repository) -> None:
+    beside, away = replace(WORKSPACE, workspace="w0", name="w0"), replace(WORKSPACE, group="h")
+    insert(records, beside, away)
+    assert {each.id for each in records.workspaces()} == {str(WORKSPACE), str(beside), str(away)}
+    assert records.names(WORKSPACE, Kind.WORKSPACE) == ["w", "w0"]
+    assert records.names(away, Kind.WORKSPACE) == ["w"]
+
+
+def test_clusters_of_all_workspaces(records: Repository) -> None:
+    away = replace(WORKSPACE, group="h")
+    insert(records, away, away.child(Kind.CLUSTER, "d"), JOB)
+    assert {each.name for each in records.clusters()} == {"c", "d"}
+
+
+def test_what_is_inside_is_told_innermost_first(records: Repository) -> None:
+    insert(records, job_named("a"), WORKSPACE.child(Kind.EXPERIMENT, "e0"))
+    assert [each.name for each in records.inside(EXPERIMENT)] == ["a", "e"]
+    assert {each.name for each in records.inside(WORKSPACE)} == {"a", "c", "e", "e0", "w"}
+    assert records.inside(WORKSPACE)[-1].name == "w"
+    with pytest.raises(NotFoundError, match="job nope"):
+        records.inside(job_named("nope"))
+
+
+# -- owners
+
+
+def test_owners_are_known_of_what_has_one(records: Repository) -> None:
+    records.insert(JOB, record(JOB, **{OWNER: "ada"}))
+    groups = str(WORKSPACE).rpartition("/providers/")[0].lower()
+    for key in (JOB.key, EXPERIMENT.key, WORKSPACE.key, groups):
+        assert records.owners(key) == {JOB.key: "ada"}
+    assert records.owners(CLUSTER.key) == records.owners(JOB.key[:-1]) == {}
+
+
+def test_an_owner_goes_with_its_resource_and_stays_when_it_is_created_again(records: Repository) -> None:
+    records.insert(JOB, record(JOB, **{OWNER: "ada"}))
+    records.insert(JOB, record(JOB, **{OWNER: "eve"}))
+    assert records.owners(JOB.key) == {JOB.key: "ada"}
+    records.delete(JOB)
+    records.insert(JOB, record(JOB))
+    assert records.owners(JOB.key) == {}
+
+
+# -- changes
+
+
+def test_a_change_is_all_that_changes(home: Home, records: Repository) -> None:
+    a, b = insert(records, job_named("a"), job_named("b"), n=1, **{OWNER: "ada"})
+    changed = records.change(job_named("a"), lambda now: now.changed({"n": 2}, spec="new"))
+    assert changed == replace(a, spec="new", more={OWNER: "ada", "n": 2})
+    assert home.opened().find_all([job_named("a"), job_named("b")]) == [changed, b]
+
+
+def test_what_is_missing_is_not_changed(records: Repository) -> None:
+    with pytest.raises(NotFoundError, match="job nope"):
+        records.change(job_named("nope"), lambda now: now)
+
+
+def test_a_change_that_fails_changes_nothing(records: Repository) -> None:
+    with pytest.raises(ZeroDivisionError):
+        records.change(WORKSPACE, lambda now: now.changed({"n": 1 // 0}))
+    assert records.change(WORKSPACE, lambda now: now.changed({"m": 1})).more == {"m": 1}
+
+
+def test_with_a_resource_goes_what_is_inside_and_nothing_else(records: Repository) -> None:
+    beside = WORKSPACE.child(Kind.EXPERIMENT, "e0")
+    insert(records, JOB, beside, beside.child(Kind.JOB, "other"))
+    records.delete(EXPERIMENT)
+    left = [EXPERIMENT, JOB, beside, beside.child(Kind.JOB, "other"), CLUSTER]
+    assert [each.name for each in records.find_all(left)] == ["e0", "other", "c"]
+
+
+def test_what_was_deleted_can_be_created_again(records: Repository) -> None:
+    records.insert(JOB, record(JOB, "first"))
+    records.delete(JOB)
+    assert records.insert(JOB, record(JOB, "second")) is None
+    assert records.get(JOB).guid == "second"
+
+
+def test_changes_of_a_transaction_are_there_for_everybody_afterwards(home: Home, records: Repository) -> None:
+    with records.transaction():
+        assert records.insert(JOB, record(JOB)) is None
+        records.change(WORKSPACE, lambda now: now.changed({"n": 1}))
+    again = home.opened()
+    assert (again.get(JOB).guid, again.get(WORKSPACE).more) == ("1", {"n": 1})
+
+
+# -- open jobs, snapshots
+
+
+def test_open_jobs_are_those_whose_runs_have_not_ended(home: Home, records: Repository) -> None:
+    ids = [job_named("b"), job_named("a"), job_named("ended"), job_named("deleted")]
+    jobs = insert(records, *ids, **{CLUSTER_GUID: "1"})
+    (other,) = insert(records, job_named("other"), **{CLUSTER_GUID: "2"})
+    for job in (*jobs, other):
+        home.begin(records, job)
+    home.end(records, jobs[2])
+    records.delete(ids[3])
+    assert records.open_jobs("1") == jobs[:2]
+    assert {each.name for each in records.all_open_jobs()} == {"b", "a", "other"}
+    assert records.open_jobs("3") == []
+
+
+def test_a_change_within_a_snapshot_is_seen_by_everybody(home: Home, records: Repository) -> None:
+    footprint = records.footprint([WORKSPACE, JOB], ["1"])
+    with records.snapshot(footprint):
+        assert records.get(WORKSPACE).name == "w"
+        with records.snapshot(footprint):
+            records.insert(JOB, record(JOB))
+        assert records.get(JOB) == home.opened().get(JOB)
+    assert records.get(JOB).name == "Job"
