@@ -1,7 +1,6 @@
 from .event_loop import (
-    BACKOFF_FACTOR as BACKOFF_FACTOR,
     MAX_DELAY_S as MAX_DELAY_S,
-    MAX_RETRY_DELAY_S as MAX_RETRY_DELAY_S,
+    PollBackoff as PollBackoff,
     endings as endings,
     events as events,
 )

@@ -1,4 +1,4 @@
-"""The only loop that waits: yields the events of a job from its current state to its end.
+"""The only loop that waits, and the only back-off: events of a job, and ends of several.
 
 `Follower.poll` polls once without waiting; `events` polls repeatedly. At 50 ms, polling is as fast as file
 system notifications, has no dependencies, and works on network file systems.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, FileRef, StatusPoller, StatusSnapshot
 from batchai_magics.errors import UnreachableError
@@ -21,6 +22,7 @@ MIN_DELAY_S = 0.05  # poll interval while there are changes
 MAX_DELAY_S = 0.5  # poll interval without changes
 BACKOFF_FACTOR = 1.3
 MAX_RETRY_DELAY_S = 5.0  # longest delay between attempts to reach an unreachable backend
+News = TypeVar("News")
 
 
 def events(
@@ -51,32 +53,33 @@ def events(
         UnreachableError: The backend never responded.
     """
     stop = stop or threading.Event()
-    wait = wait or stop.wait
     follower = Follower(backend, id, files, patterns or {})
-    delays = _Backoff(backend)
-    while not stop.is_set():
-        seen = _poll_once(follower, delays)
-        yield from seen
-        if follower.is_over:
+    backoff, longest_wait_s = PollBackoff.of(backend), backend.capabilities.pace.longest_wait_s
+
+    def poll() -> list[Event]:
+        return [] if stop.is_set() else follower.poll(wait_s=longest_wait_s)
+
+    def pause(delay_s: float) -> None:
+        if backoff.is_lost or not follower.is_behind:
+            (wait or stop.wait)(delay_s)
+
+    for seen in _polls(poll, backoff, pause):
+        yield from _with_connection(id, seen, backoff)
+        if follower.is_over or stop.is_set():
             return
-        delay_s = delays.after_failure() if delays.is_lost else delays.after(is_news=bool(seen))
-        if delays.is_lost or not follower.is_behind:
-            wait(delay_s)
 
 
-def _poll_once(follower: Follower, delays: _Backoff) -> list[Event]:
-    """The events of one poll; ConnectionLost once if the backend is unreachable."""
-    try:
-        seen = follower.poll(wait_s=delays.wait_s)
-    except UnreachableError as error:
-        if not delays.has_connected:
-            raise
-        news: list[Event] = [] if delays.is_lost else [ConnectionLost(follower.id, error.message)]
-        delays.is_lost = True
-        return news
-    back: list[Event] = [ConnectionRestored(follower.id)] if delays.is_lost else []
-    delays.has_connected, delays.is_lost = True, False
-    return [*back, *seen]
+def _with_connection(
+    id: ResourceId, seen: Sequence[Event] | UnreachableError, backoff: PollBackoff
+) -> Iterator[Event]:
+    """The events of one poll, with those of the connection: lost once, and restored."""
+    if isinstance(seen, UnreachableError):
+        if backoff.failure_count == 1:
+            yield ConnectionLost(id, seen.message)
+        return
+    if backoff.was_lost:
+        yield ConnectionRestored(id)
+    yield from seen
 
 
 def endings(
@@ -91,24 +94,18 @@ def endings(
     All jobs are polled together. A poll without changes yields an empty collection.
     """
     left = {id.key: id for id in jobs}
-    watcher = StatusPoller(backend, jobs, clock=clock)
-    delays = _Backoff(backend)
-    while left:
-        try:
-            look = watcher.poll()
-        except UnreachableError:
-            if not delays.has_connected:
-                raise
-            wait(delays.after_failure())
-            continue
-        delays.has_connected = True
-        over = _ended_jobs(look, left.values())
-        for id in over:
-            del left[id.key]
-        yield over
-        delay_s = delays.after(is_news=bool(over))
-        if left:
-            wait(delay_s)
+    poller = StatusPoller(backend, jobs, clock=clock)
+
+    def poll() -> list[ResourceId]:
+        return _ended_jobs(poller.poll(), left.values())
+
+    for over in _polls(poll, PollBackoff.of(backend), wait) if left else ():
+        if not isinstance(over, UnreachableError):
+            for id in over:
+                del left[id.key]
+            yield over
+        if not left:
+            return
 
 
 def _ended_jobs(look: StatusSnapshot | None, jobs: Collection[ResourceId]) -> list[ResourceId]:
@@ -119,24 +116,57 @@ def _has_ended(job: Resource | None) -> bool:
     return not isinstance(job, JobResource) or job.state.is_final
 
 
-class _Backoff:
-    """Poll delays: short after changes, growing without, at least the backend's poll interval."""
+def _polls(
+    poll: Callable[[], Sequence[News]], backoff: PollBackoff, wait: Callable[[float], object]
+) -> Iterator[Sequence[News] | UnreachableError]:
+    """The loop: the news of each poll, or the error of one that failed; it waits before the next.
 
-    def __init__(self, backend: Backend) -> None:
-        pace = backend.capabilities.pace
-        self._shortest_s = max(MIN_DELAY_S, pace.look_s)
-        self._longest_s = max(MAX_DELAY_S, pace.look_s)
-        self._delay_s = self._shortest_s
-        self.wait_s = pace.longest_wait_s
-        self.has_connected, self.is_lost = False, False  # a response was received; the connection is down now
+    A failure before the first response is raised.
+    """
+    has_connected = False
+    while True:
+        try:
+            news = poll()
+        except UnreachableError as error:
+            if not has_connected:
+                raise
+            delay_s = backoff.after_failure()
+            yield error
+        else:
+            has_connected = True
+            delay_s = backoff.after(is_news=bool(news))
+            yield news
+        wait(delay_s)
+
+
+class PollBackoff:
+    """The delays between polls: short after news, growing without, and longer after failed requests."""
+
+    def __init__(self, shortest_s: float, longest_s: float) -> None:
+        self._shortest_s, self._longest_s = shortest_s, longest_s
+        self._delay_s = shortest_s
+        self.failure_count = 0  # of the requests since the last response
+        self.was_lost = False  # the last response was the first one after failures
+
+    @classmethod
+    def of(cls, backend: Backend) -> PollBackoff:
+        """The back-off of a backend, which is not asked more often than it states."""
+        look_s = backend.capabilities.pace.look_s
+        return cls(max(MIN_DELAY_S, look_s), max(MAX_DELAY_S, look_s))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the last request failed."""
+        return self.failure_count > 0
 
     def after(self, *, is_news: bool) -> float:
-        """The delay after a poll, in seconds."""
+        """The delay after a response, in seconds."""
+        self.was_lost, self.failure_count = self.is_lost, 0
         self._delay_s = self._shortest_s if is_news else min(self._longest_s, self._delay_s * BACKOFF_FACTOR)
         return self._delay_s
 
     def after_failure(self) -> float:
         """The delay after a failed request, in seconds."""
-        self.is_lost = True
+        self.failure_count += 1
         self._delay_s = min(MAX_RETRY_DELAY_S, self._delay_s * 2)
         return self._delay_s

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from batchai_magics.errors import BatchAIError, NotFoundError, UnreachableError
-from batchai_magics.follow import BACKOFF_FACTOR, MAX_DELAY_S, MAX_RETRY_DELAY_S
+from batchai_magics.follow import MAX_DELAY_S, PollBackoff
 from batchai_magics.widgets.core.display import Bundle
 
 _log = logging.getLogger(__name__)
@@ -73,8 +73,7 @@ class FeedPoller:
         self.source = source
         self.feed = feed
         self.had_output = False  # some output has shown the feed
-        self._max_interval_s = self._interval_limit_s = max_interval_s
-        self._interval_s = TICK_S
+        self._backoff = PollBackoff(TICK_S, max_interval_s)
         self._due_at = 0.0
 
     def poll(self, now: float) -> None:
@@ -82,25 +81,27 @@ class FeedPoller:
         if self.feed.is_over or now < self._due_at:
             return
         try:
-            has_events = self._take_events()
+            delay_s = self._take_events()
         except Exception as error:  # noqa: BLE001  # one failing source must not stop the others
             _log.debug("what a live view shows cannot be read", exc_info=True)
             self.feed.report_problem(stopped_message(error))
             self.feed.end()
             return
-        self._interval_s = (
-            TICK_S if has_events else min(self._interval_limit_s, self._interval_s * BACKOFF_FACTOR)
-        )
-        self._due_at = now if self.source.is_behind else now + self._interval_s
+        self._due_at = now if self.source.is_behind else now + delay_s
 
-    def _take_events(self) -> bool:
-        events = self._poll_source()
+    def _take_events(self) -> float:
+        """Applies the events of a poll; gives the delay before the next one, in seconds."""
+        try:
+            events = self._poll_source()
+        except UnreachableError as error:
+            self.feed.report_problem(f"{error.message}. Trying again; nothing is lost.")
+            return self._backoff.after_failure()
         for event in events:
             self.feed.take(event)
         self.feed.poll_ended()
         if self.source.is_over:
             self.feed.end()
-        return bool(events)
+        return self._backoff.after(is_news=bool(events))
 
     def _poll_source(self) -> Sequence[Any]:
         try:
@@ -109,15 +110,12 @@ class FeedPoller:
             self.feed.report_problem(f"The {self.feed.noun} was deleted.")
             self.feed.end()
             return ()
-        except UnreachableError as error:
-            self.feed.report_problem(f"{error.message}. Trying again; nothing is lost.")
-            self._interval_limit_s = MAX_RETRY_DELAY_S
-            return ()
+        except UnreachableError:
+            raise
         except BatchAIError as error:
             self.feed.report_problem(error.message)
             return ()
         self.feed.report_problem("")
-        self._interval_limit_s = self._max_interval_s
         return events
 
 
