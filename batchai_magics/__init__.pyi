@@ -19,8 +19,8 @@ from .jobs.submit import submit as submit
 from .metrics.runs.comparison import compare as compare
 from .metrics.runs.log_metrics import read_metrics as read_metrics
 from .metrics.runs.scaling import scaling as scaling
-from .models.cluster import ClusterSpec as ClusterSpec
-from .models.job import JobSpec as JobSpec
+from .models.cluster_spec import ClusterSpec as ClusterSpec
+from .models.job_spec import JobSpec as JobSpec
 
 __version__: str
 

@@ -23,7 +23,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import ensure_defaults, submit
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from tests.patience import PATIENCE_S
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.table_card import TableCard, table_card_html, table_card_text
-from batchai_magics.models.cluster import ScaleSettings
+from batchai_magics.models.cluster_spec import ScaleSettings
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 

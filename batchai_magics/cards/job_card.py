@@ -14,8 +14,8 @@ from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.job_logs import has_progress, progress_text, script_name, with_cell_lines
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.line_splitter import strip_controls
-from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import RankExit
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.job_execution import RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 

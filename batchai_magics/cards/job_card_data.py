@@ -10,7 +10,7 @@ from batchai_magics.cards.job_card import JobCard, first_failure, to_html
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import last_lines, progress_of
 from batchai_magics.metrics import Record, summarize
-from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.job_execution import ERR, OUT
 
 LAST_LINES = 20
 FAILURE_LINES = 12

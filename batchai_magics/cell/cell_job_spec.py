@@ -11,12 +11,12 @@ from batchai_magics.cell.cell_script import RUNNER_FILE, Bundle
 from batchai_magics.cell.run_cell import FOLDER as RESULT
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
-from batchai_magics.models import storage
+from batchai_magics.models import mount_volumes
 from batchai_magics.models.backend_options import with_backend_options
-from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.mount_volumes import AccountKey
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.stop_conditions import with_conditions
-from batchai_magics.models.storage import AccountKey
-from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.toolkit_settings import Toolkit
 
 SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
 MOUNT_ROOT = "$AZ_BATCHAI_MOUNT_ROOT"
@@ -38,7 +38,7 @@ _PROCESSES_KEY = {
 
 
 _MOUNT_FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
-_VOLUME_KEYS = {"afs": storage.SHARES, "bfs": storage.CONTAINERS, "nfs": storage.SERVERS}
+_VOLUME_KEYS = {"afs": mount_volumes.SHARES, "bfs": mount_volumes.CONTAINERS, "nfs": mount_volumes.SERVERS}
 
 
 def script_fields(asked: CellOptions, job: str, share_path: str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def with_mounts(
     for text in texts:
         kind, name, path = _mount_parts(text)
         volume = _volume(kind, name, path, account=account, workspace=workspace)
-        volumes = storage.with_volumes(volumes, {_VOLUME_KEYS[kind]: [volume]})
+        volumes = mount_volumes.with_volumes(volumes, {_VOLUME_KEYS[kind]: [volume]})
     return {**fields, "mountVolumes": volumes}
 
 
@@ -204,6 +204,7 @@ def _mount_parts(text: str) -> tuple[str, str, str]:
 def _volume(kind: str, name: str, path: str, *, account: AccountKey, workspace: ResourceId) -> dict[str, Any]:
     if kind == "nfs":
         server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
-        return storage.file_server(server, path)
+        return mount_volumes.file_server(server, path)
     owner = replace(account, name=account.name or DEFAULT_ACCOUNT)
-    return storage.container(owner, name, path) if kind == "bfs" else storage.share(owner, name, path)
+    make = mount_volumes.container if kind == "bfs" else mount_volumes.share
+    return make(owner, name, path)

@@ -12,7 +12,7 @@ from batchai_magics.cell.notebook_variables import variable_names
 from batchai_magics.errors import UsageError
 from batchai_magics.models.backend_options import BackendOption, given_options
 from batchai_magics.models.stop_conditions import conditions_of
-from batchai_magics.models.times import duration
+from batchai_magics.models.wire_times import duration
 from batchai_magics.options.regular_expressions import compile_number
 
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)

@@ -26,10 +26,17 @@ from batchai_magics.cell.notebook_variables import variables_file
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import check_texts, declared_by
-from batchai_magics.models.documents.load import Description, load_file, load_text, name_after
-from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in, workspace_id
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.storage import AccountKey
+from batchai_magics.models.documents.description import Description, load_file, load_text, name_after
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.mount_volumes import AccountKey
+from batchai_magics.models.resource_ids import (
+    Kind,
+    ResourceId,
+    check_name,
+    cluster_id,
+    cluster_named_in,
+    workspace_id,
+)
 from batchai_magics.options.option_parsing import expand, split_line
 
 _OWN_STORAGE = ("local", "slurm")  # backends that store the shares that they mount

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE
-from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, of_kind, workspace_id
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, cluster_id, of_kind, workspace_id
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, Backend, Groups, Storage

@@ -15,7 +15,7 @@ from batchai_magics.backends.base import Backend, FileRef, StatusPoller, StatusS
 from batchai_magics.errors import UnreachableError
 from batchai_magics.follow.event_types import ConnectionLost, ConnectionRestored, Event
 from batchai_magics.follow.follower import Follower
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource, Resource
 
 MIN_DELAY_S = 0.05  # poll interval while there are changes

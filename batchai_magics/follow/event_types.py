@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.follow.job_pollers import QueueChanged, UsageSampled
 from batchai_magics.metrics.record import Record
-from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from batchai_magics.follow.event_types import (
 )
 from batchai_magics.follow.job_pollers import QueuePoller, TelemetryPoller
 from batchai_magics.metrics import Parser
-from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import OUT, STDOUTERR
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.job_execution import OUT, STDOUTERR
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import ExecutionState
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.models.telemetry import TelemetryRecord
+from batchai_magics.models.telemetry_records import TelemetryRecord
 
 QUEUE_POLL_S = 2.0  # poll interval
 MAX_CPU_SHARE = 0.05  # largest share of a core for polling

@@ -14,9 +14,9 @@ from typing import BinaryIO
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.jobs.job_logs import chunks, consume, retry_if_changed
-from batchai_magics.models.execution import STDOUTERR, WORKDIR, OutputFile
-from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_execution import STDOUTERR, WORKDIR, OutputFile
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 
 MAX_ENTRIES = 10_000  # files and folders in a list of all

@@ -22,8 +22,8 @@ from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.resource_usage import frame as telemetry_frame
 from batchai_magics.metrics.runs.resource_usage import mean_usage, reason_for
-from batchai_magics.models.execution import OUT, STDOUTERR, OutputFile, RankExit
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job_execution import OUT, STDOUTERR, OutputFile, RankExit
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 

@@ -18,7 +18,7 @@ from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.metrics import Parser, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
-from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 

@@ -14,14 +14,14 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.cluster import (
+from batchai_magics.models.cluster_spec import (
     ClusterPatch,
     ClusterSpec,
     ManualScale,
     ScaleSettings,
     UserAccountSettings,
 )
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.launch.plan import Image, Limits, Mount
-from batchai_magics.models.execution import output_path
+from batchai_magics.models.job_execution import output_path
 
 if TYPE_CHECKING:
-    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.job_spec import JobSpec
 
 
 _SETTINGS = "Settings"

@@ -25,11 +25,11 @@ from batchai_magics.launch.plan import (
 from batchai_magics.launch.process_variables import batch_variables, thread_variables
 from batchai_magics.launch.references import joined
 from batchai_magics.launch.toolkits import TOPOLOGIES
-from batchai_magics.models.times import duration
+from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:  # supervisors plan without the models
-    from batchai_magics.models.cluster import NodeSetup, SetupTask
-    from batchai_magics.models.storage import MountVolumes
+    from batchai_magics.models.cluster_spec import NodeSetup, SetupTask
+    from batchai_magics.models.mount_volumes import MountVolumes
 
 
 def plan(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Plan:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.models.ids import as_name
+from batchai_magics.models.resource_ids import as_name
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -19,7 +19,7 @@ from batchai_magics.commands.output.command_progress import (
 )
 from batchai_magics.commands.output.terminal_text import TerminalText
 from batchai_magics.errors import BatchAIError, JobFailedError, interrupt_error, visible_lines
-from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.job_execution import ERR, OUT
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job

@@ -7,8 +7,8 @@ from typing import Any
 
 from typing_extensions import Self
 
-from batchai_magics.models.answer import Answer
-from batchai_magics.models.wire import WireModel
+from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.wire_model import WireModel
 
 
 class NameValue(WireModel):
@@ -36,4 +36,4 @@ class ErrorDetail(WireModel):
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Self:
         """Reads the service's JSON, ignoring unknown fields."""
-        return Answer.of(data, "the error").model(cls)
+        return ResponseObject.of(data, "the error").model(cls)

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from batchai_magics.models.answer import Answer
-from batchai_magics.models.cluster import UserAccountSettings
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.cluster_spec import UserAccountSettings
+from batchai_magics.models.mount_volumes import ResourceRef
 from batchai_magics.models.provisioning import Provisioning, head
-from batchai_magics.models.storage import ResourceRef
-from batchai_magics.models.wire import WireModel
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.wire_model import WireModel
 
 
 class CachingType(enum.Enum):
@@ -86,10 +86,10 @@ class FileServer:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> FileServer:
         """Reads the service's JSON."""
-        answer = Answer.of(data, "the file server")
-        properties = answer.object("properties")
+        response = ResponseObject.of(data, "the file server")
+        properties = response.object("properties")
         return cls(
-            id=answer.id(),
+            id=response.id(),
             spec=properties.model(FileServerSpec),
             provisioning=Provisioning.from_wire(properties.fields),
             mount=properties.object("mountSettings").model(MountSettings),

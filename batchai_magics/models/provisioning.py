@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from batchai_magics.models.answer import Answer
-from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.times import wire_time
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.wire_times import wire_time
 
 
 class ProvisioningState(enum.Enum):
@@ -42,7 +42,7 @@ class Provisioning:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Provisioning:
         """Reads the three fields among a resource's `properties`."""
-        properties = Answer.of(data, "properties")
+        properties = ResponseObject.of(data, "properties")
         created = properties.time("creationTime")
         return cls(
             created=created,

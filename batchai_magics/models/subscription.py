@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.models.answer import Answer, unreadable
+from batchai_magics.models.response_object import ResponseObject, unreadable
 
 _ID = re.compile(
     r"/?subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)"
@@ -39,9 +39,9 @@ class ResourceGroup:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> ResourceGroup:
         """Reads the JSON of Azure Resource Manager."""
-        answer = Answer.of(data, "the resource group")
-        subscription, group, _ = _parts(answer)
-        return cls(subscription, group, answer.text("location", ""), answer.object("tags").fields)
+        response = ResponseObject.of(data, "the resource group")
+        subscription, group, _ = _parts(response)
+        return cls(subscription, group, response.text("location", ""), response.object("tags").fields)
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,17 @@ class StorageAccount:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> StorageAccount:
         """Reads the JSON of Azure Resource Manager."""
-        answer = Answer.of(data, "the storage account")
-        subscription, group, name = _parts(answer)
+        response = ResponseObject.of(data, "the storage account")
+        subscription, group, name = _parts(response)
         if not name:
-            raise unreadable(f"{answer.path}.id", "it names no account")
+            raise unreadable(f"{response.path}.id", "it names no account")
         return cls(
             subscription=subscription,
             group=group,
             name=name,
-            location=answer.text("location", ""),
-            sku=answer.object("sku").text("name", "Standard_LRS"),
-            kind=answer.text("kind", "Storage"),
+            location=response.text("location", ""),
+            sku=response.object("sku").text("name", "Standard_LRS"),
+            kind=response.text("kind", "Storage"),
         )
 
 
@@ -108,19 +108,19 @@ class Usage:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Usage:
         """Reads the service's JSON."""
-        answer = Answer.of(data, "the usage")
-        name = answer.object("name")
+        response = ResponseObject.of(data, "the usage")
+        name = response.object("name")
         return cls(
             name=name.text("value"),
             localized_name=name.text("localizedValue", name.text("value")),
-            current=answer.number("currentValue"),
-            limit=answer.number("limit"),
+            current=response.number("currentValue"),
+            limit=response.number("limit"),
         )
 
 
-def _parts(answer: Answer) -> tuple[str, str, str]:
+def _parts(response: ResponseObject) -> tuple[str, str, str]:
     """Subscription, group and account of the id; the account may be empty."""
-    match = _ID.fullmatch(answer.text("id"))
+    match = _ID.fullmatch(response.text("id"))
     if not match:
-        raise unreadable(f"{answer.path}.id", f"{answer.text('id')!r} is no id")
+        raise unreadable(f"{response.path}.id", f"{response.text('id')!r} is no id")
     return match["subscription"], match["group"], match["account"] or ""

@@ -17,9 +17,9 @@ from typing import Any
 from batchai_magics.backends.base import GROUPS, Backend, Groups
 from batchai_magics.backends.service.private_files import write
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.times import wire_time
+from batchai_magics.models.wire_times import wire_time
 from batchai_magics.server.api_errors import error_body
 
 RETENTION_S = 24 * 3600.0  # how long an ended operation can be queried

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.service import Route
 

@@ -160,7 +160,7 @@ def _process_count(job: Job) -> int:
     from batchai_magics.launch.job_description import Description
     from batchai_magics.launch.toolkits import process_count
     from batchai_magics.models import vm_sizes
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.resources import Cluster
 
     spec = job.show().spec

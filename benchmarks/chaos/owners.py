@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.server.access.authentication import Users
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state.store import Database
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import ExperimentSpec
 from benchmarks.row import Row, table
 

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from benchmarks.row import Row, table
 from benchmarks.server.running import Server, running
 from benchmarks.server.transfers import ours, transfers

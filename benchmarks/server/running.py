@@ -19,7 +19,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 
 
 @dataclass

@@ -21,7 +21,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bulk.columns import Columns
 from batchai_magics.metrics.record import Record, StepRecord
-from batchai_magics.models.ids import Kind, workspace_id
+from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_view import JobView
 from benchmarks.row import Row, table

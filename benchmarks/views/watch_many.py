@@ -17,7 +17,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.submit import submit
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from benchmarks.row import Row, table
 
 COUNTS = (16, 32)

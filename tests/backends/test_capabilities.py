@@ -6,9 +6,9 @@ import pytest
 
 from batchai_magics.backends.base import BackendBase, Capabilities, refuse_beyond
 from batchai_magics.errors import CapabilityError
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.widgets.scripted import SPEC
 

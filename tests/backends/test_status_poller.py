@@ -9,7 +9,7 @@ from batchai_magics.backends.base import Capabilities, DefaultAnswers, Pace, Sta
 from batchai_magics.backends.base.status_poller import FRESH_S
 from batchai_magics.follow import Follower, LogBytes, endings, events
 from batchai_magics.follow import follower as follower_module
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from tests.widgets.place import CLUSTER, EXPERIMENT, Place
 from tests.widgets.scripted import JOB, ScriptedBackend
 

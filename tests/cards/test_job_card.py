@@ -15,9 +15,9 @@ from batchai_magics.cards.job_card import (
     to_text,
 )
 from batchai_magics.cards.job_list_card import JobListCard
-from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.execution import Attempt, RankExit
+from batchai_magics.models.job_execution import Attempt, RankExit
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted import FAILURE, START, resource

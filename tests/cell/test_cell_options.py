@@ -11,8 +11,8 @@ from batchai_magics.cell.cell_options import (
     read_options,
 )
 from batchai_magics.errors import UsageError
-from batchai_magics.models.job import JobPriority
-from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.job_spec import JobPriority
+from batchai_magics.models.toolkit_settings import Toolkit
 
 
 def refused(*words):

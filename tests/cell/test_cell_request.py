@@ -5,8 +5,8 @@ import pytest
 from batchai_magics.cell import describe
 from batchai_magics.cell.cell_options import HelpRequested
 from batchai_magics.errors import ScriptError
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.toolkit_settings import Toolkit
 from tests.cell.parsed import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
 
 

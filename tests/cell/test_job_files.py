@@ -5,8 +5,8 @@ import json
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import SpecError
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.toolkit_settings import Toolkit
 from tests.cell.parsed import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
 
 

@@ -23,7 +23,7 @@ def loaded_by(words, home):
     return set(done.stdout.split())
 
 
-MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.models.wire"}
+MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.models.wire_model"}
 FACETS = {f"batchai_magics.backends.local.{name}" for name in ("facets", "guarded_storage", "home_cleanup")}
 
 
@@ -59,6 +59,6 @@ def test_a_log_is_read_without_what_knows_of_jobs(tmp_path, output):
     assert not loaded & {
         *HEAVY,
         "pydantic",
-        "batchai_magics.models.job",
+        "batchai_magics.models.job_spec",
         "batchai_magics.backends.local.backend",
     }

@@ -8,7 +8,7 @@ from batchai_magics.commands.command_runner import PendingCommand, run
 from batchai_magics.commands.output.command_progress import run_operation
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.commands.job_json import write_job
 from tests.commands.trees import TREE
 from tests.world import below, until

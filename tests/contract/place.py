@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchai_magics.backends.base import Backend, FileRef
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServer, FileServerSpec
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from tests.world import until
 

@@ -23,7 +23,7 @@ from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
-from batchai_magics.models.ids import Kind, workspace_id
+from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.server.batchai.extensions import PACE
 from tests.backends.machines import real_sshd
 from tests.backends.slurm import real_slurm

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import WorkspaceSpec
 from tests.contract.place import HOLD, Place
 

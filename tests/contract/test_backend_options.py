@@ -10,7 +10,7 @@ from batchai_magics.commands.output.resource_json import as_json
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.jobs.submit import submit
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import Place
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("rlimit_options")]

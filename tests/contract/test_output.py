@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.errors import NotFoundError, ServiceError, SpecError, StorageError
-from batchai_magics.models.execution import FileKind
+from batchai_magics.models.job_execution import FileKind
 from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import until
 

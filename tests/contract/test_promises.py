@@ -10,8 +10,8 @@ import pytest
 
 from batchai_magics.backends.base import FileRef, JobNeeds
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError
-from batchai_magics.models.cluster import ClusterSpec, ManualScale, ScaleSettings
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import ClusterSpec, ManualScale, ScaleSettings
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, USER, Place

@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.backends.base import Bookmark, FileRef, Page
 from batchai_magics.backends.base.default_answers import default_status, default_tail
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place

@@ -10,8 +10,8 @@ import pytest
 
 from batchai_magics.backends.base import Copy, Storage
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
-from batchai_magics.models.execution import FileKind
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.job_execution import FileKind
+from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import HOLD, Place
 
 pytestmark = pytest.mark.slow

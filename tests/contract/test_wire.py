@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import HOLD, Place
 from tests.world import until
 

@@ -7,8 +7,8 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.execution import STDOUTERR, WORKDIR
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job_execution import STDOUTERR, WORKDIR
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place, auto, manual
 from tests.world import until

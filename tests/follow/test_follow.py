@@ -21,7 +21,7 @@ from batchai_magics.follow import (
 )
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import StepRecord
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, until, world
 

@@ -10,8 +10,8 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.follow import Follower, NodesChanged, QueueChanged, endings
 from batchai_magics.follow.job_pollers import MAX_POLL_S, QUEUE_POLL_S, QueuePoller
-from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Node
 from batchai_magics.models.states import ExecutionState, NodeState
 from tests.follow.news import STDOUT, failing, log, states

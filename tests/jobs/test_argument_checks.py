@@ -10,7 +10,7 @@ import pytest
 from batchai_magics import Job, Settings, submit
 from batchai_magics.cell import parse
 from batchai_magics.errors import UsageError
-from batchai_magics.models.ids import Kind, workspace_id
+from batchai_magics.models.resource_ids import Kind, workspace_id
 
 
 class Untouched:

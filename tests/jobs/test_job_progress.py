@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.cards.job_card import to_text
 from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.commands.output.job_list import JobList
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, until, world
 

@@ -9,7 +9,7 @@ from batchai_magics.cards.job_card import to_text
 from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.commands.handlers.job_wait import job_exit
 from batchai_magics.errors import JobFailedError, SpecError, UsageError
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, below, is_reading_logs, until

@@ -10,9 +10,9 @@ from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError
 from batchai_magics.jobs.submit import ensure_defaults, find, next_run, submit
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from tests.widgets.place import EXPERIMENT, Place
 from tests.widgets.scripted import SPEC
 

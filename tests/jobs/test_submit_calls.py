@@ -12,7 +12,7 @@ from batchai_magics import cell
 from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import Submitted, submit
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from tests.server.running import connected, serving
 from tests.world import World
 

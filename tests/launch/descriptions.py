@@ -5,7 +5,7 @@ from __future__ import annotations
 from batchai_magics.launch.job_description import Description
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 
 SCRIPT = {"pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/my train.py", "commandLineArgs": "--lr 0.1"}
 

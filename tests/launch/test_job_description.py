@@ -15,8 +15,8 @@ from batchai_magics.launch.job_description import (
 )
 from batchai_magics.launch.plan import Image, Mount
 from batchai_magics.launch.toolkits import TOPOLOGIES
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.toolkit_settings import Toolkit
 
 BODY = {
     "cluster": {"id": "c"},

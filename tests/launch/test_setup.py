@@ -6,7 +6,7 @@ from batchai_magics.backends.node import elevation
 from batchai_magics.launch.job_site import NodeShare
 from batchai_magics.launch.plan import LogFile, Mount, Plan
 from batchai_magics.launch.planning import setup
-from batchai_magics.models.cluster import NodeSetup
+from batchai_magics.models.cluster_spec import NodeSetup
 
 NODE = NodeShare("n0", 0, "/mnt", "/mnt", "/node", tmpdir="/node/tmp")
 

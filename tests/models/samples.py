@@ -2,7 +2,7 @@
 
 import json
 
-from batchai_magics.models.documents.load import load_text
+from batchai_magics.models.documents.description import load_text
 
 CLUSTER_ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/clusters/nc6"
 

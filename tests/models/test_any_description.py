@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.documents.load import load_file, load_text
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
+from batchai_magics.models.documents.description import load_file, load_text
 from batchai_magics.models.file_server import FileServerSpec
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.storage import AccountKey
-from batchai_magics.models.wire import WireModel
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.mount_volumes import AccountKey
+from batchai_magics.models.wire_model import WireModel
 from tests import odd
 from tests.models.samples import cluster_body, job_body
 

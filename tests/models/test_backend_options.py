@@ -13,7 +13,7 @@ from batchai_magics.models.backend_options import (
     given_options,
     with_backend_options,
 )
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 
 FIELDS = {
     "cluster": {

@@ -1,7 +1,7 @@
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.ids import check_account_name, check_group_name, check_share_name
+from batchai_magics.models.resource_ids import check_account_name, check_group_name, check_share_name
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, UserAccountSettings
+from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts, UserAccountSettings
 from batchai_magics.models.error_details import ErrorDetail, NameValue
-from batchai_magics.models.execution import ExecutionInfo, FileKind, OutputFile, RankExit
 from batchai_magics.models.file_server import (
     CachingType,
     DataDisks,
@@ -21,9 +20,10 @@ from batchai_magics.models.file_server import (
     SshConfiguration,
     StorageAccountType,
 )
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_execution import ExecutionInfo, FileKind, OutputFile, RankExit
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.provisioning import Provisioning, ProvisioningState
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
-from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.toolkit_settings import Toolkit
 from tests.models.samples import CLUSTER_ID, dumps, load
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(

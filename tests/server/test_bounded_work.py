@@ -10,7 +10,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import ShareServiceClient
 
 from batchai_magics.backends.service.extensions import file_packs
-from batchai_magics.models.documents import problems, spellings
+from batchai_magics.models.documents import key_spellings, spec_problems
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
 
@@ -44,12 +44,12 @@ def test_of_many_unknown_keys_a_few_are_guessed_at_and_told(
         guesses.append(word)
         return ""
 
-    for module in (problems, spellings):
+    for module in (spec_problems, key_spellings):
         monkeypatch.setattr(module, "did_you_mean", guess)
     answer = server.ask("PUT", JOB, data=json.dumps(body))
     assert answer.status_code == 400
     assert len(answer.content) < 100_000
-    assert len(guesses) <= problems.MOST_PROBLEMS
+    assert len(guesses) <= spec_problems.MOST_PROBLEMS
 
 
 @pytest.mark.parametrize("value", [[1] * 200_000, [{"a": 1}] * 50_000], ids=["numbers", "objects"])

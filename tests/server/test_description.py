@@ -8,7 +8,7 @@ import re
 import pytest
 import requests
 
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.server.batchai.batchai_routes import ROUTES
 from batchai_magics.server.published_api import openapi_document
 from tests.server.published import METHODS, deviations, operation_at

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.batchai import batchai_responses
 from batchai_magics.server.operations import TERMINATE, Operations

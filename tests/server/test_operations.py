@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import ExperimentSpec
 from batchai_magics.server.operations import DELETE, RETENTION_S, Operations
 from tests.world import World, until

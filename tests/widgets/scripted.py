@@ -7,12 +7,12 @@ from pathlib import Path
 
 from batchai_magics.backends.base import Capabilities, DefaultAnswers, Span
 from batchai_magics.backends.folders import outputs
-from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.execution import ExecutionInfo, RankExit
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_execution import ExecutionInfo, RankExit
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, JobResource, Node
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.resource_ids import Kind
 from tests.patience import PATIENCE_S
 from tests.world import World, until
 

@@ -37,8 +37,8 @@ from batchai_magics.backends.base import (
 )
 from batchai_magics.backends.service.extensions.server_offer import ServerOffer
 from batchai_magics.config import Settings
-from batchai_magics.models.execution import STDOUTERR, OutputFile
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job_execution import STDOUTERR, OutputFile
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Node, Resource
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from batchai_magics.backends.base import Spec
 from batchai_magics.errors import StorageError
-from batchai_magics.models.ids import PROVIDER, Kind, ResourceId
+from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
 
 API_VERSION = "2018-05-01"
 STORAGE_VERSION = "2023-05-01"

@@ -18,7 +18,7 @@ from batchai_magics.errors import (
     UnreachableError,
 )
 from batchai_magics.models.file_server import FileServer
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Resource, Workspace
 
 _ERROR_TYPES: Mapping[int, type[ServiceError]] = {

@@ -29,9 +29,9 @@ from batchai_magics.backends.service.extensions.extension_headers import (
 )
 from batchai_magics.backends.service.extensions.file_packs import Packed
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.models.answer import Answer, unreadable
-from batchai_magics.models.execution import FileKind
-from batchai_magics.models.times import parse_time
+from batchai_magics.models.job_execution import FileKind
+from batchai_magics.models.response_object import ResponseObject, unreadable
+from batchai_magics.models.wire_times import parse_time
 
 
 def extended_storage(connection: Connection, accounts: Accounts, group: str, service: str) -> ExtendedStorage:
@@ -131,7 +131,7 @@ class ServerPacks:
     def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
         """Uploads files in one request: all of them, or none if one is corrupted in transit."""
         request = self._request("batchaiStoreFiles", share, content=file_packs.to_bytes(files))
-        times = Answer.of(self._connection.request_json(request), "the files that were sent").items("value")
+        times = ResponseObject.of(self._connection.request_json(request), "the files that were sent").items("value")
         return [
             ShareFile(path, FileKind.FILE, len(data), parse_time(str(time)))
             for (path, data), time in zip(files.items(), times, strict=True)

@@ -16,8 +16,8 @@ from batchai_magics.backends.arm.share_clients import signed_file_client, transl
 from batchai_magics.backends.base import Backend, Capabilities, Chunk, FileRef, JobNeeds, Pace, StatusSnapshot
 from batchai_magics.backends.base.default_answers import DefaultAnswers
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.models.execution import OutputFile
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job_execution import OutputFile
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:

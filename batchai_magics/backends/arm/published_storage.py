@@ -26,7 +26,7 @@ from batchai_magics.backends.service import api_errors
 from batchai_magics.backends.service.extensions.extension_headers import DIGEST, WANT_DIGEST
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
-from batchai_magics.models.execution import FileKind
+from batchai_magics.models.job_execution import FileKind
 
 if TYPE_CHECKING:
     from azure.storage.fileshare import ShareClient, ShareFileClient

@@ -12,7 +12,7 @@ from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.service.extensions import server_offer
 from batchai_magics.backends.service.extensions.server_offer import ServerOffer
 from batchai_magics.errors import ServiceError, UnreachableError
-from batchai_magics.models.ids import PROVIDER
+from batchai_magics.models.resource_ids import PROVIDER
 
 _ACCESS_DENIED = (
     "AuthenticationFailed",

@@ -37,10 +37,10 @@ from batchai_magics.backends.base import (
 from batchai_magics.backends.service.extensions import file_packs, output_wire
 from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, waiting
 from batchai_magics.backends.service.extensions.server_offer import ENSURE, ServerOffer
-from batchai_magics.models.execution import OutputFile
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job_execution import OutputFile
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.telemetry import TelemetryRecord
+from batchai_magics.models.telemetry_records import TelemetryRecord
 
 _MAX_JOBS = 500  # whose states are kept for the next request
 _KEEP_ALIVE = CommandBytes(b"")

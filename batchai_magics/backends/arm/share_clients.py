@@ -18,9 +18,9 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.service import api_errors
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import ConflictError, NotFoundError, StorageError
-from batchai_magics.models.execution import FileKind
-from batchai_magics.models.ids import check_share_name
-from batchai_magics.models.times import parse_time
+from batchai_magics.models.job_execution import FileKind
+from batchai_magics.models.resource_ids import check_share_name
+from batchai_magics.models.wire_times import parse_time
 
 if TYPE_CHECKING:
     from azure.storage.fileshare import ShareClient, ShareFileClient, ShareServiceClient

@@ -9,7 +9,7 @@ from batchai_magics.backends.arm.arm_requests import STORAGE_VERSION, ArmRequest
 from batchai_magics.backends.arm.connection import Connection, list_items
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import check_account_name, check_group_name
+from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 GROUP_NOT_FOUND = "ResourceGroupNotFound"

@@ -17,11 +17,15 @@ from .facets import (
     TELEMETRY as TELEMETRY,
     USAGES as USAGES,
     Cleaning as Cleaning,
+    CommandBytes as CommandBytes,
+    CommandEnd as CommandEnd,
+    CommandOutput as CommandOutput,
     Facet as Facet,
     NodeCommands as NodeCommands,
     Ownership as Ownership,
     Preemption as Preemption,
     SetupLogs as SetupLogs,
+    StoredItem as StoredItem,
     Telemetry as Telemetry,
     Usages as Usages,
 )
@@ -45,23 +49,21 @@ from .storage import (
 from .default_transfers import (
     DefaultTransfers as DefaultTransfers,
 )
-from .values import (
+from .file_chunks import (
     BEFORE_BYTES as BEFORE_BYTES,
     Bookmark as Bookmark,
     Chunk as Chunk,
-    CommandBytes as CommandBytes,
-    CommandEnd as CommandEnd,
-    CommandOutput as CommandOutput,
     FileRef as FileRef,
     RedactedSpan as RedactedSpan,
-    JobNeeds as JobNeeds,
-    StoredItem as StoredItem,
-    Listing as Listing,
-    StatusSnapshot as StatusSnapshot,
-    Page as Page,
-    Patch as Patch,
     Seal as Seal,
     Span as Span,
-    Spec as Spec,
     WriteTime as WriteTime,
+)
+from .resource_requests import (
+    JobNeeds as JobNeeds,
+    Listing as Listing,
+    Page as Page,
+    Patch as Patch,
+    Spec as Spec,
+    StatusSnapshot as StatusSnapshot,
 )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.errors import CapabilityError, Problem, SpecError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base.values import Patch, Spec
-    from batchai_magics.models.job import JobSpec
+    from batchai_magics.backends.base.resource_requests import Patch, Spec
+    from batchai_magics.models.job_spec import JobSpec
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
     """Raises a CapabilityError that names the first field that the backend cannot honour."""
     from batchai_magics.models.file_server import FileServerSpec  # who makes nothing needs no model
-    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
 
     if isinstance(spec, WorkspaceSpec | ExperimentSpec | WorkspacePatch):

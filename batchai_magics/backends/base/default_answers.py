@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
-from batchai_magics.backends.base.values import Chunk, FileRef, JobNeeds, Patch, Spec, StatusSnapshot
+from batchai_magics.backends.base.file_chunks import Chunk, FileRef
+from batchai_magics.backends.base.resource_requests import JobNeeds, Patch, Spec, StatusSnapshot
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.process_logs import is_process_log
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.facets import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
@@ -10,13 +10,40 @@ from batchai_magics.errors import CapabilityError
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-    from batchai_magics.backends.base.values import CommandOutput, StoredItem
-    from batchai_magics.models.execution import OutputFile
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.subscription import Usage
-    from batchai_magics.models.telemetry import TelemetryRecord
+    from batchai_magics.models.telemetry_records import TelemetryRecord
 
 AnyFacet = TypeVar("AnyFacet")
+
+
+@dataclass(frozen=True)
+class StoredItem:
+    """Part of the data that a backend stores on this machine, with its path and size."""
+
+    name: str
+    path: str
+    file_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class CommandBytes:
+    """Bytes that a command on a node has written, to its stdout or its stderr."""
+
+    data: bytes
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class CommandEnd:
+    """The end of a command on a node; 128 and the signal's number when a signal ended it."""
+
+    exit_code: int
+
+
+CommandOutput = Generator[CommandBytes | CommandEnd, None, None]
 
 
 class NodeCommands(Protocol):

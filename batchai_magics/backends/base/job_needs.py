@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from batchai_magics.backends.base.facets import STORAGE
 from batchai_magics.backends.base.protocol import Backend
+from batchai_magics.backends.base.resource_requests import JobNeeds, Spec
 from batchai_magics.backends.base.storage import Storage
-from batchai_magics.backends.base.values import JobNeeds, Spec
 from batchai_magics.errors import ConflictError, NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
 MOST_RUNS = 50  # of a name, that a new job is compared with

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobPriority
+from batchai_magics.models.job_spec import JobPriority
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.states import ExecutionState
 

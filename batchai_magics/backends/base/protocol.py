@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.job_execution import STDOUTERR
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.capabilities import Capabilities
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
         Telemetry,
         Usages,
     )
-    from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-    from batchai_magics.backends.base.values import (
-        Chunk,
-        FileRef,
+    from batchai_magics.backends.base.file_chunks import Chunk, FileRef
+    from batchai_magics.backends.base.resource_requests import (
         JobNeeds,
         Listing,
         Page,
@@ -29,8 +27,9 @@ if TYPE_CHECKING:
         Spec,
         StatusSnapshot,
     )
-    from batchai_magics.models.execution import OutputFile
-    from batchai_magics.models.ids import Kind, ResourceId
+    from batchai_magics.backends.base.storage import Accounts, Groups, Storage
+    from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.resource_ids import Kind, ResourceId
     from batchai_magics.models.resources import JobResource, Node, Resource
 
 

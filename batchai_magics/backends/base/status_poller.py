@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from batchai_magics.backends.base.values import StatusSnapshot
+from batchai_magics.backends.base.resource_requests import StatusSnapshot
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.protocol import Backend
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.resource_ids import ResourceId
 
 
 FRESH_S = 0.2  # cache TTL for another poller's snapshot; generous, because a busy machine is slow

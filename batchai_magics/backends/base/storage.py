@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.models.execution import FileKind
+from batchai_magics.models.job_execution import FileKind
 
 if TYPE_CHECKING:
     from batchai_magics.models.subscription import ResourceGroup, StorageAccount

@@ -21,7 +21,7 @@ from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedEr
 from batchai_magics.backends.folders.entries import checked_name, resolve_inside
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.errors import StorageError, is_disk_full
-from batchai_magics.models.execution import FileKind
+from batchai_magics.models.job_execution import FileKind
 
 GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # are flushed to the disk together
 DEFAULT_MODE = 0o666  # restricted by the process's umask

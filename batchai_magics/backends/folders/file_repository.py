@@ -30,7 +30,7 @@ from batchai_magics.backends.service.repository import (
     RecordPage,
 )
 from batchai_magics.errors import SpecError, StorageError, is_disk_full
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 _CONTAINER_FILE = "resource.json"  # the record of a resource that contains others
 LOCK_EXPIRY_S = 60.0  # an older lock belongs to a process that died

@@ -28,10 +28,10 @@ from batchai_magics.launch.plan import LogFile, Output, Plan, Process
 from batchai_magics.launch.process_variables import THREADS
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 from batchai_magics.launch.toolkits import port_count
-from batchai_magics.models.cluster import ClusterSpec, SetupTask
-from batchai_magics.models.execution import STDOUTERR, OutputFile
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.telemetry import TelemetryRecord
+from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
+from batchai_magics.models.job_execution import STDOUTERR, OutputFile
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.telemetry_records import TelemetryRecord
 from batchai_magics.models.vm_sizes import lookup
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # supervisors import this module, and must start fast
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.resource_ids import ResourceId
 
 TMPDIR = "tmp"  # in a node's own folder
 

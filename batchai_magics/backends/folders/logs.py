@@ -13,8 +13,8 @@ from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.node import output_records
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.launch.process_logs import is_process_log
-from batchai_magics.models.execution import ERR, OUT
 from batchai_magics.models.file_names import text_of
+from batchai_magics.models.job_execution import ERR, OUT
 
 _STREAMS = {OUT: "stdout", ERR: "stderr"}
 

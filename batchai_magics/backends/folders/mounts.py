@@ -12,13 +12,13 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.execution import WORKDIR
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job_execution import WORKDIR
+from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:  # supervisors do without the models
-    from batchai_magics.models.cluster import ClusterSpec
-    from batchai_magics.models.job import JobSpec
-    from batchai_magics.models.storage import (
+    from batchai_magics.models.cluster_spec import ClusterSpec
+    from batchai_magics.models.job_spec import JobSpec
+    from batchai_magics.models.mount_volumes import (
         AzureFileShare,
         FileServerMount,
         Mount,
@@ -49,7 +49,7 @@ def _unmanaged(volumes: MountVolumes | None) -> Sequence[UnmanagedFileSystem]:
 
 
 def _folder(layout: Layout, mount: Mount) -> Path | None:
-    from batchai_magics.models.storage import AzureBlobFileSystem, AzureFileShare, FileServerMount
+    from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare, FileServerMount
 
     if isinstance(mount, AzureFileShare):
         return layout.share(mount.account_name or _account(mount), _share_name(mount))

@@ -11,8 +11,8 @@ from batchai_magics.backends.folders import entries
 from batchai_magics.backends.folders.entries import Entry, FileSlice, read_slice, resolve_inside
 from batchai_magics.backends.node.ranks.log_seals import seals_in
 from batchai_magics.errors import StorageError
-from batchai_magics.models.execution import ERR, OUT, FileKind, OutputFile
 from batchai_magics.models.file_names import name_of
+from batchai_magics.models.job_execution import ERR, OUT, FileKind, OutputFile
 
 HEAD_BYTES = 256
 

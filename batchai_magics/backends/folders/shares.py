@@ -17,7 +17,7 @@ from batchai_magics.backends.folders.stale_parts import StaleParts
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.models.ids import check_share_name
+from batchai_magics.models.resource_ids import check_share_name
 
 
 class FolderStorage:

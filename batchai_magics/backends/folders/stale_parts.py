@@ -10,8 +10,8 @@ from pathlib import Path
 
 from batchai_magics.backends.base.default_transfers import STALE_S
 from batchai_magics.backends.folders import entries
-from batchai_magics.models.execution import FileKind
 from batchai_magics.models.file_names import name_of
+from batchai_magics.models.job_execution import FileKind
 
 _EVERY_S = 3600.0
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
-from batchai_magics.models.telemetry import Sample, TelemetryRecord
+from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
 
 VERSION = 1
 SCAN_BYTES = 1 << 14  # ranges up to this size are read, not searched

@@ -16,14 +16,14 @@ from batchai_magics.backends.local.state import job_table, resource_table, store
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.models.execution import STDOUTERR
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk, FileRef, Patch, Spec
     from batchai_magics.backends.folders.logs import Logs
     from batchai_magics.backends.local.state.job_table import JobRow
-    from batchai_magics.models.execution import OutputFile
+    from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.resources import JobResource, Node, Resource
 
 CAPABILITIES = Capabilities(

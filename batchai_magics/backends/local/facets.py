@@ -19,11 +19,11 @@ from batchai_magics.backends.local.watch import job_stopping, node_commands
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.service import api_errors, quotas
 from batchai_magics.backends.service.groups import OwnGroups
-from batchai_magics.models.cluster import ClusterSpec, VmPriority
-from batchai_magics.models.execution import OutputFile
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.cluster_spec import ClusterSpec, VmPriority
+from batchai_magics.models.job_execution import OutputFile
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.subscription import Usage
-from batchai_magics.models.telemetry import TelemetryRecord
+from batchai_magics.models.telemetry_records import TelemetryRecord
 
 
 class NodeCommands:

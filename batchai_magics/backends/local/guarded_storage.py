@@ -12,7 +12,7 @@ from batchai_magics.backends.local.state.account_table import LocalAccounts
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.service import api_errors
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 
 
 class GuardedStorage(FolderStorage):

@@ -12,7 +12,7 @@ from batchai_magics.backends.base import StoredItem
 from batchai_magics.backends.local.state import job_table, resource_table
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.errors import ConflictError, StorageError
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 
 MAX_NAMES = 5  # of jobs in a message
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.node.ranks.gpus import VISIBLE, device_names
 from batchai_magics.models.vm_sizes import lookup
 
 if TYPE_CHECKING:
-    from batchai_magics.models.cluster import ClusterSpec
+    from batchai_magics.models.cluster_spec import ClusterSpec
 
 
 @dataclass(frozen=True)

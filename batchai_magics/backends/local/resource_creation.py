@@ -31,9 +31,9 @@ from batchai_magics.backends.local.watch.job_secrets import Secrets
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.service import api_errors, descriptions, quotas
 from batchai_magics.errors import CapabilityError, Problem, SpecError
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind, ResourceId, check_name
-from batchai_magics.models.job import JobPriority, JobSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobPriority, JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup

@@ -11,7 +11,7 @@ from batchai_magics.backends.local.watch import job_stopping
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 
 def delete(reconciler: Reconciler, id: ResourceId) -> None:

@@ -18,7 +18,7 @@ from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.service.home_folders import RunFolder
 from batchai_magics.backends.service.runner import Site
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 
 
 def submit(db: Database, layout: Layout, run: JobRow, settings: LocalSettings | None = None) -> None:

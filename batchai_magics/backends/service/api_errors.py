@@ -18,8 +18,8 @@ from batchai_magics.errors import (
     StorageError,
     is_disk_full,
 )
-from batchai_magics.models.execution import STDOUTERR, WORKDIR
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job_execution import STDOUTERR, WORKDIR
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 _MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 _TAKEN = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
@@ -161,7 +161,7 @@ def no_setup_logs() -> ServiceError:
 
 def too_many_nodes(count: int, cluster: ResourceId, most: int) -> SpecError:
     """A job asks for more nodes than its cluster will ever have."""
-    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.job_spec import JobSpec
 
     resize = f"%batchai cluster resize -n {cluster.name} -t {count}"
     fix = f"ask for at most {most}, add --grow to the cell, or run `{resize}`"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.service import quotas, resource_views
 from batchai_magics.backends.service.repository import Record, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Run, Runner, RunStatus, Scale
-from batchai_magics.models.cluster import ScaleSettings, VmPriority
+from batchai_magics.models.cluster_spec import ScaleSettings, VmPriority
 
 if TYPE_CHECKING:
     from batchai_magics.backends.service.groups import GroupStore
     from batchai_magics.backends.service.home_folders import HomeFolders
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.resource_ids import ResourceId
 
 OpenRun = tuple[Record, Run, RunStatus]  # a job that has not ended, its run, and the status of that
 

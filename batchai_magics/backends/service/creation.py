@@ -12,17 +12,17 @@ from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_RO
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
 from batchai_magics.backends.service.runner import ClusterRequest, RunRequest
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import ResourceId, check_name
-from batchai_magics.models.job import JobPriority, JobSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobPriority, JobSpec
+from batchai_magics.models.resource_ids import ResourceId, check_name
 from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
-from batchai_magics.models.times import duration
 from batchai_magics.models.vm_sizes import lookup
+from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:
-    from batchai_magics.models.cluster import ClusterPatch
-    from batchai_magics.models.storage import MountVolumes
+    from batchai_magics.models.cluster_spec import ClusterPatch
+    from batchai_magics.models.mount_volumes import MountVolumes
 
 _PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from batchai_magics.backends.service import api_errors
 from batchai_magics.backends.service.context import Context, run_of
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 END_TIMEOUT_S = 40.0  # an engine that was told to end a run has ended it after half of that
 _POLL_S = 0.05

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Spec
-    from batchai_magics.models.cluster import ClusterSpec, ImageReference
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.cluster_spec import ClusterSpec, ImageReference
+    from batchai_magics.models.resource_ids import ResourceId
 
 
 def kept_text(spec: Spec) -> str:
@@ -24,7 +24,7 @@ def fingerprint(spec: Spec) -> str:
     """
     import hashlib
 
-    from batchai_magics.models.cluster import ClusterSpec
+    from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 
     if isinstance(spec, WorkspaceSpec | ExperimentSpec):
@@ -41,7 +41,7 @@ def output_segment(job: ResourceId, guid: str) -> str:
 
 def with_image(spec: ClusterSpec) -> ClusterSpec:
     """The description with the nodes' image that the service chose where none is named, or no version."""
-    from batchai_magics.models.cluster import VirtualMachineConfiguration
+    from batchai_magics.models.cluster_spec import VirtualMachineConfiguration
 
     asked = spec.virtual_machine_configuration
     image = asked.image_reference if asked and asked.image_reference else _usual_image()
@@ -53,7 +53,7 @@ def with_image(spec: ClusterSpec) -> ClusterSpec:
 
 @cache
 def _usual_image() -> ImageReference:
-    from batchai_magics.models.cluster import ImageReference
+    from batchai_magics.models.cluster_spec import ImageReference
 
     return ImageReference(publisher="Canonical", offer="UbuntuServer", sku="16.04-LTS", version="latest")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.subscription import ResourceGroup
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.backends.service.runner import Launch, Site
-    from batchai_magics.models.cluster import ClusterSpec
-    from batchai_magics.models.execution import OutputFile
-    from batchai_magics.models.job import JobSpec
-    from batchai_magics.models.telemetry import TelemetryRecord
+    from batchai_magics.models.cluster_spec import ClusterSpec
+    from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.job_spec import JobSpec
+    from batchai_magics.models.telemetry_records import TelemetryRecord
 
 CLUSTER_SPEC, OUTPUT_ROOT = "cluster_spec", "output_root"  # in a job's `more`
 

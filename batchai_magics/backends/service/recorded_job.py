@@ -12,10 +12,10 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.models.execution import Attempt, ExecutionInfo, RankExit
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.provisioning import Provisioning
-from batchai_magics.models.resources.jobs import KeptJob
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resources.job_resource import KeptJob
 
 if TYPE_CHECKING:
     from batchai_magics.backends.service import runner
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.runner import RunResult, RunStatus
     from batchai_magics.launch.plan import ProcessExit
     from batchai_magics.models.error_details import ErrorDetail
-    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.states import ExecutionState
 
 
@@ -125,7 +125,7 @@ class RecordedJob:
 @lru_cache(maxsize=4096)
 def job_spec(text: str) -> JobSpec:
     """The job description in a record; cached by its text, since descriptions never change."""
-    from batchai_magics.models.job import JobSpec  # lists print the text unparsed
+    from batchai_magics.models.job_spec import JobSpec  # lists print the text unparsed
 
     return JobSpec.from_stored(text)
 

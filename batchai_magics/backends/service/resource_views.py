@@ -9,11 +9,11 @@ from batchai_magics.backends.service.descriptions import with_image
 from batchai_magics.backends.service.recorded_job import RecordedJob, moment
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import ClusterWarning, NodeStatus, RunStatus
-from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec
-from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import (
     Cluster,
     Experiment,

@@ -18,8 +18,8 @@ from batchai_magics.backends.service.service_facets import (
     ServiceTelemetry,
     ServiceUsages,
 )
-from batchai_magics.models.execution import STDOUTERR
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import WorkspacePatch
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.backends.service.runner import NodeStatus, RunStatus
-    from batchai_magics.models.execution import OutputFile
+    from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.resources import JobResource, Node, Resource
 
 _VIEWS: Mapping[Kind, Callable[[Record], Resource]] = {

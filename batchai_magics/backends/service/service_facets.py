@@ -9,13 +9,13 @@ from batchai_magics.backends.service import api_errors, quotas, resource_views
 from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Scale
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
-    from batchai_magics.models.execution import OutputFile
+    from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.subscription import Usage
-    from batchai_magics.models.telemetry import TelemetryRecord
+    from batchai_magics.models.telemetry_records import TelemetryRecord
 
 
 class ServiceNodeCommands:

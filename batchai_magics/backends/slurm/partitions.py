@@ -10,7 +10,7 @@ from batchai_magics.backends.service.runner import Scale
 from batchai_magics.backends.slurm.parse import NodeLine, minutes, node_state
 from batchai_magics.backends.slurm.sbatch_options import slurm_values
 from batchai_magics.errors import CapabilityError, ConflictError, Problem, SpecError, did_you_mean
-from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.states import NodeState
 
 _SHOWN_IDLE = (NodeState.IDLE, NodeState.PREPARING, NodeState.LEAVING)

@@ -14,9 +14,9 @@ from batchai_magics.commands.handlers.job_submission import Submission
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import BatchAIError, UsageError
-from batchai_magics.models.checks import duplicates
-from batchai_magics.models.documents.load import name_after
-from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.documents.description import name_after
+from batchai_magics.models.field_types import duplicates
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.resources import JobResource
 
 

@@ -18,11 +18,11 @@ from batchai_magics.commands.handlers import (
 from batchai_magics.commands.handlers.mount_options import auto_storage
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import command_error
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.documents.load import NOTHING, Description, load_file
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
+from batchai_magics.models.documents.description import NOTHING, Description, load_file
+from batchai_magics.models.mount_volumes import with_volumes
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Resource
-from batchai_magics.models.storage import with_volumes
 
 _ACCOUNT = "properties.userAccountSettings"
 _MAX_BELOW_MIN = "Maximum nodes count must be greater or equal to minimum nodes count"

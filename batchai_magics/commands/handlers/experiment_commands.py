@@ -10,7 +10,7 @@ from batchai_magics.commands.handlers import resource_commands, workspace_comman
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.errors import JobFailedError
 from batchai_magics.follow import endings
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, JobResource, Resource
 from batchai_magics.models.states import ExecutionState
 

@@ -11,9 +11,9 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands, vm_options, workspace_commands
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import command_error
-from batchai_magics.models.documents.load import NOTHING, Description, load_file
+from batchai_magics.models.documents.description import NOTHING, Description, load_file
 from batchai_magics.models.file_server import FileServerSpec
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Resource
 
 _SSH = "properties.sshConfiguration"

@@ -15,7 +15,7 @@ from batchai_magics.commands.output.command_progress import (
 )
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.job_list import JobList
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:

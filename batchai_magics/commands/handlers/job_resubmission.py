@@ -17,8 +17,8 @@ from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import next_run
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Resource
 
 

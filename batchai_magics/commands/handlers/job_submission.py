@@ -20,11 +20,11 @@ from batchai_magics.commands.handlers import (
 from batchai_magics.errors import command_error
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
-from batchai_magics.models.documents.load import load_file
-from batchai_magics.models.ids import ResourceId, cluster_id, cluster_named_in
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.documents.description import load_file
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.mount_volumes import AccountKey
+from batchai_magics.models.resource_ids import ResourceId, cluster_id, cluster_named_in
 from batchai_magics.models.stop_conditions import conditions_of, with_conditions
-from batchai_magics.models.storage import AccountKey
 
 
 @dataclass(frozen=True)

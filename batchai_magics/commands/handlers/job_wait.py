@@ -9,8 +9,8 @@ from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message, StreamParts
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, StateChanged, events
 from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.execution import ERR, ExecutionInfo
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job_execution import ERR, ExecutionInfo
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 

@@ -11,16 +11,10 @@ from typing import Any
 from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE, Backend
 from batchai_magics.commands.command_context import Context
 from batchai_magics.errors import NotFoundError, command_error
-from batchai_magics.models import storage
+from batchai_magics.models import mount_volumes
 from batchai_magics.models.file_server import FileServer
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.storage import (
-    AccountKey,
-    container,
-    file_server,
-    share,
-    with_volumes,
-)
+from batchai_magics.models.mount_volumes import AccountKey, container, file_server, share, with_volumes
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 _MISSING = (
     "Please configure Azure Storage account name via AZURE_BATCHAI_STORAGE_ACCOUNT "
@@ -34,9 +28,9 @@ SHARE_MOUNT, CONTAINER_MOUNT = "autoafs", "autobfs"
 def with_mounts(volumes: Any, arguments: Namespace, account: AccountKey, *, owner: ResourceId) -> Any:
     """The volumes of the file and those of the options; None without any."""
     added = {
-        storage.SHARES: _share(arguments, account),
-        storage.CONTAINERS: _container(arguments, account),
-        storage.SERVERS: _file_server(arguments, owner),
+        mount_volumes.SHARES: _share(arguments, account),
+        mount_volumes.CONTAINERS: _container(arguments, account),
+        mount_volumes.SERVERS: _file_server(arguments, owner),
     }
     return with_volumes(volumes, {key: [item] for key, item in added.items() if item})
 
@@ -101,8 +95,8 @@ class AutoStorage:
         """The mounts of its share and container."""
         account = AccountKey(self.account, self.key)
         return {
-            storage.SHARES: [storage.share(account, SHARE, SHARE_MOUNT)],
-            storage.CONTAINERS: [storage.container(account, CONTAINER, CONTAINER_MOUNT)],
+            mount_volumes.SHARES: [mount_volumes.share(account, SHARE, SHARE_MOUNT)],
+            mount_volumes.CONTAINERS: [mount_volumes.container(account, CONTAINER, CONTAINER_MOUNT)],
         }
 
 

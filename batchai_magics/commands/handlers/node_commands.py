@@ -17,7 +17,7 @@ from batchai_magics.commands.output.command_progress import (
     StreamParts,
 )
 from batchai_magics.errors import command_error
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Node
 
 

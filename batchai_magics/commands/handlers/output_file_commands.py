@@ -28,9 +28,9 @@ from batchai_magics.errors import NotFoundError, command_error, visible
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, LogFault, events
 from batchai_magics.jobs.job_files import entries_below
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.execution import FileKind, OutputFile
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_execution import FileKind, OutputFile
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.options.option_parsing import relative_path
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.errors import NotFoundError, command_error, did_you_mean
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context

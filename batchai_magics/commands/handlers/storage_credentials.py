@@ -11,7 +11,7 @@ from batchai_magics.backends.base import ACCOUNTS, Backend
 from batchai_magics.commands.command_context import Context
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError, command_error
-from batchai_magics.models.storage import AccountKey
+from batchai_magics.models.mount_volumes import AccountKey
 
 
 def account_of(context: Context, arguments: Namespace, env: Mapping[str, str] | None = None) -> AccountKey:

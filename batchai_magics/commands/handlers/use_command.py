@@ -16,7 +16,7 @@ from batchai_magics.backends.base.backend_registry import (
 )
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
-from batchai_magics.models.ids import Kind, check_name, cluster_id, workspace_id
+from batchai_magics.models.resource_ids import Kind, check_name, cluster_id, workspace_id
 
 if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context

@@ -11,7 +11,7 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Resource, Workspace, WorkspaceSpec
 from batchai_magics.models.subscription import Usage
 from batchai_magics.models.vm_sizes import lookup

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.models.times import duration
+from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas
 
     from batchai_magics.backends.base import Backend
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.resource_ids import ResourceId
 
 
 @runtime_checkable

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.commands.output.az_json import DURATION_FIELD, format_time, to_az_json
-from batchai_magics.models.ids import Kind
 from batchai_magics.models.provisioning import ProvisioningState
+from batchai_magics.models.resource_ids import Kind
 
 if TYPE_CHECKING:
     from batchai_magics.models.resources import JobResource
-    from batchai_magics.models.resources.jobs import KeptJob
+    from batchai_magics.models.resources.job_resource import KeptJob
 
 FIELDS_FILE = Path(__file__).with_name("job_fields.json")
 MAX_TEMPLATES = 256  # cached at a time

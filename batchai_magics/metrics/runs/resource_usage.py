@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
+from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 
 if TYPE_CHECKING:
     import pandas

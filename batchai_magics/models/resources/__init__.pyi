@@ -1,15 +1,15 @@
-from .clusters import (
+from .cluster_resource import (
     NOTES as NOTES,
     Cluster as Cluster,
     Node as Node,
 )
-from .jobs import (
+from .job_resource import (
     JobResource as JobResource,
 )
 from .resource import (
     Resource as Resource,
 )
-from .workspaces import (
+from .workspace_resource import (
     Experiment as Experiment,
     ExperimentSpec as ExperimentSpec,
     Workspace as Workspace,

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from batchai_magics.backends.service.private_files import append
-from batchai_magics.models.times import wire_time
+from batchai_magics.models.wire_times import wire_time
 
 MAX_LOG_BYTES = 10 << 20  # rotated when the file reaches this size
 MAX_LOG_FILES = 5  # files

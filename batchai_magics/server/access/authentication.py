@@ -13,7 +13,7 @@ from pathlib import Path
 
 from batchai_magics.backends.service.private_files import write
 from batchai_magics.errors import NotFoundError, UsageError, quoted
-from batchai_magics.models.times import wire_time
+from batchai_magics.models.wire_times import wire_time
 from batchai_magics.server.api_call import User
 from batchai_magics.server.api_errors import ApiError
 from batchai_magics.server.storage.storage_resource import is_storage_host

@@ -8,7 +8,7 @@ from typing import Any
 
 from batchai_magics.backends.base import GROUPS, Groups
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import check_group_name
+from batchai_magics.models.resource_ids import check_group_name
 from batchai_magics.models.subscription import ResourceGroup
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError

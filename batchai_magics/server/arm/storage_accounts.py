@@ -8,7 +8,7 @@ from typing import Any
 
 from batchai_magics.backends.base import ACCOUNTS, Accounts
 from batchai_magics.errors import NotFoundError, SpecError
-from batchai_magics.models.ids import check_account_name, check_group_name
+from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import StorageAccount
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError

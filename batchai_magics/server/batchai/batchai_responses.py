@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from batchai_magics.backends.base import Page
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.provisioning import ProvisioningState
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import NOTES, Cluster, Resource, Workspace
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.server.batchai import (
     batchai_responses,
     extensions,

@@ -25,9 +25,9 @@ from batchai_magics.backends.base import (
 )
 from batchai_magics.backends.base.job_needs import missing, unless_there
 from batchai_magics.backends.service.extensions import file_packs, output_wire, server_offer
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.execution import STDOUTERR
-from batchai_magics.models.ids import Kind, ResourceId, check_name, check_share_name
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, check_share_name
 from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.server.api_call import (
     MAX_READ_BYTES,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
-from batchai_magics.models.execution import OutputFile
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.job_execution import OutputFile
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError

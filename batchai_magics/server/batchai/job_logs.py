@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import Chunk, FileRef, StatusSnapshot
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.execution import STDOUTERR
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest, positions_field
 from batchai_magics.server.batchai.batchai_responses import resource_json

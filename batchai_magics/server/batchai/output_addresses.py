@@ -14,11 +14,11 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.folders import mounts
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.execution import STDOUTERR
-from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import JobSpec, OutputDirectory
+from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.job_spec import JobSpec, OutputDirectory
+from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare, Mount, MountVolumes
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
-from batchai_magics.models.storage import AzureBlobFileSystem, AzureFileShare, Mount, MountVolumes
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.sas import SasGrant, sign_sas

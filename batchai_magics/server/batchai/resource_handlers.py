@@ -8,10 +8,10 @@ from itertools import islice
 
 from batchai_magics.backends.base import Spec
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
-from batchai_magics.models.ids import Kind, ResourceId, check_group_name
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_group_name
 from batchai_magics.models.resources import ExperimentSpec, Resource, Workspace, WorkspacePatch, WorkspaceSpec
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError

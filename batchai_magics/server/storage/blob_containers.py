@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import check_share_name
+from batchai_magics.models.resource_ids import check_share_name
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.storage import conditional_headers, storage_metadata
 from batchai_magics.server.storage.file_shares import (

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.service.extensions.extension_headers import DIGEST, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.execution import FileKind
+from batchai_magics.models.job_execution import FileKind
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.batchai import job_logs
 from batchai_magics.server.batchai.output_addresses import output_file_at

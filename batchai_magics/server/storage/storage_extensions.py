@@ -10,7 +10,7 @@ from batchai_magics.backends.service import api_errors
 from batchai_magics.backends.service.extensions import file_packs
 from batchai_magics.backends.service.extensions.extension_headers import DIGEST, RECEIVED
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.execution import FileKind
+from batchai_magics.models.job_execution import FileKind
 from batchai_magics.server.api_call import ApiCall, ApiResponse, invalid_content
 from batchai_magics.server.batchai import job_logs
 from batchai_magics.server.service import Service

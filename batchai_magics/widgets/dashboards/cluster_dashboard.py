@@ -11,8 +11,8 @@ from typing import Any
 from batchai_magics.backends.base import Backend, StatusPoller
 from batchai_magics.cards.cluster_card import ClusterCard, describe_scale, target_node_count, to_html, to_text
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.cluster import ClusterPatch, ScaleSettings
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.cluster_spec import ClusterPatch, ScaleSettings
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import REFRESH_INTERVAL_S, CellOutput, Clock, LiveOutput, WaitFor
 from batchai_magics.widgets.core.display import EMPTY, Bundle

@@ -12,8 +12,8 @@ from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.metrics.record import Record, StepRecord
-from batchai_magics.models.execution import ERR
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job_execution import ERR
+from batchai_magics.models.resource_ids import ResourceId
 
 CHUNK_BYTES = 1 << 18  # per read
 TAIL_BYTES = 1 << 20  # only this much of a longer log is read

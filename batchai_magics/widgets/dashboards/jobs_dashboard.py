@@ -13,7 +13,7 @@ from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html,
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.job_logs import has_progress
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground

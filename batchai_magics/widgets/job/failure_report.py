@@ -7,7 +7,7 @@ from typing import Any
 
 from batchai_magics.backends.base import Chunk
 from batchai_magics.cards.job_card import clean_lines, first_failure
-from batchai_magics.models.execution import ERR, OUT, OutputFile, RankExit
+from batchai_magics.models.job_execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.widgets.job.rank_lines import RankPage, rank_page, tail_page
 

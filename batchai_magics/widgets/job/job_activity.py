@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from batchai_magics.cards.job_card import clean_lines
 from batchai_magics.follow import QueueChanged
-from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.widgets.job.log_tail import LogTail

@@ -8,10 +8,10 @@ from batchai_magics.cards.job_card import first_failure
 from batchai_magics.jobs.job_files import directories_of
 from batchai_magics.jobs.job_logs import script_name
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.models.execution import ERR, RankExit
+from batchai_magics.models.job_execution import ERR, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
-from batchai_magics.models.times import duration
+from batchai_magics.models.wire_times import duration
 from batchai_magics.widgets.core.feed import milliseconds
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.merged_log import MERGED

@@ -21,8 +21,8 @@ from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
 from batchai_magics.metrics.runs.run_summary import warm_up_of
-from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.widgets.core.feed import Feed

@@ -11,7 +11,7 @@ from batchai_magics.cards.job_card_data import metrics_of
 from batchai_magics.errors import BatchAIError
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
-from batchai_magics.models.execution import ERR
+from batchai_magics.models.job_execution import ERR
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import (
     REFRESH_INTERVAL_S,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from batchai_magics.backends.base import Chunk, Span
-from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.widgets.job.line_source import LinePiece, LineSource
 from batchai_magics.widgets.job.log_tail import LogTail
 from batchai_magics.widgets.job.rank_lines import UNKNOWN_RANK

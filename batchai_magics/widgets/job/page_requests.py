@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_logs import read_redacted
-from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.job.failure_report import failure_report
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.log_search import ERROR_PATTERN, Search, pattern_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from batchai_magics.metrics import Record, summarize
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
-from batchai_magics.models.telemetry import TelemetryRecord
+from batchai_magics.models.telemetry_records import TelemetryRecord
 
 MAX_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
 MAX_RANKS = 16  # that are drawn

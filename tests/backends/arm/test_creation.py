@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.server.running import WORKSPACE, Running, connected
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from batchai_magics.backends.arm.endpoint import Endpoint, credentials
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import ServiceError
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.server.server_home import ServerHome
 from tests.server.process import Process, started
 from tests.server.running import WORKSPACE

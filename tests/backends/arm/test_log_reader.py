@@ -9,7 +9,7 @@ from batchai_magics.backends.arm.server_extensions import LogReader
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.backends.service.extensions import output_wire
 from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.arm.scripted_connection import ScriptedConnection, ScriptedResponse
 from tests.server.running import WORKSPACE
 

@@ -11,9 +11,9 @@ from batchai_magics.backends.arm import connection, server_discovery
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import CONTAINERS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, FileRef
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, StorageError
-from batchai_magics.models.execution import FileKind
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_execution import FileKind
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running, connected
 from tests.world import until

@@ -10,7 +10,7 @@ import pytest
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base.jobs_ahead import MOST_EXPERIMENTS
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.server.running import Running, connected
 from tests.world import until

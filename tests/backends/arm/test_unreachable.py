@@ -12,7 +12,7 @@ import pytest
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import ServiceError, UnreachableError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.server.access.certificates import authority_file, server_certificate
 from tests.ports import free_port
 from tests.server.running import GROUP, WORKSPACE, Running, connected

@@ -12,7 +12,7 @@ from batchai_magics.backends.base.default_transfers import STALE_S, Unfinished
 from batchai_magics.backends.folders import checked_copy, copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.models.execution import FileKind
+from batchai_magics.models.job_execution import FileKind
 
 BIG = b"0123456789"
 UPLOADS = {

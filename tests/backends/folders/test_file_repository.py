@@ -11,7 +11,7 @@ import pytest
 from batchai_magics.backends.folders.file_repository import LOCK_EXPIRY_S, FileRepository, try_lock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.service.records.homes import EXPERIMENT, JOB, WORKSPACE, FileHome, filled, record
 
 

@@ -16,7 +16,7 @@ import pytest
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from tests.world import World, until
 
 IMAGE, MPI_IMAGE = "localhost/ours:1", "localhost/mpi:1"

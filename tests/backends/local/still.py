@@ -19,9 +19,9 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import cluster_scaling, detached_process, node_preparation, scheduler
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.contract.place import MOUNTED, USER, manual
 

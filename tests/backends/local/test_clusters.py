@@ -9,8 +9,8 @@ import pytest
 
 from batchai_magics.backends.local.watch import process
 from batchai_magics.jobs.submit import ensure_defaults
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster
 from tests.world import World, holders, until
 

@@ -16,7 +16,7 @@ from batchai_magics.backends.local.state import stored_resources
 from batchai_magics.backends.local.watch import detached_process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults, submit
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from tests.backends.local.still import Stand
 
 pytestmark = pytest.mark.slow

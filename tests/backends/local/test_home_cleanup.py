@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.errors import ConflictError
 from batchai_magics.jobs.submit import ensure_defaults
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from tests.world import World, until
 
 pytestmark = pytest.mark.slow

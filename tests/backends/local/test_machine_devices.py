@@ -6,8 +6,8 @@ import pytest
 
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.machine_devices import Machine
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.resource_ids import Kind
 from tests.world import World
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.local.watch import process
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster
 from tests.world import World, below, until
 

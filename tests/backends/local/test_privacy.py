@@ -13,7 +13,7 @@ from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from tests.backends.local.still import Still
 from tests.contract.place import MOUNTED
 from tests.world import World, until

@@ -17,7 +17,7 @@ import pytest
 
 from batchai_magics.backends.node import image_registry
 from batchai_magics.errors import CapabilityError, SpecError
-from batchai_magics.models.cluster import ClusterPatch
+from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE, submit
 from tests.world import PATIENCE_S, World, holders, until

@@ -11,7 +11,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import resource_table
 from batchai_magics.backends.local.watch import job_stopping, process
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import WorkspaceSpec
 from tests.backends.local.still import Still
 from tests.contract.place import auto, manual

@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.backends.base import CLEANING
 from batchai_magics.jobs.submit import ensure_defaults
-from batchai_magics.models.execution import WORKDIR
+from batchai_magics.models.job_execution import WORKDIR
 from tests.world import World
 
 pytestmark = pytest.mark.slow

@@ -115,7 +115,7 @@ class TestOnThePathOfAJob:
     def test_an_installed_package_is_not_hidden(self, tmp_path):
         node_programs.put_job_module(tmp_path / "python")
         code = "from batchai_magics import log, JobSpec; log(step=1, loss=0.5); print(JobSpec.__module__)"
-        assert self.run(tmp_path / "python", code).splitlines()[1] == "batchai_magics.models.job"
+        assert self.run(tmp_path / "python", code).splitlines()[1] == "batchai_magics.models.job_spec"
 
     def test_an_older_package_gets_it(self, tmp_path):
         node_programs.put_job_module(tmp_path / "python")

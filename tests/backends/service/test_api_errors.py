@@ -4,7 +4,7 @@ import pytest
 
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import ConflictError, NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 WORKSPACE = ResourceId("s", "g", "first", Kind.WORKSPACE, "first")
 EXPERIMENT = WORKSPACE.child(Kind.EXPERIMENT, "exp1")

@@ -8,9 +8,9 @@ from batchai_magics.backends.service.descriptions import (
     output_segment,
     with_setup_suffix,
 )
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.models.samples import cluster_body, job_body
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from tests.contract.place import Place
 from tests.world import until

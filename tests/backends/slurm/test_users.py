@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
 from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, running, why_not

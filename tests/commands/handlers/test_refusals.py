@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.commands.handlers.output_file_commands import check_setup_logs
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
 from tests.patience import PATIENCE_S
 
 SUBNET = "/subscriptions/0/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/{}"

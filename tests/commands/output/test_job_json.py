@@ -12,11 +12,11 @@ from hypothesis import given
 from batchai_magics.commands.output.az_json import DURATION_FIELD, format_time
 from batchai_magics.commands.output.job_list_json import FIELDS_FILE
 from batchai_magics.commands.output.resource_json import as_json
-from batchai_magics.models.execution import Attempt
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_execution import Attempt
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.resources.jobs import ATTEMPTS, RANKS, WAITING
-from batchai_magics.models.times import duration, parse_time
+from batchai_magics.models.resources.job_resource import ATTEMPTS, RANKS, WAITING
+from batchai_magics.models.wire_times import duration, parse_time
 from tests.commands.output.job_fields import generated
 from tests.models.samples import job_body
 from tests.models.test_resource_round_trip import shown_jobs

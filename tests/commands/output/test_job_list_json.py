@@ -16,10 +16,10 @@ from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.job_list_json import JobListJson
 from batchai_magics.commands.output.result_formats import escaped_json
 from batchai_magics.models.error_details import ErrorDetail, NameValue
-from batchai_magics.models.execution import ExecutionInfo
-from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_execution import ExecutionInfo
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.models.samples import job_body

@@ -11,7 +11,7 @@ from batchai_magics.metrics.runs.resource_usage import (
     mean_usage,
     reason_for,
 )
-from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
+from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 
 
 def use(rank, *, cpu_s=0.0, memory=100, core_wait_s=0.0, faults=0):

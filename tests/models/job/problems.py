@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from tests.models.samples import job_body
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.toolkit_settings import Toolkit
 from tests.models.job.problems import problems
 from tests.models.samples import job_body
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from tests.models.job.problems import problems
 from tests.models.job.test_description import SHARE
 from tests.models.samples import job_body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.models.samples import job_body
 
 WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")

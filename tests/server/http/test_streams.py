@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import CommandEnd
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.server.batchai import extensions
 from batchai_magics.server.http.request_limits import ServerLimits
 from tests.server.running import WORKSPACE, connected, serving

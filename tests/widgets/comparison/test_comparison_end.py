@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.metrics import compare
 from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.execution import ExecutionInfo
+from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.states import TERMINATED
 from batchai_magics.widgets.comparison import comparison_output as comparisons
 from tests.widgets.comparison.opened_comparisons import WAYS, end, jobs, opened

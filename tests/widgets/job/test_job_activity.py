@@ -6,8 +6,8 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.follow import LogBytes, NodesChanged, QueueChanged, StateChanged
-from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import Attempt
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.job_execution import Attempt
 from batchai_magics.widgets.job.job_facts import facts_of
 from batchai_magics.widgets.job.job_feed import JobFeed
 from tests.widgets.scripted import JOB, START, ExecutionState, resource

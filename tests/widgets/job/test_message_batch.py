@@ -4,7 +4,7 @@ from batchai_magics.backends.base import Chunk, FileRef, Span
 from batchai_magics.follow import LogBytes, LogFault, MetricsAdded, NodesChanged, StateChanged
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
-from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES

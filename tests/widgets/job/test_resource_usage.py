@@ -4,7 +4,7 @@ import json
 
 from batchai_magics.follow import UsageSampled
 from batchai_magics.metrics import ValueRecord
-from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
+from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.message_batch import Cursor
 from batchai_magics.widgets.job.resource_usage import MAX_POINTS, MAX_RANKS, Curve, UsageCurves

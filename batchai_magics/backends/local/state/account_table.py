@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service import api_errors
-from batchai_magics.models.ids import check_account_name, check_group_name
+from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"

@@ -11,7 +11,7 @@ from batchai_magics.backends.base import Page
 from batchai_magics.backends.local.state.table_rows import rows_of_keys
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 LAST_CHARACTER = "\U0010ffff"  # after every other character
 

@@ -17,7 +17,7 @@ from batchai_magics.backends.local.state.resource_table import LAST_CHARACTER, p
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.state.table_rows import rows_of_keys
 from batchai_magics.backends.service.repository import OWNER, Footprint, Record, RecordPage
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 _OPEN = f"SELECT resource.* FROM job JOIN resource USING (key) WHERE {IS_OPEN}"
 _INSIDE = "(key = ? OR (key >= ? AND key < ?))"

@@ -18,7 +18,7 @@ from batchai_magics.backends.local.state.record_filling import fill_records
 from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 VERSION = 1

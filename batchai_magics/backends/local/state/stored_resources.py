@@ -21,16 +21,16 @@ from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.resource_table import ResourceRow
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.models.execution import Attempt, ExecutionInfo, RankExit
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.resources.jobs import KeptJob
+from batchai_magics.models.resources.job_resource import KeptJob
 from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
     from batchai_magics.models.error_details import ErrorDetail
-    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resources import Node, Resource
 
 
@@ -143,7 +143,7 @@ def _group_and_segment(above: str) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def job_spec(text: str) -> JobSpec:
     """The job spec in a row, cached, since specs of jobs never change."""
-    from batchai_magics.models.job import JobSpec  # lists print the text unparsed
+    from batchai_magics.models.job_spec import JobSpec  # lists print the text unparsed
 
     return JobSpec.from_stored(text)
 

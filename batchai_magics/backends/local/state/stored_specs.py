@@ -11,11 +11,11 @@ from batchai_magics.backends.local.state.resource_table import ResourceRow
 from batchai_magics.backends.local.state.table_rows import to_datetime
 from batchai_magics.backends.service import quotas
 from batchai_magics.backends.service.descriptions import with_image
-from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, VmPriority
+from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts, VmPriority
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
-from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Experiment, Resource, Workspace, WorkspaceSpec
 from batchai_magics.models.states import AllocationState, NodeState
 

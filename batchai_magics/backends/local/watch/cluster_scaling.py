@@ -14,15 +14,15 @@ from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 if TYPE_CHECKING:
-    from batchai_magics.models.cluster import ClusterPatch
-    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.cluster_spec import ClusterPatch
+    from batchai_magics.models.resource_ids import ResourceId
 
 
 def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, core_quota: int) -> list[str]:
     """Changes a cluster's scale; returns the guids of the jobs that have to stop."""
     from batchai_magics.backends.local.state import stored_specs  # loads the models
     from batchai_magics.backends.service import quotas
-    from batchai_magics.models.cluster import ClusterSpec
+    from batchai_magics.models.cluster_spec import ClusterSpec
 
     manual, auto = patch.scale_settings.manual, patch.scale_settings.auto_scale
     with store.write() as db:

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # supervisors need this module, and start fast
-    from batchai_magics.models.cluster import ClusterSpec
-    from batchai_magics.models.job import JobSpec
-    from batchai_magics.models.storage import SecretVariable
+    from batchai_magics.models.cluster_spec import ClusterSpec
+    from batchai_magics.models.job_spec import JobSpec
+    from batchai_magics.models.mount_volumes import SecretVariable
 
 
 class JobSecrets(NamedTuple):

@@ -11,7 +11,7 @@ from batchai_magics.backends.local.watch import process, recovery
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import TERMINATE, stopped
 from batchai_magics.backends.service import api_errors
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 
 PATIENCE_S = 2 * recovery.OVERDUE_S  # recovery kills a supervisor after half of it
 

@@ -17,7 +17,7 @@ from batchai_magics.backends.node import elevation
 from batchai_magics.backends.service import private_files
 
 if TYPE_CHECKING:
-    from batchai_magics.models.cluster import ClusterSpec
+    from batchai_magics.models.cluster_spec import ClusterSpec
 
 
 def prepare(
@@ -59,7 +59,7 @@ def _is_work(spec: ClusterSpec) -> bool:
 
 
 def _description(node: NewNode) -> ClusterSpec:
-    from batchai_magics.models.cluster import ClusterSpec
+    from batchai_magics.models.cluster_spec import ClusterSpec
 
     return ClusterSpec.from_wire(json.loads(node.spec))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from batchai_magics.backends.base import Chunk, CommandBytes, CommandEnd, RedactedSpan, Seal, Span, WriteTime
-from batchai_magics.models.answer import Answer, unreadable
+from batchai_magics.models.response_object import ResponseObject, unreadable
 
 
 def to_wire(chunk: Chunk) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def to_wire(chunk: Chunk) -> dict[str, Any]:
 
 def from_wire(data: Mapping[str, Any]) -> Chunk:
     """Reads what `to_wire` gives; a ServiceError that names what cannot be read."""
-    answer = Answer.of(data, "the piece of a file")
+    answer = ResponseObject.of(data, "the piece of a file")
     try:
         return Chunk(
             data=_bytes(answer.text("data")),

@@ -8,9 +8,9 @@ import pytest
 
 from batchai_magics.backends.node import elevation
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import AS_SOMEBODY, scene, tell
 from tests.world import PATIENCE_S, World, until

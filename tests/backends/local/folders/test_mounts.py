@@ -11,7 +11,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import unmanaged_mounts
 from batchai_magics.backends.node import mount_commands
 from batchai_magics.errors import SpecError
-from batchai_magics.models.storage import MountVolumes
+from batchai_magics.models.mount_volumes import MountVolumes
 from tests.backends.local.still import Still
 from tests.contract.place import MOUNTED
 

@@ -11,9 +11,9 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import mount_commands
 from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster
 from tests.backends.local.namespace import AS_SOMEBODY, scene, tell
 from tests.world import PATIENCE_S, World, until

@@ -19,8 +19,8 @@ from batchai_magics.backends.local.state import migrations
 from batchai_magics.backends.local.state.migrations import LATEST_VERSION, backup_path
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
-from batchai_magics.models.cluster import ClusterPatch
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.cluster_spec import ClusterPatch
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.contract.place import manual
 from tests.world import until
 

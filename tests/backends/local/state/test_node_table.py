@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still
 from tests.contract.place import manual
 

@@ -10,7 +10,7 @@ from batchai_magics.backends.base import Page
 from batchai_magics.backends.local.state import resource_table
 from batchai_magics.backends.local.state.resource_table import ResourceRow
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.local.still import Still
 
 NOW = 1_767_323_045.0

@@ -13,7 +13,7 @@ from batchai_magics.backends.local.state.sqlite_repository import SqliteReposito
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.local.state.database.rows import count, written
 from tests.backends.local.state.test_migrations import RECIPES, restored
 from tests.backends.service.records.homes import (

@@ -14,7 +14,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.errors import StorageError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still, dead

@@ -13,13 +13,13 @@ from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service.descriptions import with_image
 from batchai_magics.backends.service.quotas import Nodes
 from batchai_magics.launch.plan import ProcessExit
-from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
-from batchai_magics.models.execution import ExecutionInfo, RankExit
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_execution import ExecutionInfo, RankExit
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.provisioning import Provisioning, ProvisioningState
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import (
     Cluster,
     Experiment,

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.watch import process
-from batchai_magics.models.cluster import ClusterPatch
-from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.cluster_spec import ClusterPatch
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, below, until
 

@@ -9,8 +9,8 @@ import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import cluster_scaling
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
+from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still
 from tests.contract.place import auto, manual
 

@@ -18,7 +18,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
 from batchai_magics.jobs.submit import find
-from batchai_magics.models.ids import Kind, workspace_id
+from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, below, holders, until

@@ -16,7 +16,7 @@ from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome
 from batchai_magics.errors import StorageError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
 from tests.patience import PATIENCE_S

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from batchai_magics.backends.local.watch import process, reconciler, recovery
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still, dead
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from batchai_magics.backends.local.watch import scheduler
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.errors import NotFoundError, ServiceError
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, until
 

@@ -15,7 +15,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.errors import StorageError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec
 from tests.backends.local.still import Still
 from tests.world import until

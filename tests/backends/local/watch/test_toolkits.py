@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.states import ExecutionState
 from tests.world import PATIENCE_S, World
 

@@ -17,7 +17,7 @@ from batchai_magics.backends.folders import telemetry as reading
 from batchai_magics.backends.node.ranks import telemetry_sampler
 from batchai_magics.backends.node.ranks.telemetry_sampler import DENSE_BYTES, Sampler, sampler
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
-from batchai_magics.models.telemetry import RankUse, TelemetryRecord
+from batchai_magics.models.telemetry_records import RankUse, TelemetryRecord
 from tests.world import until
 
 pytestmark = [

@@ -19,7 +19,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Record, Repository
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")
 EXPERIMENT = WORKSPACE.child(Kind.EXPERIMENT, "e")

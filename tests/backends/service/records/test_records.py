@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record, Repository
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.service.records.homes import (
     CLUSTER,
     EXPERIMENT,

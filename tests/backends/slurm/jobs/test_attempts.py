@@ -12,7 +12,7 @@ import pytest
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import Message
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.kept import first_error, number

@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.errors import UsageError
-from batchai_magics.models.execution import WORKDIR
+from batchai_magics.models.job_execution import WORKDIR
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.kept import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running

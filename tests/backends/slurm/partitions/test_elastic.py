@@ -14,7 +14,7 @@ from batchai_magics.backends.base.backend_registry import check_choice
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError
-from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.contract.place import HOLD, Place, Wishes, auto, manual

@@ -13,7 +13,7 @@ import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.errors import StorageError
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.machines.real_sshd import RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm

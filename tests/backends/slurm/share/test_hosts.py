@@ -15,9 +15,9 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.models.cluster import ClusterPatch
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.cluster_spec import ClusterPatch
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
 from tests.backends.slurm.kept import files

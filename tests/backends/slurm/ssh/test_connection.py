@@ -96,8 +96,8 @@ def test_a_job_is_submitted_once_however_often_the_connection_breaks(
 
 def submit(arguments: list[str]) -> None:
     """In a process of its own: creates the job of the default experiment."""
-    from batchai_magics.models.ids import Kind, workspace_id
-    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.job_spec import JobSpec
+    from batchai_magics.models.resource_ids import Kind, workspace_id
 
     home, ssh, conf = arguments
     own = SlurmSettings(Path(home), ssh=HOST, ssh_command=ssh, conf=conf, placement="fixed")

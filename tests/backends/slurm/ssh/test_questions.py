@@ -17,7 +17,7 @@ from batchai_magics.backends.folders import file_clock
 from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.machines.ssh_connection import SshConnection
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.backends.machines.real_sshd import RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm

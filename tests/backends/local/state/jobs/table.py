@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.backends.local.state import job_queue, job_table
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.state.jobs.table import FAILED, OPEN, RUNNING, STATES, key, put, table
 from tests.backends.local.still import Still
 from tests.contract.place import manual

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.backends.local.state import cluster_table, job_table, node_table
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.state.nodes.table import NOW
 from tests.backends.local.still import Still
 from tests.contract.place import manual

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.backends.local.state.node_table import NodeRow
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import NodeState
 from tests.backends.local.still import Still
 

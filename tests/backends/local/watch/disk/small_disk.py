@@ -17,7 +17,7 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from tests.patience import PATIENCE_S
 from tests.world import World, below, until
 

@@ -12,7 +12,7 @@ import pytest
 from batchai_magics.backends.local.state.disk_reserve import RESERVE_BYTES
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import Follower, LogFault
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.namespace import fill, mount_small, scene, tell
 from tests.backends.local.watch.disk.small_disk import SLEEP
 from tests.world import World, below, until

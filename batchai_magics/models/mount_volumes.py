@@ -10,9 +10,17 @@ from typing import Any
 from pydantic import Field, SecretStr, model_validator
 from typing_extensions import Self
 
-from batchai_magics.models.checks import AnyText, FileMode, FileUrl, MountPath, Text, VariableName, duplicates
-from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.wire import WireModel
+from batchai_magics.models.field_types import (
+    AnyText,
+    FileMode,
+    FileUrl,
+    MountPath,
+    Text,
+    VariableName,
+    duplicates,
+)
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.wire_model import WireModel
 
 # The keys of `mountVolumes`.
 SHARES, CONTAINERS, SERVERS = "azureFileShares", "azureBlobFileSystems", "fileServers"

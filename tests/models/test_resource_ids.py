@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.errors import SpecError, UsageError
-from batchai_magics.models.ids import (
+from batchai_magics.models.resource_ids import (
     Kind,
     ResourceId,
     check_name,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from batchai_magics.models.answer import Answer
-from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.provisioning import Provisioning, head
-from batchai_magics.models.wire import WireModel
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.wire_model import WireModel
 
 
 class WorkspaceSpec(WireModel):
@@ -47,9 +47,9 @@ class Workspace:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Workspace:
         """Reads the service's JSON."""
-        answer = Answer.of(data, "the workspace")
-        made = Provisioning.from_wire(answer.object("properties").fields)
-        return cls(answer.id(), answer.text("location", ""), made, answer.object("tags").fields)
+        response = ResponseObject.of(data, "the workspace")
+        made = Provisioning.from_wire(response.object("properties").fields)
+        return cls(response.id(), response.text("location", ""), made, response.object("tags").fields)
 
 
 class ExperimentSpec(WireModel):
@@ -72,5 +72,5 @@ class Experiment:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Experiment:
         """Reads the service's JSON."""
-        answer = Answer.of(data, "the experiment")
-        return cls(answer.id(), Provisioning.from_wire(answer.object("properties").fields))
+        response = ResponseObject.of(data, "the experiment")
+        return cls(response.id(), Provisioning.from_wire(response.object("properties").fields))

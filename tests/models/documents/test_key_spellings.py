@@ -1,9 +1,9 @@
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.documents.spellings import LEGACY_KEYS
-from batchai_magics.models.job import JobPriority, JobSpec
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.documents.key_spellings import LEGACY_KEYS
+from batchai_magics.models.job_spec import JobPriority, JobSpec
 from tests.models.samples import cluster_body, job_body
 
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.models.answer import Answer
-from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.provisioning import Provisioning, head
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.response_object import ResponseObject
 from batchai_magics.models.states import AllocationState, NodeState
-from batchai_magics.models.times import wire_time
+from batchai_magics.models.wire_times import wire_time
 
 if TYPE_CHECKING:
-    from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+    from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
     from batchai_magics.models.error_details import ErrorDetail
+
 
 NOTES = "batchaiNotes"  # beside a new cluster's properties: messages for its creator
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
@@ -55,14 +56,14 @@ class Cluster:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Cluster:
         """Reads the service's JSON."""
-        from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+        from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
         from batchai_magics.models.error_details import ErrorDetail
 
-        answer = Answer.of(data, "the cluster")
-        properties = answer.object("properties")
+        response = ResponseObject.of(data, "the cluster")
+        properties = response.object("properties")
         made = Provisioning.from_wire(properties.fields)
         return cls(
-            id=answer.id(),
+            id=response.id(),
             spec=properties.model(ClusterSpec),
             provisioning=made,
             allocation_state=properties.choice("allocationState", AllocationState, AllocationState.STEADY),
@@ -97,12 +98,12 @@ class Node:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Node:
         """Reads the service's JSON; a node without a state is idle."""
-        answer = Answer.of(data, "the node")
+        response = ResponseObject.of(data, "the node")
         return cls(
-            id=answer.text("nodeId"),
-            state=answer.choice(NODE_STATE, NodeState, NodeState.IDLE),
-            job=answer.id(NODE_JOB) if answer.has(NODE_JOB) else None,
-            ip_address=answer.text("ipAddress"),
-            port=answer.number("port"),
-            since=answer.optional_time(NODE_SINCE),
+            id=response.text("nodeId"),
+            state=response.choice(NODE_STATE, NodeState, NodeState.IDLE),
+            job=response.id(NODE_JOB) if response.has(NODE_JOB) else None,
+            ip_address=response.text("ipAddress"),
+            port=response.number("port"),
+            since=response.optional_time(NODE_SINCE),
         )

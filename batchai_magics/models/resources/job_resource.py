@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batchai_magics.models.answer import Answer, unreadable
-from batchai_magics.models.execution import Attempt, ExecutionInfo, RankExit
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.provisioning import Provisioning, head
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.response_object import ResponseObject, unreadable
 from batchai_magics.models.states import CANCELLED, CONDITION_MET, STOPPED, TERMINATED, ExecutionState
-from batchai_magics.models.times import wire_time
+from batchai_magics.models.wire_times import wire_time
 
 if TYPE_CHECKING:
-    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.job_spec import JobSpec
+
 
 WAITING = "batchaiWaiting"  # beside a job's state: why it waits
 RANKS = "batchaiRanks"  # beside a job's executionInfo: exits of its ranks, first failure first
@@ -141,12 +142,12 @@ class JobResource:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> JobResource:
         """Reads the service's JSON with its extensions."""
-        answer = Answer.of(data, "the job")
-        properties = answer.object("properties")
+        response = ResponseObject.of(data, "the job")
+        properties = response.object("properties")
         made = Provisioning.from_wire(properties.fields)
         info = properties.object("executionInfo").fields
         return cls(
-            id=answer.id(),
+            id=response.id(),
             spec=_job_spec(properties),
             provisioning=made,
             state=properties.choice("executionState", ExecutionState),
@@ -159,9 +160,9 @@ class JobResource:
         )
 
 
-def _job_spec(properties: Answer) -> JobSpec:
-    from batchai_magics.models.job import JobSpec  # slow import that lists of stored jobs do not need
-    from batchai_magics.models.toolkits import Toolkit
+def _job_spec(properties: ResponseObject) -> JobSpec:
+    from batchai_magics.models.job_spec import JobSpec  # slow import that lists of stored jobs do not need
+    from batchai_magics.models.toolkit_settings import Toolkit
 
     spec = properties.model(JobSpec)
     if not any(getattr(spec, kind.field) is not None for kind in Toolkit):

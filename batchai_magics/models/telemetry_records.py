@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from batchai_magics.models.answer import unreadable
+from batchai_magics.models.response_object import unreadable
 
 
 class RankUse(NamedTuple):

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
 from batchai_magics.models.backend_options import option_key, option_name
-from batchai_magics.models.documents.problems import (
+from batchai_magics.models.documents.spec_problems import (
     LONGEST_LIST,
     MOST_KEYS,
     MOST_PROBLEMS,

@@ -1,5 +1,4 @@
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.storage import (
+from batchai_magics.models.mount_volumes import (
     SHARES,
     AccountKey,
     MountVolumes,
@@ -8,6 +7,7 @@ from batchai_magics.models.storage import (
     share,
     with_volumes,
 )
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
 SERVER = ResourceId("s", "g", "w", Kind.FILE_SERVER, "nfs")
 ACCOUNT = AccountKey("acc", "k3y")

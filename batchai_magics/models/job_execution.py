@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.models.answer import Answer
-from batchai_magics.models.times import wire_time
+from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.wire_times import wire_time
 
 if TYPE_CHECKING:
     from batchai_magics.models.error_details import ErrorDetail
+
 
 STDOUTERR = "stdouterr"  # the directory of every job's logs
 WORKDIR = "workdir"  # the working directories of its processes, one per node
@@ -55,7 +56,7 @@ class ExecutionInfo:
             ErrorDetail,  # slow import that lists of jobs do not need
         )
 
-        info = Answer.of(data, "executionInfo")
+        info = ResponseObject.of(data, "executionInfo")
         return cls(
             started=info.time("startTime"),
             ended=info.optional_time("endTime"),
@@ -95,13 +96,13 @@ class Attempt:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Attempt:
         """Reads what `to_wire` gives."""
-        answer = Answer.of(data, "the attempt")
+        response = ResponseObject.of(data, "the attempt")
         return cls(
-            number=answer.number("attempt"),
+            number=response.number("attempt"),
             nodes=tuple(map(str, data.get("nodeIds") or ())),
-            started=answer.time("startTime"),
-            ended=answer.optional_time("endTime"),
-            reason=answer.text("reason", ""),
+            started=response.time("startTime"),
+            ended=response.optional_time("endTime"),
+            reason=response.text("reason", ""),
         )
 
 
@@ -142,13 +143,13 @@ class RankExit:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> RankExit:
         """Reads what `to_wire` gives."""
-        answer = Answer.of(data, "the rank")
+        response = ResponseObject.of(data, "the rank")
         return cls(
-            rank=answer.number("rank"),
-            node=answer.text("nodeId"),
-            exit_code=answer.optional_number("exitCode"),
-            ended=answer.optional_time("endTime"),
-            peak_bytes=answer.optional_number("peakMemoryInBytes"),
+            rank=response.number("rank"),
+            node=response.text("nodeId"),
+            exit_code=response.optional_number("exitCode"),
+            ended=response.optional_time("endTime"),
+            peak_bytes=response.optional_number("peakMemoryInBytes"),
         )
 
 
@@ -231,14 +232,14 @@ class OutputFile:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any], *, folder: str = "") -> OutputFile:
         """Reads the service's JSON; `folder` is the listed folder, relative to the output directory."""
-        answer = Answer.of(data, "the file")
-        properties = answer.object("properties")
+        response = ResponseObject.of(data, "the file")
+        properties = response.object("properties")
         return cls(
-            path="/".join(part for part in (folder.strip("/"), answer.text("name")) if part),
-            kind=_kind_of(answer.text("fileType", "file")),
+            path="/".join(part for part in (folder.strip("/"), response.text("name")) if part),
+            kind=_kind_of(response.text("fileType", "file")),
             size_bytes=properties.number("contentLength", 0),
-            modified=properties.optional_time("lastModified") or answer.optional_time(_MODIFIED),
-            download_url=answer.text("downloadUrl") if answer.has("downloadUrl") else None,
+            modified=properties.optional_time("lastModified") or response.optional_time(_MODIFIED),
+            download_url=response.text("downloadUrl") if response.has("downloadUrl") else None,
             is_link=data.get(_IS_LINK) is True,
         )
 

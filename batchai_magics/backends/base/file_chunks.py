@@ -1,25 +1,16 @@
-"""Arguments and results of backend methods, other than resources."""
+"""Pieces of a job's files as backends return them, and how a reader recognizes a file that it has read."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.job_execution import STDOUTERR
 
 if TYPE_CHECKING:
-    from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-    from batchai_magics.models.file_server import FileServerSpec
-    from batchai_magics.models.ids import ResourceId
-    from batchai_magics.models.job import JobSpec
-    from batchai_magics.models.resources import ExperimentSpec, Resource, WorkspacePatch, WorkspaceSpec
+    from batchai_magics.models.resource_ids import ResourceId
 
 BEFORE_BYTES = 64  # by which a reader knows that a file is still the one that it has read
-
-# Texts: who only looks at what there is loads none of these.
-Spec: TypeAlias = "WorkspaceSpec | ExperimentSpec | ClusterSpec | JobSpec | FileServerSpec"
-Patch: TypeAlias = "ClusterPatch | WorkspacePatch"
 
 
 @dataclass(frozen=True)
@@ -142,80 +133,3 @@ class Bookmark:
         begun = self.before if chunk.offset == self.offset and chunk.offset else b""
         before = (begun + chunk.data[-BEFORE_BYTES:])[-BEFORE_BYTES:]
         return Bookmark(chunk.end, chunk.generation, before)
-
-
-@dataclass(frozen=True)
-class StatusSnapshot:
-    """The status of jobs and clusters, by `id.key`; missing ones are left out.
-
-    `state` identifies the snapshot to the backend, where it supports long polling.
-    """
-
-    states: Mapping[str, Resource]
-    state: str = field(default="", compare=False)
-
-    def of(self, id: ResourceId) -> Resource | None:
-        """The resource, or None when it was not there."""
-        return self.states.get(id.key)
-
-
-@dataclass(frozen=True)
-class JobNeeds:
-    """What a new job needs: resources, which are created where they are missing, and files on a share.
-
-    The resources are in the order in which they are created; one that is there is left as it is. `share` is
-    the share that the cluster mounts at the path of the job's scripts; `files` maps paths on it to content.
-    """
-
-    job: ResourceId
-    resources: Sequence[tuple[ResourceId, Spec]] = ()
-    share: str = ""
-    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
-class Page:
-    """A part of a list: at most `size` resources after those that the page before has told."""
-
-    size: int | None = None
-    after: str = ""  # what `next` of the page before says; empty for the first one
-
-
-class Listing(tuple["Resource", ...]):
-    """Resources, oldest first; `next` is the page after these, None when there is none."""
-
-    next: Page | None
-
-    def __new__(cls, resources: Iterable[Resource] = (), next: Page | None = None) -> Listing:
-        """The resources of one page."""
-        made = super().__new__(cls, resources)
-        made.next = next
-        return made
-
-
-@dataclass(frozen=True)
-class StoredItem:
-    """Part of the data that a backend stores on this machine, with its path and size."""
-
-    name: str
-    path: str
-    file_count: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class CommandBytes:
-    """Bytes that a command on a node has written, to its stdout or its stderr."""
-
-    data: bytes
-    is_error: bool = False
-
-
-@dataclass(frozen=True)
-class CommandEnd:
-    """The end of a command on a node; 128 and the signal's number when a signal ended it."""
-
-    exit_code: int
-
-
-CommandOutput = Generator[CommandBytes | CommandEnd, None, None]

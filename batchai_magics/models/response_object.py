@@ -12,18 +12,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchai_magics.errors import ServiceError, SpecError, join_path
-from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.times import parse_time
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.wire_times import parse_time
 
 if TYPE_CHECKING:
-    from batchai_magics.models.wire import WireModel
+    from batchai_magics.models.wire_model import WireModel
+
 
 Choice = TypeVar("Choice", bound=enum.Enum)
 Model = TypeVar("Model", bound="WireModel")
 
 
 @dataclass(frozen=True)
-class Answer:
+class ResponseObject:
     """One JSON object of a response; unreadable values raise ServiceError with their path.
 
     `fields` are the object's fields without nulls; `path` is its place in the response.
@@ -33,7 +34,7 @@ class Answer:
     path: str
 
     @classmethod
-    def of(cls, data: object, path: str) -> Answer:
+    def of(cls, data: object, path: str) -> ResponseObject:
         """Wraps a JSON object; raises ServiceError for any other value."""
         if not isinstance(data, Mapping):
             raise unreadable(path, f"expected an object, got {type(data).__name__}")
@@ -88,10 +89,10 @@ class Answer:
         except SpecError as error:
             raise unreadable(join_path(self.path, key), error.problems[0].message) from None
 
-    def object(self, key: str) -> Answer:
+    def object(self, key: str) -> ResponseObject:
         """The object at `key`, by default an empty one."""
         value = self._find(key)
-        return Answer.of({} if value is None else value, join_path(self.path, key))
+        return ResponseObject.of({} if value is None else value, join_path(self.path, key))
 
     def items(self, key: str) -> Sequence[Any]:
         """The list at `key`, by default an empty one."""
@@ -104,7 +105,7 @@ class Answer:
         """The object as a model, ignoring unknown fields."""
         from pydantic import ValidationError
 
-        from batchai_magics.models.documents.problems import problems_of
+        from batchai_magics.models.documents.spec_problems import problems_of
 
         try:
             return kind.from_service(self.fields)

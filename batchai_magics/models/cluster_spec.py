@@ -10,16 +10,16 @@ from typing import ClassVar
 from pydantic import SecretStr, model_validator
 from typing_extensions import Self
 
-from batchai_magics.models.checks import Count, Text
-from batchai_magics.models.states import DeallocationOption, NodeState
-from batchai_magics.models.storage import (
+from batchai_magics.models.field_types import Count, Text
+from batchai_magics.models.mount_volumes import (
     EnvironmentVariable,
     KeyVaultSecretReference,
     MountVolumes,
     ResourceRef,
     SecretVariable,
 )
-from batchai_magics.models.wire import WireModel
+from batchai_magics.models.states import DeallocationOption, NodeState
+from batchai_magics.models.wire_model import WireModel
 
 
 class VmPriority(enum.Enum):

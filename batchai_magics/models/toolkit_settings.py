@@ -8,8 +8,8 @@ from pydantic import model_validator
 from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
-from batchai_magics.models.checks import CommunicationBackend, LanguageType, Positive, Text
-from batchai_magics.models.wire import WireModel
+from batchai_magics.models.field_types import CommunicationBackend, LanguageType, Positive, Text
+from batchai_magics.models.wire_model import WireModel
 
 
 class CntkSettings(WireModel):

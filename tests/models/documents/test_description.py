@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.documents.load import ACCOUNT, KEY, load_file, name_after
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.storage import AccountKey
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.documents.description import ACCOUNT, KEY, load_file, name_after
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.mount_volumes import AccountKey
 from tests.models.samples import cluster_body, dumps, job_body, load
 
 URL = f"https://{ACCOUNT}.file.core.windows.net/share"

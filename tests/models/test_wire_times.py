@@ -2,7 +2,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from batchai_magics.models.times import duration, parse_time, wire_time
+from batchai_magics.models.wire_times import duration, parse_time, wire_time
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.documents.problems import problems_of, surrogates_in
-from batchai_magics.models.documents.spellings import (
+from batchai_magics.models.documents.key_spellings import (
     check_envelope,
     far_too_many_unknown,
     known_fields,
@@ -28,6 +27,7 @@ from batchai_magics.models.documents.spellings import (
     without_unknown,
     without_unknown_keys,
 )
+from batchai_magics.models.documents.spec_problems import problems_of, surrogates_in
 
 # The validation context of specs that were validated before they were stored.
 STORED = {"is_stored": True}

@@ -1,7 +1,7 @@
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, NodeStateCounts, ScaleSettings
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec, NodeStateCounts, ScaleSettings
 from batchai_magics.models.states import NodeState
 from tests.models.samples import cluster_body
 

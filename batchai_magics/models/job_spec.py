@@ -10,17 +10,17 @@ from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationInf
 from typing_extensions import Self
 
 from batchai_magics.models.backend_options import option_name
-from batchai_magics.models.checks import Duration, IdSuffix, InsidePath, Positive, Text, duplicates
-from batchai_magics.models.execution import STDOUTERR, output_path
-from batchai_magics.models.stop_conditions import checked
-from batchai_magics.models.storage import (
+from batchai_magics.models.field_types import Duration, IdSuffix, InsidePath, Positive, Text, duplicates
+from batchai_magics.models.job_execution import STDOUTERR, output_path
+from batchai_magics.models.mount_volumes import (
     EnvironmentVariable,
     KeyVaultSecretReference,
     MountVolumes,
     ResourceRef,
     SecretVariable,
 )
-from batchai_magics.models.toolkits import (
+from batchai_magics.models.stop_conditions import checked
+from batchai_magics.models.toolkit_settings import (
     Caffe2Settings,
     CaffeSettings,
     ChainerSettings,
@@ -33,7 +33,7 @@ from batchai_magics.models.toolkits import (
     TensorFlowSettings,
     Toolkit,
 )
-from batchai_magics.models.wire import STORED, WireModel
+from batchai_magics.models.wire_model import STORED, WireModel
 
 
 class JobPriority(enum.Enum):

@@ -9,11 +9,11 @@ import pytest
 
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.execution import ExecutionInfo, RankExit
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job_execution import ExecutionInfo, RankExit
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.toolkit_settings import Toolkit
 from tests.models.resources.shown import JOB, job
 from tests.models.samples import job_body
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from batchai_magics.errors import quoted
-from batchai_magics.models.times import duration
+from batchai_magics.models.wire_times import duration
 
 NO_URL = "Azure File URL cannot absent or be empty"
 _INT32 = 2**31 - 1

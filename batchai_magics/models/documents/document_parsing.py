@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.errors import SpecError, UsageError, quoted
-from batchai_magics.models.checks import duplicates
-from batchai_magics.models.documents.problems import surrogates_in
+from batchai_magics.models.documents.spec_problems import surrogates_in
+from batchai_magics.models.field_types import duplicates
 
 _LARGEST = 16 << 20  # maximum size in bytes
 

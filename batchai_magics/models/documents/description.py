@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from batchai_magics.errors import Problem, SpecError, join_path
-from batchai_magics.models.checks import NO_URL, account_in, ill_formed_url
-from batchai_magics.models.documents.document import parse, read_file
-from batchai_magics.models.ids import as_name
-from batchai_magics.models.storage import CONTAINERS, SHARES, AccountKey
-from batchai_magics.models.wire import WireModel
+from batchai_magics.models.documents.document_parsing import parse, read_file
+from batchai_magics.models.field_types import NO_URL, account_in, ill_formed_url
+from batchai_magics.models.mount_volumes import CONTAINERS, SHARES, AccountKey
+from batchai_magics.models.resource_ids import as_name
+from batchai_magics.models.wire_model import WireModel
 
 ACCOUNT = "<AZURE_BATCHAI_STORAGE_ACCOUNT>"
 KEY = "<AZURE_BATCHAI_STORAGE_KEY>"
