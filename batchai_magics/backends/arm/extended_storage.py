@@ -131,7 +131,8 @@ class ServerPacks:
     def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
         """Uploads files in one request: all of them, or none if one is corrupted in transit."""
         request = self._request("batchaiStoreFiles", share, content=file_packs.to_bytes(files))
-        times = ResponseObject.of(self._connection.request_json(request), "the files that were sent").items("value")
+        response = self._connection.request_json(request)
+        times = ResponseObject.of(response, "the files that were sent").items("value")
         return [
             ShareFile(path, FileKind.FILE, len(data), parse_time(str(time)))
             for (path, data), time in zip(files.items(), times, strict=True)
