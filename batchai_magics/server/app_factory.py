@@ -9,23 +9,22 @@ from batchai_magics.config import Settings
 from batchai_magics.server.access.access_log import AccessLog
 from batchai_magics.server.access.authentication import Authenticator, Users
 from batchai_magics.server.access.owners import Owners
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.http.asgi_app import App
-from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
-from batchai_magics.server.http.server_metrics import ServerMetrics
+from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.operations import Operations
 from batchai_magics.server.server_home import ServerHome
-from batchai_magics.server.service import Service
 from batchai_magics.server.storage.account_keys import AccountKeys
 from batchai_magics.server.storage.storage_metadata import MetadataStore
 from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 
 
-def open_service(backend: Backend, settings: Settings, home: ServerHome) -> Service:
+def open_context(backend: Backend, settings: Settings, home: ServerHome) -> HandlerContext:
     """The backend with the server's state; resumes operations that an earlier server left unfinished."""
     home.make()
     operations = Operations(home.operations, backend)
     operations.resume()
-    return Service(
+    return HandlerContext(
         backend=backend,
         subscription=settings.subscription,
         location=settings.location,
@@ -38,21 +37,20 @@ def open_service(backend: Backend, settings: Settings, home: ServerHome) -> Serv
 
 
 def make_app(
-    service: Service,
+    context: HandlerContext,
     limits: ServerLimits,
     home: ServerHome,
     *,
     token: str,
     names: Sequence[str],
     is_files_only: bool = False,
-) -> RequestGuard:
-    """The ASGI application for a service, with limits, access log and metrics.
+) -> App:
+    """The ASGI application of a server.
 
     `token` is the administrator's, `names` are the accepted hosts. Deletes part files of earlier servers.
     """
     gate = Authenticator(token, names, Users(home.users).tokens)
-    metrics = ServerMetrics()
     parts = PartFiles(home.uploads)
-    parts.sweep(service.backend)
-    app = App(service, gate, limits, metrics, uploads=UnfinishedUploads(parts), is_files_only=is_files_only)
-    return RequestGuard(app, limits, AccessLog(home.access_log), metrics)
+    parts.sweep(context.backend)
+    log, uploads = AccessLog(home.access_log), UnfinishedUploads(parts)
+    return App(context, gate, limits, log, uploads=uploads, is_files_only=is_files_only)

@@ -9,10 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.service import Route
+from batchai_magics.server.api_call import ApiResponse
 
 OPENAPI_PATH = "openapi.json"  # its path
 
@@ -33,10 +31,14 @@ _EXTENSION_DETAILS = frozenset({"failedRank", "failedNode", "exitCode"})  # of a
 _FILE_SERVER, _CLUSTER = "/fileservers", "/clusters"  # suffixes of types
 
 
-def published_response(answer: ApiResponse, call: ApiCall, route: Route) -> ApiResponse:
-    """The response without our extension fields, unless it is for our own client or an extension."""
-    is_own = OWN_CLIENT in call.headers or route.path.rpartition("/")[2].startswith(_EXTENSION_PREFIX)
-    return answer if is_own or answer.data is None else replace(answer, data=_published(answer.data))
+def is_extension(path: str) -> bool:
+    """Whether a route is one of our own operations, which only our own client uses."""
+    return path.rpartition("/")[2].startswith(_EXTENSION_PREFIX)
+
+
+def published_response(response: ApiResponse) -> ApiResponse:
+    """The response without our extension fields."""
+    return response if response.data is None else replace(response, data=_published(response.data))
 
 
 def _published(data: Any) -> Any:

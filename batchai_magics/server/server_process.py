@@ -25,7 +25,8 @@ from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 if TYPE_CHECKING:
     import uvicorn
 
-    from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
+    from batchai_magics.server.http.asgi_app import App
+    from batchai_magics.server.http.request_limits import ServerLimits
 
 
 _SHUTDOWN_TIMEOUT_S = 5  # for requests to finish at shutdown
@@ -58,17 +59,17 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
     try:
         import uvicorn
 
-        from batchai_magics.server.app_factory import make_app, open_service
+        from batchai_magics.server.app_factory import make_app, open_context
         from batchai_magics.server.http.request_limits import ServerLimits
     except ImportError as error:
         hint = "pip install 'batchai-magics[server]'"
         raise CapabilityError(f"the server needs {error.name}", code="NotSupported", hint=hint) from error
     listener = _listen(serving)
     backend = open_backend(settings)
-    service = open_service(backend, settings, home)
+    context = open_context(backend, settings, home)
     limits = ServerLimits()
     app = make_app(
-        service,
+        context,
         limits,
         home,
         token=serving.token,
@@ -78,7 +79,7 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s")
     server = uvicorn.Server(_uvicorn_config(app, serving, limits))
     _stop_on_signals(server)
-    key = service.keys.of(OWN_ACCOUNT)[0]
+    key = context.keys.of(OWN_ACCOUNT)[0]
     port = listener.getsockname()[1]
     _warn_of_root()
     with running_servers.registered(
@@ -88,12 +89,12 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
             print(line, flush=True)
         server.run(sockets=[listener])
     app.close()
-    service.operations.close()
+    context.operations.close()
     backend.close()
     return 0
 
 
-def _uvicorn_config(app: RequestGuard, serving: ServerConfig, limits: ServerLimits) -> uvicorn.Config:
+def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uvicorn.Config:
     """The uvicorn configuration: our limits, no logging of its own."""
     import uvicorn
 

@@ -18,10 +18,10 @@ from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
-from batchai_magics.server.app_factory import make_app, open_service
-from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
+from batchai_magics.server.app_factory import make_app, open_context
+from batchai_magics.server.handler_context import HandlerContext
+from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.server_home import ServerHome
-from batchai_magics.server.service import Service
 from tests.server.published import Watched
 from tests.world import World, until
 
@@ -38,9 +38,8 @@ class Running:
     """A server that runs, and short ways to ask it."""
 
     url: str
-    service: Service
+    context: HandlerContext
     world: World
-    guard: RequestGuard
     watched: Watched
 
     def ask(self, method: str, path: str, *, token: str | None = TOKEN, **more: object) -> requests.Response:
@@ -69,17 +68,17 @@ def serving(
 ) -> Iterator[Running]:
     """A server in front of a local backend with its defaults; it has to answer as it is described."""
     world = World(home, limits=local)
-    service = open_service(world.backend, world.settings, ServerHome.of(world.settings))
+    context = open_context(world.backend, world.settings, ServerHome.of(world.settings))
     home_of = ServerHome.of(world.settings)
-    app = make_app(service, limits or ServerLimits(), home_of, token=TOKEN, names=["127.0.0.1"])
+    app = make_app(context, limits or ServerLimits(), home_of, token=TOKEN, names=["127.0.0.1"])
     watched = Watched(app)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
         with _in_a_thread(watched, listener, **config):
-            yield Running(f"http://127.0.0.1:{listener.getsockname()[1]}", service, world, app, watched)
+            yield Running(f"http://127.0.0.1:{listener.getsockname()[1]}", context, world, watched)
     app.close()
-    service.operations.close()
+    context.operations.close()
     world.close()
     assert not watched.deviations, "\n".join(watched.deviations)
 
@@ -88,15 +87,15 @@ def serving(
 def serving_backend(backend: Backend, home: Path) -> Iterator[str]:
     """The address of a server in front of any backend."""
     settings = Settings(sections={"local": LocalSettings(home=home)})
-    service = open_service(backend, settings, ServerHome.of(settings))
-    app = make_app(service, ServerLimits(), ServerHome.of(settings), token=TOKEN, names=["127.0.0.1"])
+    context = open_context(backend, settings, ServerHome.of(settings))
+    app = make_app(context, ServerLimits(), ServerHome.of(settings), token=TOKEN, names=["127.0.0.1"])
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
         with _in_a_thread(app, listener):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     app.close()
-    service.operations.close()
+    context.operations.close()
 
 
 @contextlib.contextmanager

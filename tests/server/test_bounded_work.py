@@ -25,7 +25,7 @@ UNKNOWN: dict[str, object] = {f"key{number}": 1 for number in range(70_000)}
 
 @pytest.fixture
 def files(server: Running) -> ShareServiceClient:
-    key = server.service.keys.of(OWN_ACCOUNT)[0]
+    key = server.context.keys.of(OWN_ACCOUNT)[0]
     credential = {"account_name": OWN_ACCOUNT, "account_key": key}
     return ShareServiceClient(f"{server.url}/{OWN_ACCOUNT}", credential=credential, retry_total=0)
 

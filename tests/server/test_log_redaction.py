@@ -98,7 +98,7 @@ def test_an_address_that_anybody_may_read_shows_asterisks(leak: Leak) -> None:
 
 
 def test_who_has_the_key_of_an_account_reads_asterisks_on_its_share(leak: Leak, tmp_path) -> None:
-    key = leak.server.service.keys.of(OWN_ACCOUNT)[0]
+    key = leak.server.context.keys.of(OWN_ACCOUNT)[0]
     credential = {"account_name": OWN_ACCOUNT, "account_key": key}
     account = ShareServiceClient(f"{leak.server.url}/{OWN_ACCOUNT}", credential=credential)
     with account, account.get_share_client(SHARE) as share:

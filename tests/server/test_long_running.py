@@ -50,7 +50,7 @@ def test_a_202_is_empty_and_has_the_recorded_headers_with_the_clients_own_name_o
 def test_both_addresses_say_to_ask_again_in_a_second_until_it_is_over(server: Running) -> None:
     job = server.world.submit("long", "import time; time.sleep(1000)")
     until(lambda: job.state is ExecutionState.RUNNING)
-    name = server.service.operations.start(TERMINATE, str(job.id)).name
+    name = server.context.operations.start(TERMINATE, str(job.id)).name
     result, status = (
         f"{server.url}{SCOPE}/{word}/{name}?api-version={VERSION}"
         for word in ("operationresults", "operationstatuses")
@@ -68,7 +68,7 @@ def test_both_addresses_say_to_ask_again_in_a_second_until_it_is_over(server: Ru
 
 
 def test_an_operation_is_found_in_its_own_subscription_alone(server: Running) -> None:
-    name = server.service.operations.record_completed(server.world.cluster).name
+    name = server.context.operations.record_completed(server.world.cluster).name
     for word in ("operationresults", "operationstatuses"):
         path = f"{SCOPE}/{word}/{name}"
         assert server.ask("GET", path).json()["status"] == "Succeeded"

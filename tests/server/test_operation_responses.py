@@ -12,8 +12,8 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.batchai import batchai_responses
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import TERMINATE, Operations
-from batchai_magics.server.service import Service
 from tests.server.running import SUBSCRIPTION, WORKSPACE
 
 JOB = f"{WORKSPACE}/experiments/e/jobs/j"
@@ -21,13 +21,13 @@ RUNS = SimpleNamespace(show=lambda id: None)  # a backend whose jobs never end
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def context(tmp_path: Path) -> Iterator[HandlerContext]:
     operations = Operations(tmp_path, RUNS)
-    yield Service(RUNS, SUBSCRIPTION, "local", "batchai", operations, None, None, None)
+    yield HandlerContext(RUNS, SUBSCRIPTION, "local", "batchai", operations, None, None, None)
     operations.close()
 
 
-def asked(service: Service, name: str, subscription: str = SUBSCRIPTION) -> list[ApiResponse]:
+def asked(context: HandlerContext, name: str, subscription: str = SUBSCRIPTION) -> list[ApiResponse]:
     """The answers of both addresses."""
     call = ApiCall(
         "GET",
@@ -36,14 +36,14 @@ def asked(service: Service, name: str, subscription: str = SUBSCRIPTION) -> list
         origin="http://host",
     )
     return [
-        batchai_responses.operation_result(service, call),
-        batchai_responses.operation_status(service, call),
+        batchai_responses.operation_result(context, call),
+        batchai_responses.operation_status(context, call),
     ]
 
 
-def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(service: Service) -> None:
-    name = service.operations.start(TERMINATE, JOB).name
-    answers = asked(service, name)
+def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(context: HandlerContext) -> None:
+    name = context.operations.start(TERMINATE, JOB).name
+    answers = asked(context, name)
     assert [answer.status for answer in answers] == [200, 202]
     assert [answer.is_news for answer in answers] == [False, False]
     assert [answer.headers for answer in answers] == [{"Retry-After": "1"}] * 2
@@ -51,18 +51,18 @@ def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(service: S
     assert all(answer.data["id"].endswith(f"/operationresults/{name}") for answer in answers)
 
 
-def test_what_is_over_is_told_alike_by_both(service: Service) -> None:
-    answers = asked(service, service.operations.record_completed(ResourceId.parse(JOB)).name)
+def test_what_is_over_is_told_alike_by_both(context: HandlerContext) -> None:
+    answers = asked(context, context.operations.record_completed(ResourceId.parse(JOB)).name)
     assert [(answer.status, answer.headers, answer.is_news) for answer in answers] == [(200, {}, None)] * 2
     assert {answer.data["status"] for answer in answers} == {"Succeeded"}
 
 
-def test_of_another_subscription_or_another_name_there_is_none(service: Service) -> None:
-    name = service.operations.record_completed(ResourceId.parse(JOB)).name
+def test_of_another_subscription_or_another_name_there_is_none(context: HandlerContext) -> None:
+    name = context.operations.record_completed(ResourceId.parse(JOB)).name
     for place, code in (
         ((name, "other"), "SubscriptionNotFound"),
         (("x", SUBSCRIPTION), "OperationNotFound"),
     ):
         with pytest.raises(BatchAIError) as caught:
-            asked(service, *place)
+            asked(context, *place)
         assert caught.value.code == code

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.http.http_endpoint import to_starlette
+from batchai_magics.server.http.response_encoder import to_starlette
 from tests.server.running import GROUP, SUBSCRIPTION, WORKSPACE, Running
 
 pytestmark = pytest.mark.slow

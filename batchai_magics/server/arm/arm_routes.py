@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.server.arm import resource_groups, storage_accounts, subscriptions
-from batchai_magics.server.service import Route
+from batchai_magics.server.handler_context import Route
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
 _GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{group}}"

@@ -12,71 +12,71 @@ from batchai_magics.models.resource_ids import check_group_name
 from batchai_magics.models.subscription import ResourceGroup
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import DELETE_GROUP
-from batchai_magics.server.service import Service
 
 
-def create(service: Service, call: ApiCall) -> ApiResponse:
+def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a group, or updates the tags of an existing one."""
-    service.check_subscription(call)
-    groups, name, body = _groups(service), _group_name(call), call.json()
-    existing = _find(service, name)
+    context.check_subscription(call)
+    groups, name, body = _groups(context), _group_name(call), call.json()
+    existing = _find(context, name)
     tags = parse_tags(body)
     if existing:
         if tags is not None and tags != dict(existing.tags):
-            service.check_owner(call, _owner_key(service, name))
+            context.check_owner(call, _owner_key(context, name))
         return ApiResponse(data=_group_json(groups.create(name, existing.location, tags)))
     location = body.get("location")
     if not isinstance(location, str) or not location:
         message = "The location property is required for this definition."
         raise ApiError(400, "LocationRequired", message)
-    with service.owners.record_creation(_owner_key(service, name), call.user.name):
+    with context.owners.record_creation(_owner_key(context, name), call.user.name):
         return ApiResponse(201, _group_json(groups.create(name, location, tags)))
 
 
-def update(service: Service, call: ApiCall) -> ApiResponse:
+def update(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Replaces the tags of a group."""
-    service.check_subscription(call)
-    groups, name = _groups(service), _group_name(call)
+    context.check_subscription(call)
+    groups, name = _groups(context), _group_name(call)
     group = groups.show(name)
-    service.check_owner(call, _owner_key(service, name))
+    context.check_owner(call, _owner_key(context, name))
     return ApiResponse(data=_group_json(groups.create(name, group.location, parse_tags(call.json()))))
 
 
-def show(service: Service, call: ApiCall) -> ApiResponse:
+def show(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows a group."""
-    service.check_subscription(call)
-    return ApiResponse(data=_group_json(_groups(service).show(_group_name(call))))
+    context.check_subscription(call)
+    return ApiResponse(data=_group_json(_groups(context).show(_group_name(call))))
 
 
-def exists(service: Service, call: ApiCall) -> ApiResponse:
+def exists(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Whether a group exists: 204 or 404."""
-    service.check_subscription(call)
-    return ApiResponse(204 if _find(service, _group_name(call)) else 404)
+    context.check_subscription(call)
+    return ApiResponse(204 if _find(context, _group_name(call)) else 404)
 
 
-def list_all(service: Service, call: ApiCall) -> ApiResponse:
+def list_all(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists all groups."""
-    service.check_subscription(call)
-    return ApiResponse(data={"value": [_group_json(group) for group in _groups(service).list()]})
+    context.check_subscription(call)
+    return ApiResponse(data={"value": [_group_json(group) for group in _groups(context).list()]})
 
 
-def delete(service: Service, call: ApiCall) -> ApiResponse:
+def delete(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Starts deleting a group and everything in it."""
-    service.check_subscription(call)
-    name, key = _group_name(call), _owner_key(service, _group_name(call))
-    _groups(service).show(name)
-    service.check_owner(call, key)
-    operation = service.operations.start(DELETE_GROUP, name, partial(service.owners.forget, key))
-    path = f"/subscriptions/{service.subscription}/operationresults/{operation.name}"
+    context.check_subscription(call)
+    name, key = _group_name(call), _owner_key(context, _group_name(call))
+    _groups(context).show(name)
+    context.check_owner(call, key)
+    operation = context.operations.start(DELETE_GROUP, name, partial(context.owners.forget, key))
+    path = f"/subscriptions/{context.subscription}/operationresults/{operation.name}"
     location = call.link(path, "api-version=2018-05-01")
     return ApiResponse(202, headers={"Location": location, "Retry-After": "1"})
 
 
-def operation_result(service: Service, call: ApiCall) -> ApiResponse:
+def operation_result(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The result of deleting a group: 202 until it is gone, then 200."""
-    service.check_subscription(call)
-    found = service.operations.find(call.parts["operation"])
+    context.check_subscription(call)
+    found = context.operations.find(call.parts["operation"])
     if found is None:
         raise ApiError(404, "OperationNotFound", "The specified operation is not found.")
     if found.ended is None:
@@ -95,15 +95,15 @@ def parse_tags(body: Mapping[str, Any]) -> dict[str, str] | None:
     return dict(tags)
 
 
-def _find(service: Service, name: str) -> ResourceGroup | None:
+def _find(context: HandlerContext, name: str) -> ResourceGroup | None:
     try:
-        return _groups(service).show(name)
+        return _groups(context).show(name)
     except NotFoundError:
         return None
 
 
-def _groups(service: Service) -> Groups:
-    groups: Groups = GROUPS.of(service.backend)
+def _groups(context: HandlerContext) -> Groups:
+    groups: Groups = GROUPS.of(context.backend)
     return groups
 
 
@@ -111,8 +111,8 @@ def _group_name(call: ApiCall) -> str:
     return check_group_name(call.parts["group"])
 
 
-def _owner_key(service: Service, name: str) -> str:
-    return f"/subscriptions/{service.subscription}/resourcegroups/{name}".lower()
+def _owner_key(context: HandlerContext, name: str) -> str:
+    return f"/subscriptions/{context.subscription}/resourcegroups/{name}".lower()
 
 
 def _group_json(group: ResourceGroup) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from batchai_magics.models.resource_ids import check_account_name, check_group_n
 from batchai_magics.models.subscription import StorageAccount
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.published_api import OPENAPI_PATH
-from batchai_magics.server.service import Service
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
 # First path segments that this server uses otherwise.
@@ -22,79 +22,79 @@ _SKU = "Standard_LRS"
 _KEY_NUMBERS = {"key1": 1, "key2": 2}
 
 
-def create(service: Service, call: ApiCall) -> ApiResponse:
+def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates an account, or returns the existing one of that name and group."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     name, body = check_account_name(call.parts["account"]), call.json()
     if name in RESERVED_PATHS:
         raise ApiError(
             409, "StorageAccountAlreadyTaken", f"The storage account named {name} is already taken."
         )
-    group, location = check_group_name(call.parts["group"]), _location(service, body)
-    wanted = StorageAccount(service.subscription, group, name, location, _sku(body))
-    is_new = _find(service, name) is None
+    group, location = check_group_name(call.parts["group"]), _location(context, body)
+    wanted = StorageAccount(context.subscription, group, name, location, _sku(body))
+    is_new = _find(context, name) is None
     with (
-        service.owners.record_creation(_owner_key(service, wanted), call.user.name)
+        context.owners.record_creation(_owner_key(context, wanted), call.user.name)
         if is_new
         else nullcontext()
     ):
-        account = _accounts(service).create(name, group, wanted.location, wanted.sku)
+        account = _accounts(context).create(name, group, wanted.location, wanted.sku)
     return ApiResponse(data=_account_json(call, account))
 
 
-def show(service: Service, call: ApiCall) -> ApiResponse:
+def show(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows an account."""
-    return ApiResponse(data=_account_json(call, _account(service, call)))
+    return ApiResponse(data=_account_json(call, _account(context, call)))
 
 
-def list_all(service: Service, call: ApiCall) -> ApiResponse:
+def list_all(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the accounts of a group, or of the subscription."""
-    service.check_subscription(call)
-    accounts = _accounts(service).list(call.parts.get("group"))
+    context.check_subscription(call)
+    accounts = _accounts(context).list(call.parts.get("group"))
     return ApiResponse(data={"value": [_account_json(call, account) for account in accounts]})
 
 
-def delete(service: Service, call: ApiCall) -> ApiResponse:
+def delete(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Deletes an account with its shares and containers; 204 if it does not exist."""
     try:
-        account = _account(service, call)
+        account = _account(context, call)
     except NotFoundError:
         return ApiResponse(204)
-    service.check_owner(call, _owner_key(service, account))
-    _accounts(service).delete(account.name)
-    service.owners.forget(_owner_key(service, account))
+    context.check_owner(call, _owner_key(context, account))
+    _accounts(context).delete(account.name)
+    context.owners.forget(_owner_key(context, account))
     return ApiResponse(200)
 
 
-def list_keys(service: Service, call: ApiCall) -> ApiResponse:
+def list_keys(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the two keys of an account."""
-    name = _account_name(service, call)
-    return _keys_response(service, name)
+    name = _account_name(context, call)
+    return _keys_response(context, name)
 
 
-def regenerate_key(service: Service, call: ApiCall) -> ApiResponse:
+def regenerate_key(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Regenerates key 1 or 2 and returns both."""
-    name, number = _account_name(service, call), _KEY_NUMBERS.get(str(call.json().get("keyName")))
+    name, number = _account_name(context, call), _KEY_NUMBERS.get(str(call.json().get("keyName")))
     if number is None:
         raise ApiError(400, "InvalidValuesForRequestParameters", "keyName must be key1 or key2.")
     if name == OWN_ACCOUNT and not call.user.is_admin:
         raise ApiError(403, "AuthorizationFailed", "The keys of this account are the administrator's.")
     if name != OWN_ACCOUNT:
-        service.check_owner(call, _owner_key(service, _account(service, call)))
-    service.keys.regenerate(name, number)
-    return _keys_response(service, name)
+        context.check_owner(call, _owner_key(context, _account(context, call)))
+    context.keys.regenerate(name, number)
+    return _keys_response(context, name)
 
 
-def check_name(service: Service, call: ApiCall) -> ApiResponse:
+def check_name(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Whether an account name is valid and available."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     name = str(call.json().get("name", ""))
     try:
         check_account_name(name)
     except SpecError:
         message = f"{name} is not a valid storage account name. Use 3 to 24 small letters and digits."
         return ApiResponse(data={"nameAvailable": False, "reason": "AccountNameInvalid", "message": message})
-    if name in (*RESERVED_PATHS, OWN_ACCOUNT) or _find(service, name):
+    if name in (*RESERVED_PATHS, OWN_ACCOUNT) or _find(context, name):
         message = f"The storage account named {name} is already taken."
         return ApiResponse(data={"nameAvailable": False, "reason": "AlreadyExists", "message": message})
     return ApiResponse(data={"nameAvailable": True})
@@ -108,25 +108,25 @@ def _sku(body: Mapping[str, Any]) -> str:
     return name
 
 
-def _location(service: Service, body: Mapping[str, Any]) -> str:
-    location = body.get("location") or service.location
+def _location(context: HandlerContext, body: Mapping[str, Any]) -> str:
+    location = body.get("location") or context.location
     if not isinstance(location, str):
         raise ApiError(400, "InvalidRequestContent", "location must be a text, such as eastus.")
     return location
 
 
-def _account_name(service: Service, call: ApiCall) -> str:
+def _account_name(context: HandlerContext, call: ApiCall) -> str:
     """The account whose keys are requested; the server's own account exists in every group."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     if call.parts["account"].lower() == OWN_ACCOUNT:
         return OWN_ACCOUNT
-    return _account(service, call).name
+    return _account(context, call).name
 
 
-def _account(service: Service, call: ApiCall) -> StorageAccount:
-    service.check_subscription(call)
+def _account(context: HandlerContext, call: ApiCall) -> StorageAccount:
+    context.check_subscription(call)
     name, group = call.parts["account"].lower(), call.parts["group"]
-    account = _find(service, name)
+    account = _find(context, name)
     if account is None or account.group.lower() != group.lower():
         path = f"Microsoft.Storage/storageAccounts/{name}"
         message = f"The Resource '{path}' under resource group '{group}' was not found."
@@ -134,26 +134,26 @@ def _account(service: Service, call: ApiCall) -> StorageAccount:
     return account
 
 
-def _find(service: Service, name: str) -> StorageAccount | None:
+def _find(context: HandlerContext, name: str) -> StorageAccount | None:
     try:
-        return _accounts(service).show(name)
+        return _accounts(context).show(name)
     except NotFoundError:
         return None
 
 
-def _accounts(service: Service) -> Accounts:
-    accounts: Accounts = ACCOUNTS.of(service.backend)
+def _accounts(context: HandlerContext) -> Accounts:
+    accounts: Accounts = ACCOUNTS.of(context.backend)
     return accounts
 
 
-def _keys_response(service: Service, name: str) -> ApiResponse:
-    values = enumerate(service.keys.of(name), start=1)
+def _keys_response(context: HandlerContext, name: str) -> ApiResponse:
+    values = enumerate(context.keys.of(name), start=1)
     keys = [{"keyName": f"key{number}", "value": value, "permissions": "FULL"} for number, value in values]
     return ApiResponse(data={"keys": keys})
 
 
-def _owner_key(service: Service, account: StorageAccount) -> str:
-    group = f"/subscriptions/{service.subscription}/resourceGroups/{account.group}"
+def _owner_key(context: HandlerContext, account: StorageAccount) -> str:
+    group = f"/subscriptions/{context.subscription}/resourceGroups/{account.group}"
     return f"{group}/providers/Microsoft.Storage/storageAccounts/{account.name}".lower()
 
 

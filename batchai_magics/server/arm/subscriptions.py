@@ -12,46 +12,46 @@ from typing import Any
 from batchai_magics.errors import did_you_mean
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError
-from batchai_magics.server.service import Service
+from batchai_magics.server.handler_context import HandlerContext
 
 TENANT = "00000000-0000-0000-0000-000000000000"
 
 
-def list_subscriptions(service: Service, call: ApiCall) -> ApiResponse:
+def list_subscriptions(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the one subscription."""
-    return ApiResponse(data={"value": [_subscription(service)]})
+    return ApiResponse(data={"value": [_subscription(context)]})
 
 
-def show_subscription(service: Service, call: ApiCall) -> ApiResponse:
+def show_subscription(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows the subscription."""
-    service.check_subscription(call)
-    return ApiResponse(data=_subscription(service))
+    context.check_subscription(call)
+    return ApiResponse(data=_subscription(context))
 
 
-def list_tenants(service: Service, call: ApiCall) -> ApiResponse:
+def list_tenants(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the one tenant."""
     tenant = {"id": f"/tenants/{TENANT}", "tenantId": TENANT, "displayName": "batchai"}
     return ApiResponse(data={"value": [tenant]})
 
 
-def list_locations(service: Service, call: ApiCall) -> ApiResponse:
+def list_locations(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the one location."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     location = {
-        "id": f"/subscriptions/{service.subscription}/locations/{service.location}",
-        "name": service.location,
-        "displayName": service.location.capitalize(),
+        "id": f"/subscriptions/{context.subscription}/locations/{context.location}",
+        "name": context.location,
+        "displayName": context.location.capitalize(),
     }
     return ApiResponse(data={"value": [location]})
 
 
-def _subscription(service: Service) -> dict[str, Any]:
+def _subscription(context: HandlerContext) -> dict[str, Any]:
     return {
-        "id": f"/subscriptions/{service.subscription}",
+        "id": f"/subscriptions/{context.subscription}",
         "authorizationSource": "RoleBased",
-        "subscriptionId": service.subscription,
+        "subscriptionId": context.subscription,
         "tenantId": TENANT,
-        "displayName": service.backend.capabilities.name,
+        "displayName": context.backend.capabilities.name,
         "state": "Enabled",
     }
 
@@ -74,31 +74,31 @@ _RESOURCE_TYPES = {
 }
 
 
-def list_providers(service: Service, call: ApiCall) -> ApiResponse:
+def list_providers(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists all resource providers; all are registered."""
-    service.check_subscription(call)
-    return ApiResponse(data={"value": [_provider(service, name) for name in _RESOURCE_TYPES]})
+    context.check_subscription(call)
+    return ApiResponse(data={"value": [_provider(context, name) for name in _RESOURCE_TYPES]})
 
 
-def show_provider(service: Service, call: ApiCall) -> ApiResponse:
+def show_provider(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows a provider; also the response to `register` and `unregister`."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     wanted = call.parts["namespace"]
     name = next((name for name in _RESOURCE_TYPES if name.lower() == wanted.lower()), None)
     if name is None:
         guess = did_you_mean(wanted, _RESOURCE_TYPES)
         message = f"The resource namespace '{wanted}' is invalid. {guess}".rstrip()
         raise ApiError(404, "InvalidResourceNamespace", message)
-    return ApiResponse(data=_provider(service, name))
+    return ApiResponse(data=_provider(context, name))
 
 
-def _provider(service: Service, namespace: str) -> dict[str, Any]:
+def _provider(context: HandlerContext, namespace: str) -> dict[str, Any]:
     types = [
-        {"resourceType": kind, "locations": [service.location], "apiVersions": ["2018-05-01"]}
+        {"resourceType": kind, "locations": [context.location], "apiVersions": ["2018-05-01"]}
         for kind in _RESOURCE_TYPES[namespace]
     ]
     return {
-        "id": f"/subscriptions/{service.subscription}/providers/{namespace}",
+        "id": f"/subscriptions/{context.subscription}/providers/{namespace}",
         "namespace": namespace,
         "registrationPolicy": "RegistrationFree",
         "registrationState": "Registered",
@@ -109,22 +109,22 @@ def _provider(service: Service, namespace: str) -> dict[str, Any]:
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def list_role_definitions(service: Service, call: ApiCall) -> ApiResponse:
+def list_role_definitions(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the roles named in the filter, whichever they are."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     names = _QUOTED.findall(call.query.get("$filter", "").replace("+", " "))
-    return ApiResponse(data={"value": [_role_definition(service, name) for name in names or ["Contributor"]]})
+    return ApiResponse(data={"value": [_role_definition(context, name) for name in names or ["Contributor"]]})
 
 
-def list_role_assignments(service: Service, call: ApiCall) -> ApiResponse:
+def list_role_assignments(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """An empty list: no assignment is stored."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     return ApiResponse(data={"value": []})
 
 
-def assign_role(service: Service, call: ApiCall) -> ApiResponse:
+def assign_role(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Echoes the assignment, which is not stored."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     body = call.json()
     requested = body.get("properties", body)
     properties = dict(requested) if isinstance(requested, dict) else {}
@@ -140,15 +140,15 @@ def assign_role(service: Service, call: ApiCall) -> ApiResponse:
     )
 
 
-def delete_role_assignment(service: Service, call: ApiCall) -> ApiResponse:
+def delete_role_assignment(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Always 204: no assignment is stored."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     return ApiResponse(204)
 
 
-def _role_definition(service: Service, name: str) -> dict[str, Any]:
+def _role_definition(context: HandlerContext, name: str) -> dict[str, Any]:
     number = uuid.uuid5(uuid.NAMESPACE_DNS, name.lower())
-    scope = f"/subscriptions/{service.subscription}"
+    scope = f"/subscriptions/{context.subscription}"
     return {
         "id": f"{scope}/providers/Microsoft.Authorization/roleDefinitions/{number}",
         "name": str(number),

@@ -16,8 +16,8 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import NOTES, Cluster, Resource, Workspace
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import Operation
-from batchai_magics.server.service import Service
 
 _STATE_PROPERTIES = (  # properties that are not part of the description
     "allocationState",
@@ -34,21 +34,21 @@ _STATE_PROPERTIES = (  # properties that are not part of the description
 )
 
 
-def resource_json(service: Service, resource: Resource) -> dict[str, Any]:
+def resource_json(context: HandlerContext, resource: Resource) -> dict[str, Any]:
     """The JSON of a resource, with the defaults that the service filled in."""
     data = resource.to_wire()
     properties = data["properties"]
     if isinstance(getattr(resource, "spec", None), ClusterSpec):
         _fill_file_modes((properties.get("nodeSetup") or {}).get("mountVolumes") or {})
     _fill_file_modes(properties.get("mountVolumes") or {})
-    if service.operations.is_deleting(resource.id):
+    if context.operations.is_deleting(resource.id):
         properties["provisioningState"] = ProvisioningState.DELETING.value
     return data
 
 
-def resource_response(service: Service, resource: Resource, status: int = 200) -> ApiResponse:
+def resource_response(context: HandlerContext, resource: Resource, status: int = 200) -> ApiResponse:
     """The response showing one resource, with its ETag and creation time."""
-    data = resource_json(service, resource)
+    data = resource_json(context, resource)
     made = resource.provisioning.created.strftime("%a, %d %b %Y %H:%M:%S GMT")
     headers = {"ETag": etag(data), "Last-Modified": made}
     notes = resource.notes if isinstance(resource, Cluster) else ()
@@ -99,55 +99,57 @@ API_VERSION = "2018-05-01"
 RETRY_S = "1"
 
 
-def accepted_response(service: Service, call: ApiCall, operation: Operation) -> ApiResponse:
+def accepted_response(context: HandlerContext, call: ApiCall, operation: Operation) -> ApiResponse:
     """202 with both polling headers. Their names are swapped compared to Azure's usual ones, as recorded."""
-    query, location = f"api-version={API_VERSION}", _workspace_location(service, call)
+    query, location = f"api-version={API_VERSION}", _workspace_location(context, call)
     headers = {
-        "Location": call.link(_operation_path(service, location, "operationstatuses", operation), query),
+        "Location": call.link(_operation_path(context, location, "operationstatuses", operation), query),
         "Azure-AsyncOperation": call.link(
-            _operation_path(service, location, "operationresults", operation), query
+            _operation_path(context, location, "operationresults", operation), query
         ),
         "Retry-After": RETRY_S,
     }
     return ApiResponse(202, headers=headers)
 
 
-def operation_result(service: Service, call: ApiCall) -> ApiResponse:
+def operation_result(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows an operation."""
-    operation = _find_operation(service, call)
-    return _operation_response(service, call, operation, 200)
+    operation = _find_operation(context, call)
+    return _operation_response(context, call, operation, 200)
 
 
-def operation_status(service: Service, call: ApiCall) -> ApiResponse:
+def operation_status(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows an operation, with 202 while it runs: for clients that check only the status."""
-    operation = _find_operation(service, call)
-    return _operation_response(service, call, operation, 202 if operation.ended is None else 200)
+    operation = _find_operation(context, call)
+    return _operation_response(context, call, operation, 202 if operation.ended is None else 200)
 
 
-def _find_operation(service: Service, call: ApiCall) -> Operation:
-    service.check_subscription(call)
+def _find_operation(context: HandlerContext, call: ApiCall) -> Operation:
+    context.check_subscription(call)
     name = call.parts["operation"]
-    operation = service.operations.find(name)
+    operation = context.operations.find(name)
     if operation is None:
         raise ApiError(404, "OperationNotFound", f"The specified operation {name} is not found")
     return operation
 
 
-def _operation_response(service: Service, call: ApiCall, operation: Operation, status: int) -> ApiResponse:
-    url = f"{call.origin}{_operation_path(service, call.parts['location'], 'operationresults', operation)}"
+def _operation_response(
+    context: HandlerContext, call: ApiCall, operation: Operation, status: int
+) -> ApiResponse:
+    url = f"{call.origin}{_operation_path(context, call.parts['location'], 'operationresults', operation)}"
     response = ApiResponse(status, operation.to_wire(url))
     if operation.ended is not None:
         return response
     return replace(response.with_headers(Retry_After=RETRY_S), is_news=False)
 
 
-def _workspace_location(service: Service, call: ApiCall) -> str:
+def _workspace_location(context: HandlerContext, call: ApiCall) -> str:
     """The location of the call's workspace as URLs spell it: `northeurope`."""
-    found = service.backend.status([call.id(Kind.WORKSPACE)]).states.values()
+    found = context.backend.status([call.id(Kind.WORKSPACE)]).states.values()
     named = next((resource.location for resource in found if isinstance(resource, Workspace)), "")
-    return quote(named.replace(" ", "").lower()) or service.location
+    return quote(named.replace(" ", "").lower()) or context.location
 
 
-def _operation_path(service: Service, location: str, word: str, operation: Operation) -> str:
-    scope = f"/subscriptions/{service.subscription}/providers/Microsoft.BatchAI"
+def _operation_path(context: HandlerContext, location: str, word: str, operation: Operation) -> str:
+    scope = f"/subscriptions/{context.subscription}/providers/Microsoft.BatchAI"
     return f"{scope}/locations/{location}/{word}/{operation.name}"

@@ -11,7 +11,7 @@ from batchai_magics.server.batchai import (
     usage_handlers,
 )
 from batchai_magics.server.batchai.job_logs import LogWatcher
-from batchai_magics.server.service import Route
+from batchai_magics.server.handler_context import Route
 from batchai_magics.server.storage import storage_extensions
 
 _PROVIDER = "/subscriptions/{subscription}/providers/Microsoft.BatchAI"

@@ -42,7 +42,7 @@ from batchai_magics.server.api_errors import ApiError
 from batchai_magics.server.batchai import job_logs, resource_handlers
 from batchai_magics.server.batchai.batchai_responses import resource_json
 from batchai_magics.server.batchai.job_handlers import directory_path
-from batchai_magics.server.service import Handler, Service
+from batchai_magics.server.handler_context import Handler, HandlerContext
 
 MAX_IDS = 5000  # in one look
 PACE = Pace(look_s=0.1, longest_wait_s=10.0)
@@ -50,64 +50,64 @@ _MAX_TIMESTAMP_S = 1e12  # since 1970
 _HEARTBEAT_S = 0.5  # between heartbeats of a silent command
 
 
-def show_capabilities(service: Service, call: ApiCall) -> ApiResponse:
+def show_capabilities(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows what the backend behind this server supports."""
-    return ApiResponse(data=server_offer.to_wire(service.backend, PACE))
+    return ApiResponse(data=server_offer.to_wire(context.backend, PACE))
 
 
-def query_states(service: Service, call: ApiCall) -> ApiResponse:
+def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The resources of many `ids` that exist; `x-batchai-since` waits for a change."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     ids = call.json().get("ids")
     if not isinstance(ids, list) or len(ids) > MAX_IDS:
         raise ApiError(400, "InvalidRequestContent", f"ids must be a list of at most {MAX_IDS} ids.")
-    value = _states_json(service, service.backend.status([ResourceId.parse(str(id)) for id in ids]))
+    value = _states_json(context, context.backend.status([ResourceId.parse(str(id)) for id in ids]))
     return ApiResponse(data={"value": value}, state=content_digest(value))
 
 
-def read_file(service: Service, call: ApiCall) -> ApiResponse:
+def read_file(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Reads bytes of one file: `path`, `directoryId`, `offset` and `limit`."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     body = call.json()
     file = FileRef(
         call.id(Kind.JOB), string_field(body, "path"), string_field(body, "directoryId", STDOUTERR)
     )
-    chunk = service.backend.read(
+    chunk = context.backend.read(
         file, integer_field(body, "offset", 0), integer_field(body, "limit", MAX_READ_BYTES)
     )
-    return ApiResponse(data=output_wire.to_wire(job_logs.chunk_redactor(service, call, file.job)(chunk)))
+    return ApiResponse(data=output_wire.to_wire(job_logs.chunk_redactor(context, call, file.job)(chunk)))
 
 
-def tail_logs(service: Service, call: ApiCall) -> ApiResponse:
+def tail_logs(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The new bytes of all logs beyond `positions`.
 
     A long poll returns when there are some, or when the job or its cluster changes state.
     """
-    service.check_subscription(call)
+    context.check_subscription(call)
     body, job = call.json(), call.id(Kind.JOB)
-    new = service.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
-    readable = job_logs.chunk_redactor(service, call, job)
+    new = context.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
+    readable = job_logs.chunk_redactor(context, call, job)
     data = {"value": {path: output_wire.to_wire(readable(chunk)) for path, chunk in new.items()}}
     return ApiResponse(data=data, is_news=bool(new))
 
 
-def list_jobs_ahead(service: Service, call: ApiCall) -> ApiResponse:
+def list_jobs_ahead(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The ids of the jobs that get nodes before a queued one, in order."""
-    service.check_subscription(call)
-    job = service.backend.show(call.id(Kind.JOB))
-    before = service.backend.jobs_ahead_of(job) if isinstance(job, JobResource) else ()
+    context.check_subscription(call)
+    job = context.backend.show(call.id(Kind.JOB))
+    before = context.backend.jobs_ahead_of(job) if isinstance(job, JobResource) else ()
     return ApiResponse(data={"value": [str(id) for id in before]})
 
 
 def execute_command(kind: Kind) -> Handler:
     """The handler that runs a command on a node of a cluster or job and streams its output."""
 
-    def handle(service: Service, call: ApiCall) -> ApiResponse:
-        service.check_subscription(call)
+    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
+        context.check_subscription(call)
         id, body = call.id(kind), call.json()
-        on_nodes: NodeCommands = NODE_COMMANDS.of(service.backend)
-        service.backend.show(id)
-        service.check_owner(call, id.key)
+        on_nodes: NodeCommands = NODE_COMMANDS.of(context.backend)
+        context.backend.show(id)
+        context.check_owner(call, id.key)
         node, command = string_field(body, "nodeId"), string_field(body, "command")
         output = on_nodes.execute(id, node, command, tick_s=_HEARTBEAT_S)
         return ApiResponse(chunks=_closing_lines(output), headers={"Content-Type": "application/x-ndjson"})
@@ -115,20 +115,20 @@ def execute_command(kind: Kind) -> Handler:
     return handle
 
 
-def preempt_node(service: Service, call: ApiCall) -> ApiResponse:
+def preempt_node(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Preempts a node of a cluster."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     cluster, node = call.id(Kind.CLUSTER), string_field(call.json(), "nodeId")
-    nodes: Preemption = PREEMPTION.of(service.backend)
-    service.backend.show(cluster)
-    service.check_owner(call, cluster.key)
+    nodes: Preemption = PREEMPTION.of(context.backend)
+    context.backend.show(cluster)
+    context.check_owner(call, cluster.key)
     nodes.preempt(cluster, node)
     return ApiResponse(204)
 
 
-def read_telemetry(service: Service, call: ApiCall) -> ApiResponse:
+def read_telemetry(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The telemetry samples of a job taken after `after`, in seconds since the epoch."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     after = call.json().get("after", 0.0)
     if (
         isinstance(after, bool)
@@ -136,13 +136,13 @@ def read_telemetry(service: Service, call: ApiCall) -> ApiResponse:
         or not -_MAX_TIMESTAMP_S < after < _MAX_TIMESTAMP_S
     ):
         raise ApiError(400, "InvalidRequestContent", "after must be a number: seconds since 1970.")
-    return ApiResponse(data=TELEMETRY.of(service.backend).read(call.id(Kind.JOB), after=after).to_wire())
+    return ApiResponse(data=TELEMETRY.of(context.backend).read(call.id(Kind.JOB), after=after).to_wire())
 
 
-def list_setup_files(service: Service, call: ApiCall) -> ApiResponse:
+def list_setup_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists one level of the output of a cluster's setup tasks; `directory` selects it."""
-    service.check_subscription(call)
-    logs: SetupLogs = SETUP_LOGS.of(service.backend)
+    context.check_subscription(call)
+    logs: SetupLogs = SETUP_LOGS.of(context.backend)
     files = logs.files(call.id(Kind.CLUSTER), directory_path(call.query.get("directory", ".")))
     return ApiResponse(data={"value": [file.to_wire() for file in files]})
 
@@ -155,8 +155,8 @@ def _closing_lines(output: Any) -> Iterator[bytes]:
         output.close()
 
 
-def _states_json(service: Service, look: StatusSnapshot) -> list[dict[str, Any]]:
-    return [resource_json(service, resource) for resource in look.states.values()]
+def _states_json(context: HandlerContext, look: StatusSnapshot) -> list[dict[str, Any]]:
+    return [resource_json(context, resource) for resource in look.states.values()]
 
 
 MAX_RESOURCES = 10
@@ -167,24 +167,24 @@ _MODELS: Mapping[Kind, type[WorkspaceSpec | ExperimentSpec | ClusterSpec]] = {
 }
 
 
-def ensure_resources(service: Service, call: ApiCall) -> ApiResponse:
+def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates missing `resources` (each an `id` and a `body`) and a `share`; returns the runs of a `job`.
 
     `files`, of a client whose users have no shares here, have the scripts of the job as base64 text by path.
     """
-    service.check_subscription(call)
+    context.check_subscription(call)
     body = call.json()
-    job = _parse_id(service, string_field(body, "job"))
-    needs = JobNeeds(job, tuple(_parse_resources(service, body)))
+    job = _parse_id(context, string_field(body, "job"))
+    needs = JobNeeds(job, tuple(_parse_resources(context, body)))
     files = _parse_files(body)
     share = string_field(body, "share") if body.get("share") or files else ""
     if share:
         check_share_name(share.rpartition("/")[2])
-    for id, spec in missing(service.backend, needs):
-        with unless_there(service.backend, id):
-            resource_handlers.create_owned(service, call.user.name, id, spec, is_new=True)
-    runs = service.backend.ensure(JobNeeds(job, share=share, files=files))
-    return ApiResponse(data={"value": [resource_json(service, run) for run in runs]})
+    for id, spec in missing(context.backend, needs):
+        with unless_there(context.backend, id):
+            resource_handlers.create_owned(context, call.user.name, id, spec, is_new=True)
+    runs = context.backend.ensure(JobNeeds(job, share=share, files=files))
+    return ApiResponse(data={"value": [resource_json(context, run) for run in runs]})
 
 
 def _parse_files(body: Mapping[str, Any]) -> dict[str, bytes]:
@@ -194,7 +194,7 @@ def _parse_files(body: Mapping[str, Any]) -> dict[str, bytes]:
         raise ApiError(400, "InvalidRequestContent", str(error)) from error
 
 
-def _parse_resources(service: Service, body: Mapping[str, Any]) -> Iterator[tuple[ResourceId, Spec]]:
+def _parse_resources(context: HandlerContext, body: Mapping[str, Any]) -> Iterator[tuple[ResourceId, Spec]]:
     listed = body.get("resources", [])
     if not isinstance(listed, list) or len(listed) > MAX_RESOURCES:
         message = f"resources must be a list of at most {MAX_RESOURCES} objects."
@@ -202,17 +202,17 @@ def _parse_resources(service: Service, body: Mapping[str, Any]) -> Iterator[tupl
     for item in listed:
         if not isinstance(item, Mapping) or not isinstance(item.get("body"), Mapping):
             raise ApiError(400, "InvalidRequestContent", "Each of resources must have an id and a body.")
-        id = _parse_id(service, string_field(item, "id"))
+        id = _parse_id(context, string_field(item, "id"))
         if id.kind not in _MODELS:
             message = f"{id} is no workspace, experiment or cluster."
             raise ApiError(400, "InvalidRequestContent", message)
         yield id, _MODELS[id.kind].from_wire(item["body"])
 
 
-def _parse_id(service: Service, value: str) -> ResourceId:
+def _parse_id(context: HandlerContext, value: str) -> ResourceId:
     """The id of a resource in this server's subscription."""
     id = ResourceId.parse(value)
-    if id.subscription.lower() != service.subscription.lower():
+    if id.subscription.lower() != context.subscription.lower():
         message = f"The subscription '{id.subscription}' could not be found."
         raise ApiError(404, "SubscriptionNotFound", message)
     check_name(id.name, id.kind)

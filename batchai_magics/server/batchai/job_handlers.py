@@ -15,38 +15,38 @@ from batchai_magics.server.batchai.batchai_responses import (
     page_response,
 )
 from batchai_magics.server.batchai.output_addresses import OutputAddresses
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import TERMINATE
-from batchai_magics.server.service import Service
 
 _LONGEST_LINK_MIN = 600  # as the API has it
 
 
-def terminate(service: Service, call: ApiCall) -> ApiResponse:
+def terminate(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Requests termination of a job; an empty 200 if it has already ended."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     id = call.id(Kind.JOB)
-    job = _job(service, call)
-    service.check_owner(call, id.key)
+    job = _job(context, call)
+    context.check_owner(call, id.key)
     if job.state.is_final:
         return ApiResponse(200)
-    service.backend.terminate(id)
-    return accepted_response(service, call, service.operations.start(TERMINATE, str(id)))
+    context.backend.terminate(id)
+    return accepted_response(context, call, context.operations.start(TERMINATE, str(id)))
 
 
-def list_output_files(service: Service, call: ApiCall) -> ApiResponse:
+def list_output_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists one level of an output directory, each file with a download URL that expires."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     directory_id = call.query.get("outputdirectoryid", "")
     if not directory_id:
         message = "The required query parameter outputdirectoryid is missing."
         raise ApiError(400, "MissingRequiredQueryParameter", message)
     expiry_min = call.integer_parameter("linkexpiryinminutes", 60, minimum=5, maximum=_LONGEST_LINK_MIN)
-    job, path = _job(service, call), directory_path(call.query.get("directory", "."))
+    job, path = _job(context, call), directory_path(call.query.get("directory", "."))
     start, end = _page_range(call)
-    files = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min, limit=end + 1)
+    files = context.backend.files(job.id, directory_id, path, expiry_min=expiry_min, limit=end + 1)
     token = str(end) if end < len(files) else None
     is_own_client = OWN_CLIENT in call.headers
-    addresses = OutputAddresses(service, call, job, directory_id, expiry_min)
+    addresses = OutputAddresses(context, call, job, directory_id, expiry_min)
     items = []
     for file in files[start:end]:
         if not (is_own_client or _is_published(file)):
@@ -63,8 +63,8 @@ def _is_published(file: OutputFile) -> bool:
     return file.is_file or file.is_directory
 
 
-def _job(service: Service, call: ApiCall) -> JobResource:
-    job = service.backend.show(call.id(Kind.JOB))
+def _job(context: HandlerContext, call: ApiCall) -> JobResource:
+    job = context.backend.show(call.id(Kind.JOB))
     assert isinstance(job, JobResource), "what has the id of a job is one"
     return job
 

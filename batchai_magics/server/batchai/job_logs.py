@@ -13,33 +13,33 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest, positions_field
 from batchai_magics.server.batchai.batchai_responses import resource_json
 from batchai_magics.server.batchai.output_addresses import output_file_at
-from batchai_magics.server.service import Service
+from batchai_magics.server.handler_context import HandlerContext
 
 _GENERATION_PARTS = 2  # of a generation; after them comes a digest of the first bytes
 Mask = Callable[[int, bytes], bytes]  # from an offset and the bytes there, to as many bytes
 
 
-def chunk_redactor(service: Service, call: ApiCall, job: ResourceId) -> Callable[[Chunk], Chunk]:
+def chunk_redactor(context: HandlerContext, call: ApiCall, job: ResourceId) -> Callable[[Chunk], Chunk]:
     """A function that redacts chunks of a job's files for the caller; the owner gets them unchanged."""
-    if service.is_owner(call, job.key) or not _has_secrets(service, job):
+    if context.is_owner(call, job.key) or not _has_secrets(context, job):
         return lambda chunk: chunk
     return _redact_chunk
 
 
-def byte_mask(service: Service, path: str) -> Mask | None:
+def byte_mask(context: HandlerContext, path: str) -> Mask | None:
     """A function that redacts bytes read through a share or signed URL; None unless it is a log with secrets.
 
     Neither account keys nor URLs identify the reader, so everyone gets redacted logs there.
     """
-    file = output_file_at(service, path)
-    if file is None or file.directory_id != STDOUTERR or not _has_secrets(service, file.job):
+    file = output_file_at(context, path)
+    if file is None or file.directory_id != STDOUTERR or not _has_secrets(context, file.job):
         return None
-    return lambda offset, data: _redact_bytes(service, file, offset, data)
+    return lambda offset, data: _redact_bytes(context, file, offset, data)
 
 
-def _redact_bytes(service: Service, file: FileRef, offset: int, data: bytes) -> bytes:
+def _redact_bytes(context: HandlerContext, file: FileRef, offset: int, data: bytes) -> bytes:
     """The bytes of a log with asterisks where its job printed a secret."""
-    chunk = service.backend.read(file, offset, len(data))
+    chunk = context.backend.read(file, offset, len(data))
     return replace(chunk, data=data, offset=offset).shown.data
 
 
@@ -49,9 +49,9 @@ def _redact_chunk(chunk: Chunk) -> Chunk:
     return replace(chunk.shown, seal=None, generation=number)
 
 
-def _has_secrets(service: Service, job: ResourceId) -> bool:
+def _has_secrets(context: HandlerContext, job: ResourceId) -> bool:
     try:
-        found = service.backend.show(job)
+        found = context.backend.show(job)
     except BatchAIError:  # reported when its file is read
         return False
     return isinstance(found, JobResource) and bool(found.spec.secrets)
@@ -77,14 +77,14 @@ class LogWatcher:
         self._call = call
         self._positions = positions_field(call.json())
 
-    def poll(self, service: Service, last: ApiResponse | None) -> ApiResponse:
+    def poll(self, context: HandlerContext, last: ApiResponse | None) -> ApiResponse:
         """Reads the job's state and log sizes; later polls read only what has changed."""
-        service.check_subscription(self._call)
+        context.check_subscription(self._call)
         job = self._call.id(Kind.JOB)
         before = last.data if last and isinstance(last.data, JobLogState) else JobLogState("", {})
-        look, cluster = _observe(service, job, before.cluster)
-        state = content_digest([resource_json(service, resource) for resource in look.states.values()])
-        changed = service.backend.tail(job, before.sizes, 1)
+        look, cluster = _observe(context, job, before.cluster)
+        state = content_digest([resource_json(context, resource) for resource in look.states.values()])
+        changed = context.backend.tail(job, before.sizes, 1)
         sizes = {**before.sizes, **{path: chunk.size for path, chunk in changed.items()}}
         return ApiResponse(data=JobLogState(state, sizes, cluster))
 
@@ -109,12 +109,12 @@ class LogWatcher:
 
 
 def _observe(
-    service: Service, job: ResourceId, cluster: ResourceId | None
+    context: HandlerContext, job: ResourceId, cluster: ResourceId | None
 ) -> tuple[StatusSnapshot, ResourceId | None]:
     """The status of a job and its cluster, and the cluster's id."""
-    look = service.backend.status([job, cluster] if cluster else [job])
+    look = context.backend.status([job, cluster] if cluster else [job])
     resource = look.of(job)
     if cluster is None and isinstance(resource, JobResource):
         cluster = ResourceId.parse(resource.spec.cluster.id)
-        look = service.backend.status([job, cluster])
+        look = context.backend.status([job, cluster])
     return look, cluster

@@ -20,7 +20,7 @@ from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileSh
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.server.api_call import ApiCall
-from batchai_magics.server.service import Service
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage.sas import SasGrant, sign_sas
 from batchai_magics.server.storage.storage_resource import OUTPUTS, OWN_ACCOUNT, StorageResource
 
@@ -33,7 +33,7 @@ _DEFAULTS = {
 }
 
 
-def output_resource(service: Service, job: JobResource, directory_id: str) -> StorageResource | None:
+def output_resource(context: HandlerContext, job: JobResource, directory_id: str) -> StorageResource | None:
     """The folder of an output directory on its share or container; None if it is on neither.
 
     Also None for a directory shared by several jobs: its path does not tell which job a file belongs to.
@@ -45,7 +45,7 @@ def output_resource(service: Service, job: JobResource, directory_id: str) -> St
         if output is None or not output.is_own:
             return None
         prefix, inside = output.path_prefix, output.path_below("", job.output_path_segment)
-    base = _resource_of_prefix(service, job, prefix)
+    base = _resource_of_prefix(context, job, prefix)
     return base and _child(base, inside)
 
 
@@ -69,12 +69,12 @@ def _find_output(spec: JobSpec, directory_id: str) -> OutputDirectory | None:
     return next((output for output in outputs if output.id.lower() == directory_id.lower()), None)
 
 
-def _resource_of_prefix(service: Service, job: JobResource, prefix: str) -> StorageResource | None:
+def _resource_of_prefix(context: HandlerContext, job: JobResource, prefix: str) -> StorageResource | None:
     """The share or container that a path below a mount root is on."""
     match = _ON_MOUNT.fullmatch(prefix)
     if not match:
         return None
-    volumes = job.spec.mount_volumes if match["of_job"] else _volumes_of_cluster(service, job)
+    volumes = job.spec.mount_volumes if match["of_job"] else _volumes_of_cluster(context, job)
     rest = PurePosixPath(match["rest"])
     for relative, place in _mounted_resources(volumes).items():
         if rest.is_relative_to(relative) and ".." not in rest.parts:
@@ -82,9 +82,9 @@ def _resource_of_prefix(service: Service, job: JobResource, prefix: str) -> Stor
     return None
 
 
-def _volumes_of_cluster(service: Service, job: JobResource) -> MountVolumes | None:
+def _volumes_of_cluster(context: HandlerContext, job: JobResource) -> MountVolumes | None:
     id = ResourceId.parse(job.spec.cluster.id)
-    cluster = service.backend.status([id]).of(id)
+    cluster = context.backend.status([id]).of(id)
     setup = cluster.spec.node_setup if isinstance(cluster, Cluster) else None
     return setup.mount_volumes if setup else None
 
@@ -125,7 +125,7 @@ _BY_ID = re.compile(r"directories/(?P<id>[^/]+)/(?P<path>.+)", re.DOTALL)
 class OutputAddresses:
     """Signed URLs for the files of an output directory; they expire."""
 
-    service: Service
+    context: HandlerContext
     call: ApiCall
     job: JobResource
     directory_id: str
@@ -137,7 +137,7 @@ class OutputAddresses:
         file = f"{place.share}/{place.path}/{path}"
         expiry = datetime.now(timezone.utc) + timedelta(minutes=self.expiry_min)
         grant = SasGrant(place.account, file, "rl", expiry, SAS_VERSION, place.service)
-        query = sign_sas(grant, self.service.keys.of(OWN_ACCOUNT)[0])
+        query = sign_sas(grant, self.context.keys.of(OWN_ACCOUNT)[0])
         return f"{self.call.origin}/{place.account}/{quote(file)}?{query}"
 
     @cached_property
@@ -146,7 +146,7 @@ class OutputAddresses:
         is_log = self.directory_id.lower() == STDOUTERR
         directory = STDOUTERR if is_log else f"directories/{self.directory_id}"
         own = StorageResource(OWN_ACCOUNT, "file", OUTPUTS, f"{self.job.output_path_segment}/{directory}")
-        return output_resource(self.service, self.job, self.directory_id) or own
+        return output_resource(self.context, self.job, self.directory_id) or own
 
 
 def is_output_address(call: ApiCall, resource: StorageResource) -> bool:
@@ -156,7 +156,7 @@ def is_output_address(call: ApiCall, resource: StorageResource) -> bool:
     return is_reading and is_ours and _PATH.fullmatch(resource.path) is not None
 
 
-def output_file_at(service: Service, path: str) -> FileRef | None:
+def output_file_at(context: HandlerContext, path: str) -> FileRef | None:
     """The job file at a path of such a URL or of a share; None if its job no longer exists."""
     match = _PATH.fullmatch(path)
     if not match:
@@ -166,7 +166,7 @@ def output_file_at(service: Service, path: str) -> FileRef | None:
         id = ResourceId.parse(
             f"{scope}/workspaces/{match['ws']}/experiments/{match['exp']}/jobs/{match['job']}"
         )
-        job = service.backend.show(id)
+        job = context.backend.show(id)
     except BatchAIError:
         return None
     if not isinstance(job, JobResource) or not job.output_path_segment.endswith("/" + match["guid"]):

@@ -23,8 +23,8 @@ from batchai_magics.server.batchai.batchai_responses import (
     resource_json,
     resource_response,
 )
+from batchai_magics.server.handler_context import Handler, HandlerContext
 from batchai_magics.server.operations import DELETE
-from batchai_magics.server.service import Handler, Service
 
 _SPEC_PARSERS: Mapping[Kind, Callable[[ApiCall], Spec]] = {
     Kind.WORKSPACE: lambda call: WorkspaceSpec.from_wire(call.json()),
@@ -40,34 +40,36 @@ _SYNCHRONOUS = (Kind.WORKSPACE, Kind.EXPERIMENT)  # the service created these be
 def create(kind: Kind) -> Handler:
     """The handler that creates a resource of a kind, or returns an identical existing one."""
 
-    def handle(service: Service, call: ApiCall) -> ApiResponse:
-        service.check_subscription(call)
+    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
+        context.check_subscription(call)
         id, spec = call.id(kind), _SPEC_PARSERS[kind](call)
-        existing = find_resource(service, id)
-        resource = create_owned(service, call.user.name, id, spec, is_new=existing is None)
+        existing = find_resource(context, id)
+        resource = create_owned(context, call.user.name, id, spec, is_new=existing is None)
         if existing:
-            return resource_response(service, resource)
+            return resource_response(context, resource)
         if kind in _SYNCHRONOUS or call.prefers_resource:
-            return resource_response(service, resource)
-        return accepted_response(service, call, service.operations.record_completed(id))
+            return resource_response(context, resource)
+        return accepted_response(context, call, context.operations.record_completed(id))
 
     return handle
 
 
-def create_owned(service: Service, owner: str, id: ResourceId, spec: Spec, *, is_new: bool) -> Resource:
+def create_owned(
+    context: HandlerContext, owner: str, id: ResourceId, spec: Spec, *, is_new: bool
+) -> Resource:
     """Creates a resource and records its owner, in the backend if it supports that."""
-    if service.backend.ownership or not is_new:
-        return service.backend.create(id, spec, owner=owner)
-    with service.owners.record_creation(id.key, owner):
-        return service.backend.create(id, spec)
+    if context.backend.ownership or not is_new:
+        return context.backend.create(id, spec, owner=owner)
+    with context.owners.record_creation(id.key, owner):
+        return context.backend.create(id, spec)
 
 
 def show(kind: Kind) -> Handler:
     """The handler that shows a resource of a kind."""
 
-    def handle(service: Service, call: ApiCall) -> ApiResponse:
-        service.check_subscription(call)
-        return resource_response(service, service.backend.show(call.id(kind)))
+    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
+        context.check_subscription(call)
+        return resource_response(context, context.backend.show(call.id(kind)))
 
     return handle
 
@@ -75,14 +77,14 @@ def show(kind: Kind) -> Handler:
 def list_in(parent: Kind, kind: Kind) -> Handler:
     """The handler that lists the resources of a kind in a workspace or experiment, oldest first."""
 
-    def handle(service: Service, call: ApiCall) -> ApiResponse:
-        service.check_subscription(call)
+    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
+        context.check_subscription(call)
         if _NAMES_QUERY in call.query:
-            names = service.backend.names(call.id(parent), kind, call.query[_NAMES_QUERY])
+            names = context.backend.names(call.id(parent), kind, call.query[_NAMES_QUERY])
             return ApiResponse(data={"value": list(names)})
-        listing = service.backend.list(call.id(parent), kind, requested_page(call))
+        listing = context.backend.list(call.id(parent), kind, requested_page(call))
         token = listing.next.after if listing.next else None
-        return page_response(call, [resource_json(service, resource) for resource in listing], token)
+        return page_response(call, [resource_json(context, resource) for resource in listing], token)
 
     return handle
 
@@ -90,41 +92,41 @@ def list_in(parent: Kind, kind: Kind) -> Handler:
 def delete(kind: Kind) -> Handler:
     """The handler that starts deleting a resource of a kind; 204 if it does not exist."""
 
-    def handle(service: Service, call: ApiCall) -> ApiResponse:
-        service.check_subscription(call)
+    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
+        context.check_subscription(call)
         id = call.id(kind)
-        if find_resource(service, id) is None:
+        if find_resource(context, id) is None:
             return ApiResponse(204)
-        service.check_owner(call, id.key)
-        operation = service.operations.start(DELETE, str(id), partial(service.owners.forget, id.key))
-        return accepted_response(service, call, operation)
+        context.check_owner(call, id.key)
+        operation = context.operations.start(DELETE, str(id), partial(context.owners.forget, id.key))
+        return accepted_response(context, call, operation)
 
     return handle
 
 
-def find_resource(service: Service, id: ResourceId) -> Resource | None:
+def find_resource(context: HandlerContext, id: ResourceId) -> Resource | None:
     """The resource, or None."""
     try:
-        return service.backend.show(id)
+        return context.backend.show(id)
     except NotFoundError:
         return None
 
 
-def update_cluster(service: Service, call: ApiCall) -> ApiResponse:
+def update_cluster(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Updates a cluster's scale settings."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     id, patch = call.id(Kind.CLUSTER), ClusterPatch.from_wire(call.json())
-    service.backend.show(id)
-    service.check_owner(call, id.key)
-    return resource_response(service, service.backend.update(id, patch))
+    context.backend.show(id)
+    context.check_owner(call, id.key)
+    return resource_response(context, context.backend.update(id, patch))
 
 
 def list_nodes(kind: Kind) -> Handler:
     """The handler that lists the nodes of a cluster or a job with their login addresses."""
 
-    def handle(service: Service, call: ApiCall) -> ApiResponse:
-        service.check_subscription(call)
-        return ApiResponse(data={"value": [node.to_wire() for node in service.backend.nodes(call.id(kind))]})
+    def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
+        context.check_subscription(call)
+        return ApiResponse(data={"value": [node.to_wire() for node in context.backend.nodes(call.id(kind))]})
 
     return handle
 
@@ -132,41 +134,41 @@ def list_nodes(kind: Kind) -> Handler:
 _create_or_get = create(Kind.WORKSPACE)
 
 
-def create_workspace(service: Service, call: ApiCall) -> ApiResponse:
+def create_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a workspace, or updates the tags of an existing one if any are given."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     id = call.id(Kind.WORKSPACE)
     spec = WorkspaceSpec.from_wire({"location": _location(call), **call.json()})
-    existing = find_resource(service, id)
+    existing = find_resource(context, id)
     if isinstance(existing, Workspace) and spec.tags not in (None, existing.tags):
-        return _set_tags(service, call, WorkspacePatch(tags=spec.tags or {}))
-    return _create_or_get(service, call)
+        return _set_tags(context, call, WorkspacePatch(tags=spec.tags or {}))
+    return _create_or_get(context, call)
 
 
-def update_workspace(service: Service, call: ApiCall) -> ApiResponse:
+def update_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Replaces the tags of a workspace."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     body = call.json()
     patch = WorkspacePatch.from_wire({"tags": body.get("tags") or {}, **body})
-    return _set_tags(service, call, patch)
+    return _set_tags(context, call, patch)
 
 
-def list_workspaces_in_group(service: Service, call: ApiCall) -> ApiResponse:
+def list_workspaces_in_group(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the workspaces of a resource group."""
-    service.check_subscription(call)
-    listing = service.backend.list(
-        _any_workspace(service, check_group_name(call.parts["group"])), Kind.WORKSPACE
+    context.check_subscription(call)
+    listing = context.backend.list(
+        _any_workspace(context, check_group_name(call.parts["group"])), Kind.WORKSPACE
     )
-    return _workspace_page(service, call, listing)
+    return _workspace_page(context, call, listing)
 
 
-def list_workspaces(service: Service, call: ApiCall) -> ApiResponse:
+def list_workspaces(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the workspaces of the subscription."""
-    service.check_subscription(call)
-    return _workspace_page(service, call, list(_all_workspaces(service)))
+    context.check_subscription(call)
+    return _workspace_page(context, call, list(_all_workspaces(context)))
 
 
-def _workspace_page(service: Service, call: ApiCall, workspaces: Sequence[Resource]) -> ApiResponse:
+def _workspace_page(context: HandlerContext, call: ApiCall, workspaces: Sequence[Resource]) -> ApiResponse:
     """One page; its token is the creation time of its last workspace, in microseconds."""
     page = requested_page(call)
     ordered = sorted(workspaces, key=_creation_order)
@@ -174,29 +176,29 @@ def _workspace_page(service: Service, call: ApiCall, workspaces: Sequence[Resour
     chosen = list(islice(rest, page.size))
     is_last = len(chosen) == len(rest)
     token = None if is_last else str(_creation_order(chosen[-1])[0])
-    return page_response(call, [resource_json(service, item) for item in chosen], token)
+    return page_response(call, [resource_json(context, item) for item in chosen], token)
 
 
 def _creation_order(workspace: Resource) -> tuple[int, str]:
     return int(workspace.provisioning.created.timestamp() * 1e6), workspace.id.key
 
 
-def _all_workspaces(service: Service) -> Iterator[Resource]:
-    groups = service.backend.groups
-    names = [group.name for group in groups.list()] if groups else [service.group]
+def _all_workspaces(context: HandlerContext) -> Iterator[Resource]:
+    groups = context.backend.groups
+    names = [group.name for group in groups.list()] if groups else [context.group]
     for name in names:
-        yield from service.backend.list(_any_workspace(service, name), Kind.WORKSPACE)
+        yield from context.backend.list(_any_workspace(context, name), Kind.WORKSPACE)
 
 
-def _any_workspace(service: Service, group: str) -> ResourceId:
-    return ResourceId(service.subscription, group, "any", Kind.WORKSPACE, "any")
+def _any_workspace(context: HandlerContext, group: str) -> ResourceId:
+    return ResourceId(context.subscription, group, "any", Kind.WORKSPACE, "any")
 
 
-def _set_tags(service: Service, call: ApiCall, patch: WorkspacePatch) -> ApiResponse:
+def _set_tags(context: HandlerContext, call: ApiCall, patch: WorkspacePatch) -> ApiResponse:
     id = call.id(Kind.WORKSPACE)
-    service.backend.show(id)
-    service.check_owner(call, id.key)
-    return resource_response(service, service.backend.update(id, patch))
+    context.backend.show(id)
+    context.check_owner(call, id.key)
+    return resource_response(context, context.backend.update(id, patch))
 
 
 def _location(call: ApiCall) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.backends.base import USAGES, Usages
 from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.service import Service
+from batchai_magics.server.handler_context import HandlerContext
 
 # Actions on the contents of a workspace.
 _ACTIONS = {
@@ -40,14 +40,14 @@ _WORDS = {
 }
 
 
-def list_usages(service: Service, call: ApiCall) -> ApiResponse:
+def list_usages(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the usage of each quota in a location."""
-    service.check_subscription(call)
-    usages: Usages = USAGES.of(service.backend)
+    context.check_subscription(call)
+    usages: Usages = USAGES.of(context.backend)
     return ApiResponse(data={"value": [usage.to_wire() for usage in usages.list(call.parts["location"])]})
 
 
-def list_operations(service: Service, call: ApiCall) -> ApiResponse:
+def list_operations(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the operations of the provider."""
     value = [
         _operation(path, resource, noun, action)

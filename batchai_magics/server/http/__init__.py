@@ -1,1 +1,1 @@
-"""HTTP and ASGI: application, endpoints, limits, request bodies, long polling."""
+"""HTTP: the ASGI application with its middleware, in order: limits, checks, bodies, waiting, responses."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import anyio
 import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.api_errors import ApiError
@@ -128,6 +130,38 @@ class RequestBodies:
     def _show(self) -> None:
         taken = self._taken
         self._metrics.set_bodies(taken[_BODIES], memory_bytes=taken[_MEMORY], disk_bytes=taken[_DISK])
+
+
+class BodyReader:
+    """Middleware: reads the body of the scope's `call` from its `sender`, and keeps it until the response.
+
+    With `spooled_bytes`, a body that may be too large for memory can have so many, in a file.
+    """
+
+    def __init__(
+        self, app: ASGIApp, bodies: RequestBodies, *, max_bytes: int, spooled_bytes: int = 0
+    ) -> None:
+        self._app, self._bodies = app, bodies
+        self._max_bytes, self._spooled_bytes = max_bytes, spooled_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        call: ApiCall = scope["call"]
+        with contextlib.ExitStack() as stack:
+            upload = ExpectedBody(scope["sender"], self._max_bytes)
+            if self._spooled_bytes and _may_be_large(scope, call):
+                spool = stack.enter_context(tempfile.TemporaryFile())
+                upload = ExpectedBody(scope["sender"], self._spooled_bytes, spool)
+            stack.enter_context(self._bodies.reserve(call, upload))
+            body = await self._bodies.read(Request(scope, receive), upload)
+            scope["call"] = replace(call, body=body, spool=upload.spool)
+            await self._app(scope, receive, send)
+
+
+def _may_be_large(scope: Scope, call: ApiCall) -> bool:
+    """Whether a request may have a body too large for memory: a blob, or a block of one."""
+    is_block = b"comp=block&" in scope["query_string"] + b"&"
+    return call.method == "PUT" and ("x-ms-blob-type" in call.headers or is_block)
 
 
 async def _with_deadlines(pieces: AsyncIterator[bytes], limits: ServerLimits) -> AsyncIterator[bytes]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from batchai_magics.server.access.access_log import AccessLog
 from batchai_magics.server.http.server_metrics import ServerMetrics
@@ -86,12 +87,6 @@ class _LockedIterator:
                 self._pieces.close()
 
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 _BUSY = (
     b'{"error": {"code": "ServerBusy", "message": "The server has as many requests as it takes at once."}}'
 )
@@ -101,16 +96,13 @@ class RequestGuard:
     """ASGI middleware: limits concurrent requests and send times, writes the access log, counts metrics."""
 
     def __init__(
-        self, app: AsgiApp, limits: ServerLimits, log: AccessLog | None, metrics: ServerMetrics
+        self, app: ASGIApp, limits: ServerLimits, log: AccessLog | None, metrics: ServerMetrics
     ) -> None:
         self._app, self._limits, self._log, self._metrics = app, limits, log, metrics
         self._count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or responds 503 above the limit."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         if self._count >= self._limits.streams and not _is_probe(scope):
             await _send_busy(send)
             self._metrics.count_rejected()
@@ -125,11 +117,6 @@ class RequestGuard:
         finally:
             self._count -= 1
             self._record(scope, sender.status, time.perf_counter() - started)
-
-    def close(self) -> None:
-        """Closes the access log."""
-        if self._log:
-            self._log.close()
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         self._metrics.count_response(scope["method"], status, seconds)

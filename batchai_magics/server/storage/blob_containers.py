@@ -37,7 +37,7 @@ def create(request: StorageRequest) -> ApiResponse:
         raise StorageApiError(409, "ContainerAlreadyExists", "The specified container already exists.")
     new_metadata = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
-    request.service.metadata.set_metadata(request.resource.key, new_metadata)
+    request.context.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(201, headers=share_headers(request))
 
 
@@ -52,7 +52,7 @@ def set_metadata(request: StorageRequest) -> ApiResponse:
     new_metadata = storage_metadata.parse_metadata(request.call)
     request.check_share()
     _check_conditions(request, "if-modified-since")
-    request.service.metadata.set_metadata(request.resource.key, new_metadata)
+    request.context.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(200, body=b"", headers=share_headers(request))
 
 
@@ -61,7 +61,7 @@ def delete(request: StorageRequest) -> ApiResponse:
     request.check_share()
     _check_conditions(request, "if-modified-since", "if-unmodified-since")
     request.storage.remove(request.share)
-    request.service.metadata.forget(request.resource.key)
+    request.context.metadata.forget(request.resource.key)
     return ApiResponse(202)
 
 
@@ -83,7 +83,7 @@ def list_account(request: StorageRequest) -> ApiResponse:
     Such a request does not tell which of them is meant; clients read the list they know.
     """
     files, blobs = (request.with_service(service) for service in ("file", "blob"))
-    backend = request.service.backend
+    backend = request.context.backend
     shares = share_names(files) if backend.storage else []
     found = share_names(blobs) if backend.containers else []
     page = name_page(request.call, sorted({*shares, *found}))
@@ -136,7 +136,7 @@ def _collapse(name: str, prefix: str, delimiter: str) -> str:
 
 
 def _blob_xml(request: StorageRequest, blob: ShareFile) -> str:
-    record = request.service.metadata.record(replace(request.resource, path=blob.path).key)
+    record = request.context.metadata.record(replace(request.resource, path=blob.path).key)
     stamp = version_headers(blob, record)
     return (
         f"<Blob>{name_element(blob.path)}<Properties><Last-Modified>{stamp['Last-Modified']}</Last-Modified>"

@@ -75,7 +75,7 @@ def read(request: StorageRequest) -> ApiResponse:
     blob = _get_blob(request)
     conditional_headers.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
 
-    mask = job_logs.byte_mask(request.service, request.path)
+    mask = job_logs.byte_mask(request.context, request.path)
 
     def read_span(span: ByteSpan) -> Iterator[bytes]:
         start = span.start
@@ -118,10 +118,10 @@ def set_properties(request: StorageRequest) -> ApiResponse:
 def delete(request: StorageRequest) -> ApiResponse:
     """Deletes a blob."""
     conditions = conditional_headers.write_conditions(request.call.headers)
-    with request.service.metadata.exclusive(request.resource.key):
+    with request.context.metadata.exclusive(request.resource.key):
         conditions.check_write(blob_version(_get_blob(request), request.record))
         request.storage.delete(request.share, request.path)
-        request.service.metadata.set(request.resource.key, EMPTY_RECORD)
+        request.context.metadata.set(request.resource.key, EMPTY_RECORD)
     return ApiResponse(202)
 
 
@@ -139,10 +139,10 @@ def check_target(request: StorageRequest) -> None:
 
 def commit_blob(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
     """Renames a part file to the blob if the request's conditions hold; returns its version headers."""
-    with request.service.metadata.exclusive(request.resource.key):
+    with request.context.metadata.exclusive(request.resource.key):
         check_target(request)
         request.storage.rename(request.share, part, request.path)
-        request.service.metadata.set_new(request.resource, record)
+        request.context.metadata.set_new(request.resource, record)
         return version_headers(_get_blob(request), request.record)
 
 
@@ -159,7 +159,7 @@ def _change_record(
     request: StorageRequest, change: Callable[[StorageRecord], StorageRecord]
 ) -> dict[str, str]:
     """Changes the record of a blob if the request's conditions hold; returns the response headers."""
-    conditions, store = conditional_headers.write_conditions(request.call.headers), request.service.metadata
+    conditions, store = conditional_headers.write_conditions(request.call.headers), request.context.metadata
     with store.exclusive(request.resource.key):
         blob = _get_blob(request)
         conditions.check_write(blob_version(blob, request.record))

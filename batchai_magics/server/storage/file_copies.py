@@ -26,7 +26,7 @@ def copy(request: StorageRequest) -> ApiResponse:
     found = request.storage.show(share, source.path)
     if not found.is_file:
         raise source_error(request.call)
-    record = request.service.metadata.record(source.key)
+    record = request.context.metadata.record(source.key)
     conditional_headers.copy_source_conditions(request.call.headers).check_write(blob_version(found, record))
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
@@ -44,10 +44,10 @@ def copy(request: StorageRequest) -> ApiResponse:
 
 
 def _commit_file(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
-    with request.service.metadata.exclusive(request.resource.key):
+    with request.context.metadata.exclusive(request.resource.key):
         share_files.check_create(request)
         request.storage.rename(request.share, part, request.path)
-        request.service.metadata.set_new(request.resource, record)
+        request.context.metadata.set_new(request.resource, record)
         return version_headers(request.storage.show(request.share, request.path))
 
 

@@ -36,7 +36,7 @@ def create_share(request: StorageRequest) -> ApiResponse:
         raise StorageApiError(409, "ShareAlreadyExists", "The specified share already exists.")
     new_metadata = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
-    request.service.metadata.set_metadata(request.resource.key, new_metadata)
+    request.context.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(201, headers=share_headers(request))
 
 
@@ -51,7 +51,7 @@ def delete_share(request: StorageRequest) -> ApiResponse:
     """Deletes a share and all files on it."""
     request.check_share()
     request.storage.remove(request.share)
-    request.service.metadata.forget(request.resource.key)
+    request.context.metadata.forget(request.resource.key)
     return ApiResponse(202)
 
 
@@ -59,7 +59,7 @@ def set_metadata(request: StorageRequest) -> ApiResponse:
     """Replaces the metadata of a share or folder."""
     new_metadata = storage_metadata.parse_metadata(request.call)
     folder = show_folder(request)
-    request.service.metadata.set_metadata(request.resource.key, new_metadata)
+    request.context.metadata.set_metadata(request.resource.key, new_metadata)
     return ApiResponse(
         200, body=b"", headers={name: folder.headers[name] for name in ("ETag", "Last-Modified")}
     )
@@ -100,7 +100,7 @@ def create_folder(request: StorageRequest) -> ApiResponse:
         request.storage.show(request.share, request.path)
     except NotFoundError:
         request.storage.make_folder(request.share, request.path)
-        request.service.metadata.set_metadata(request.resource.key, new_metadata)
+        request.context.metadata.set_metadata(request.resource.key, new_metadata)
         return ApiResponse(201, headers=version_headers(request.storage.show(request.share, request.path)))
     raise StorageApiError(409, "ResourceAlreadyExists", "The specified resource already exists.")
 
@@ -124,7 +124,7 @@ def delete_folder(request: StorageRequest) -> ApiResponse:
     if request.storage.list(request.share, request.path):
         raise StorageApiError(409, "DirectoryNotEmpty", "The specified directory is not empty.")
     request.storage.delete(request.share, request.path)
-    request.service.metadata.forget(request.resource.key)
+    request.context.metadata.forget(request.resource.key)
     return ApiResponse(202)
 
 
@@ -182,5 +182,5 @@ def share_headers(request: StorageRequest) -> Mapping[str, str]:
 def listed_metadata(request: StorageRequest, name: str) -> str:
     """The metadata of a listed share or container, if the request includes them."""
     return storage_metadata.metadata_element(
-        request.call, request.service.metadata.metadata_of(replace(request.resource, share=name).key)
+        request.call, request.context.metadata.metadata_of(replace(request.resource, share=name).key)
     )

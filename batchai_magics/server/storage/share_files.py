@@ -39,11 +39,11 @@ def create(request: StorageRequest) -> ApiResponse:
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call), storage_metadata.file_properties(request.call)
     )
-    with request.service.metadata.exclusive(request.resource.key):
+    with request.context.metadata.exclusive(request.resource.key):
         check_create(request)
         is_whole = request.uploads.begin(request.storage, request.resource, request.share, size, record)
         if is_whole:
-            request.service.metadata.set_new(request.resource, record)
+            request.context.metadata.set_new(request.resource, record)
     return ApiResponse(201, headers=version_headers(_get_file(request)))
 
 
@@ -66,7 +66,7 @@ def put_range(request: StorageRequest) -> ApiResponse:
         request.storage, request.resource, request.share, (span.start, span.end)
     )
     if whole:
-        request.service.metadata.set_new(request.resource, whole.record)
+        request.context.metadata.set_new(request.resource, whole.record)
     return ApiResponse(201, headers={**version_headers(_get_file(request)), **headers})
 
 
@@ -102,7 +102,7 @@ def show(request: StorageRequest) -> ApiResponse:
     if not request.is_own_client:
         return ApiResponse(200, headers={**_file_headers(request, file), **size}, body=b"")
     digest = {}
-    is_masked = job_logs.byte_mask(request.service, request.path) is not None
+    is_masked = job_logs.byte_mask(request.context, request.path) is not None
     if WANT_DIGEST in request.call.headers and file.is_file and not is_masked:
         digest[DIGEST] = request.storage.digest(request.share, request.path)
     headers = {
@@ -119,7 +119,7 @@ def read(request: StorageRequest) -> ApiResponse:
     """Reads a file, or a range of it."""
     upload = request.uploads.find(request.resource)
     path = upload.part if upload else request.path
-    source, mask = _get_file(request), job_logs.byte_mask(request.service, request.path)
+    source, mask = _get_file(request), job_logs.byte_mask(request.context, request.path)
     digest = {}
     is_digest_wanted = request.is_own_client and WANT_DIGEST in request.call.headers
     if is_digest_wanted and source.is_file and not upload and not mask:
@@ -159,9 +159,9 @@ def delete(request: StorageRequest) -> ApiResponse:
         return ApiResponse(202)
     if not request.is_own_client and _get_file(request).is_directory:
         raise _type_mismatch()
-    with request.service.metadata.exclusive(request.resource.key):
+    with request.context.metadata.exclusive(request.resource.key):
         request.storage.delete(request.share, request.path)
-        request.service.metadata.forget(request.resource.key)
+        request.context.metadata.forget(request.resource.key)
     return ApiResponse(202)
 
 
@@ -178,7 +178,7 @@ def rename(request: StorageRequest) -> ApiResponse:
         storage_metadata.parse_metadata(request.call),
         storage_metadata.file_properties(request.call),
     )
-    kept, key = request.service.metadata, request.resource.key
+    kept, key = request.context.metadata, request.resource.key
     with kept.exclusive(key):
         _check_target(request, file)
         request.storage.rename(request.share, path, request.path)
@@ -261,7 +261,7 @@ def _keep_record(request: StorageRequest, record: StorageRecord) -> None:
     if upload:
         upload.record = record
     else:
-        request.service.metadata.set(request.resource.key, record)
+        request.context.metadata.set(request.resource.key, record)
 
 
 def _file_headers(request: StorageRequest, file: ShareFile) -> dict[str, str]:
@@ -299,7 +299,7 @@ _OUTPUT_HEADERS_OF = {
 
 def read_output(request: StorageRequest) -> ApiResponse:
     """Reads a file that a job wrote, or a range of it. Short ones take a single read."""
-    backend, file = request.service.backend, output_file_at(request.service, request.path)
+    backend, file = request.context.backend, output_file_at(request.context, request.path)
     if file is None:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
     is_head, span = request.call.method == "HEAD", parse_span(request.call)
@@ -308,7 +308,7 @@ def read_output(request: StorageRequest) -> ApiResponse:
     if is_head:
         return ApiResponse(200, headers={**headers, "Content-Length": str(first.size)}, body=b"")
 
-    mask = job_logs.byte_mask(request.service, request.path)
+    mask = job_logs.byte_mask(request.context, request.path)
 
     def read_span(span: ByteSpan) -> Iterator[bytes]:
         start, end, data = span.start, span.end or 0, first.data[: (span.end or 0) - span.start]

@@ -13,7 +13,7 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.server.api_call import ApiCall, ApiResponse, invalid_content
 from batchai_magics.server.batchai import job_logs
-from batchai_magics.server.service import Service
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage.share_files import MAX_FILE_BYTES, check_body
 from batchai_magics.server.storage.storage_errors import StorageApiError
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD
@@ -48,9 +48,9 @@ def write_upload(request: StorageRequest) -> ApiResponse:
 def finish_upload(request: StorageRequest) -> ApiResponse:
     """Moves a complete upload into place if its digest matches."""
     request.check_share()
-    with request.service.metadata.exclusive(request.resource.key):
+    with request.context.metadata.exclusive(request.resource.key):
         request.storage.finish(request.share, request.path, request.call.headers.get(DIGEST, ""))
-        request.service.metadata.set_new(request.resource, EMPTY_RECORD)
+        request.context.metadata.set_new(request.resource, EMPTY_RECORD)
     return ApiResponse(200, headers=version_headers(request.storage.show(request.share, request.path)))
 
 
@@ -63,9 +63,9 @@ def upload_whole(request: StorageRequest) -> ApiResponse:
     request.check_share()
     if hashlib.sha256(body).hexdigest() != request.call.headers.get(DIGEST):
         raise api_errors.damaged_upload(request.share, request.path)
-    with request.service.metadata.exclusive(request.resource.key):
+    with request.context.metadata.exclusive(request.resource.key):
         request.storage.upload(request.share, {request.path: body})
-        request.service.metadata.set_new(request.resource, EMPTY_RECORD)
+        request.context.metadata.set_new(request.resource, EMPTY_RECORD)
     headers = {"x-ms-request-server-encrypted": "true"}
     return ApiResponse(
         201, headers={**version_headers(request.storage.show(request.share, request.path)), **headers}
@@ -76,18 +76,18 @@ def _unfinished_headers(request: StorageRequest) -> Mapping[str, str]:
     return version_headers(ShareFile(request.path, FileKind.FILE, 0))
 
 
-def store_files(service: Service, call: ApiCall) -> ApiResponse:
+def store_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Stores the files of a pack on a share; none if one is damaged."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     share = call.query.get("share", "")
     sent = _unpack(call, share)
-    storage = _storage_of(service, call, share)
+    storage = _storage_of(context, call, share)
     contents = {check_path(path): data for path, data in sent.items()}
     resources = [resource_of_share(_service_of(call), share, path) for path in contents]
-    with service.metadata.exclusive(*(resource.key for resource in resources)):
+    with context.metadata.exclusive(*(resource.key for resource in resources)):
         storage.upload(share, contents)
         for resource in resources:
-            service.metadata.set_new(resource, EMPTY_RECORD)
+            context.metadata.set_new(resource, EMPTY_RECORD)
     stored = [storage.show(share, path) for path in contents]
     return ApiResponse(data={"value": [version_headers(file)[LAST_WRITE_HEADER] for file in stored]})
 
@@ -104,20 +104,20 @@ def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
     return {file.path: file.data for file in files}
 
 
-def fetch_files(service: Service, call: ApiCall) -> ApiResponse:
+def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Returns a pack of the files at `paths` that exist and fit together."""
-    service.check_subscription(call)
+    context.check_subscription(call)
     paths = call.json().get("paths")
     if not isinstance(paths, list) or len(paths) > file_packs.MOST_FILES:
         raise invalid_content(f"paths must be a list of at most {file_packs.MOST_FILES} paths")
     share = call.query.get("share", "")
-    storage = _storage_of(service, call, share)
+    storage = _storage_of(context, call, share)
     files: dict[str, bytes] = {}
     room = file_packs.MOST_BYTES
     for path in (check_path(str(path)) for path in paths):
         try:
             data = storage.read(share, path, 0, room + 1)
-            mask = job_logs.byte_mask(service, path)
+            mask = job_logs.byte_mask(context, path)
             data = mask(0, data) if mask else data
         except NotFoundError:  # requested individually later, which reports the error
             continue
@@ -127,10 +127,10 @@ def fetch_files(service: Service, call: ApiCall) -> ApiResponse:
     return ApiResponse(body=file_packs.to_bytes(files), headers={"Content-Type": "application/octet-stream"})
 
 
-def _storage_of(service: Service, call: ApiCall, share: str) -> Storage:
+def _storage_of(context: HandlerContext, call: ApiCall, share: str) -> Storage:
     """The backend's shares or containers; raises if the share does not exist."""
     is_blob = _service_of(call) == "blob"
-    storage: Storage = (CONTAINERS if is_blob else STORAGE).of(service.backend)
+    storage: Storage = (CONTAINERS if is_blob else STORAGE).of(context.backend)
     if share not in storage.shares():
         raise api_errors.share_not_found(share, "container" if is_blob else "share")
     return storage

@@ -11,7 +11,7 @@ from email.utils import format_datetime, parsedate_to_datetime
 from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
 from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
 from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.service import Service
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage import sas, storage_metadata
 from batchai_magics.server.storage.conditional_headers import BlobVersion
 from batchai_magics.server.storage.sas import SasRule
@@ -27,7 +27,7 @@ LAST_WRITE_HEADER = "x-ms-file-last-write-time"
 class StorageRequest:
     """A request to storage."""
 
-    service: Service
+    context: HandlerContext
     call: ApiCall
     resource: StorageResource
     uploads: UnfinishedUploads
@@ -36,7 +36,7 @@ class StorageRequest:
     def storage(self) -> Storage:
         """The backend's shares or containers; CapabilityError if it has none."""
         facet = CONTAINERS if self.resource.service == "blob" else STORAGE
-        return facet.of(self.service.backend)
+        return facet.of(self.context.backend)
 
     @property
     def share(self) -> str:
@@ -51,7 +51,7 @@ class StorageRequest:
     @property
     def record(self) -> StorageRecord:
         """The record of the resource: metadata and content properties."""
-        return self.service.metadata.record(self.resource.key)
+        return self.context.metadata.record(self.resource.key)
 
     @property
     def metadata_headers(self) -> dict[str, str]:

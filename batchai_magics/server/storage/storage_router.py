@@ -17,7 +17,7 @@ from batchai_magics.backends.service.extensions.extension_headers import (
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, parse_query
 from batchai_magics.server.batchai.output_addresses import is_output_address
-from batchai_magics.server.service import Service
+from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage import (
     account_keys,
     blob_containers,
@@ -140,7 +140,7 @@ class AuthorizedRequest:
 class StorageRouter:
     """Finds resource, handler and authorization of storage requests."""
 
-    service: Service
+    context: HandlerContext
     uploads: UnfinishedUploads
 
     def authorize(self, call: ApiCall, host: str, caller: RequestOrigin) -> AuthorizedRequest:
@@ -150,7 +150,7 @@ class StorageRouter:
         principal = self._check(call, resource, action, caller)
         self._check_source(call, resource, action, caller)
         return AuthorizedRequest(
-            action, StorageRequest(self.service, call, resource, self.uploads), principal
+            action, StorageRequest(self.context, call, resource, self.uploads), principal
         )
 
     def _with_service(self, call: ApiCall, resource: StorageResource) -> StorageResource:
@@ -164,7 +164,7 @@ class StorageRouter:
             return replace(resource, service=resource.service or "file")
         if resource.service or not resource.share:
             return resource
-        name, backend = backend_share(resource), self.service.backend
+        name, backend = backend_share(resource), self.context.backend
         if not _has_share(backend.containers, name):
             return replace(resource, service="file")
         is_ambiguous = _has_share(backend.storage, name)
@@ -172,7 +172,7 @@ class StorageRouter:
 
     def _find_service(self, call: ApiCall, resource: StorageResource) -> str:
         """The service that has the requested file; requests that change files must name the service."""
-        backend, name = self.service.backend, backend_share(resource)
+        backend, name = self.context.backend, backend_share(resource)
         places = {"file": backend.storage, "blob": backend.containers}
         if call.method in ("GET", "HEAD") and resource.path:
             found = [service for service, place in places.items() if _has_file(place, name, resource.path)]
@@ -251,7 +251,7 @@ class StorageRouter:
 
     def _keys(self, account: str) -> tuple[str, str]:
         try:
-            return self.service.keys.of(account)
+            return self.context.keys.of(account)
         except NotFoundError:
             raise authentication_failed("There is no such account.") from None
 

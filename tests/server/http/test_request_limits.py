@@ -118,7 +118,8 @@ def test_a_request_for_a_token_of_this_machine_is_not_written_down(tmp_path: Pat
         for path in ("/msi/token", "/other"):
             await answered(guard, path)
 
-    guard = RequestGuard(refuse, ServerLimits(), AccessLog(tmp_path / "log"), ServerMetrics())
+    log = AccessLog(tmp_path / "log")
+    guard = RequestGuard(refuse, ServerLimits(), log, ServerMetrics())
     anyio.run(ask)
-    guard.close()
+    log.close()
     assert [json.loads(line)["path"] for line in (tmp_path / "log").read_text().splitlines()] == ["/other"]

@@ -11,7 +11,7 @@ from tests.server.running import Running
 
 def signed_path(server: Running, share: str, path: str, permissions: str = "r") -> str:
     """The path and query with which a file is read."""
-    return signed_with(server.service.keys.of("local")[0], share, path, permissions)
+    return signed_with(server.context.keys.of("local")[0], share, path, permissions)
 
 
 def signed_with(key: str, share: str, path: str, permissions: str) -> str:
@@ -26,4 +26,4 @@ def account_sas(server: Running) -> dict[str, str]:
     expiry = (datetime.now(timezone.utc) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     said = {"sp": "rwdlc", "ss": "bf", "srt": "sco", "se": expiry, "sv": "2019-12-12"}
     lines = ["local", said["sp"], said["ss"], said["srt"], "", expiry, "", "", said["sv"], ""]
-    return {**said, "sig": signature(server.service.keys.of("local")[0], "\n".join(lines))}
+    return {**said, "sig": signature(server.context.keys.of("local")[0], "\n".join(lines))}

@@ -18,7 +18,7 @@ LARGE = (5 << 20) + 7
 
 @pytest.fixture(scope="module")
 def told(server: Running) -> dict:
-    key = server.service.keys.of("local")[0]
+    key = server.context.keys.of("local")[0]
     return drive("blob", "drive_blob.py", server.url, "local", key)
 
 
@@ -123,6 +123,6 @@ def blob_path(server: Running, name: str, permissions: str) -> str:
         "",
         *[""] * 5,
     ]
-    sig = signature(server.service.keys.of("local")[0], "\n".join(lines))
+    sig = signature(server.context.keys.of("local")[0], "\n".join(lines))
     query = {"sv": "2018-11-09", "sr": "b", "sp": permissions, "se": expiry, "sig": sig}
     return f"/local/data/{name}?{urlencode(query)}"

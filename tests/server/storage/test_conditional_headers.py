@@ -203,7 +203,7 @@ def _slowly(work: Callable[..., object]) -> Callable[..., object]:
 def test_our_own_client_changes_no_blob_while_a_condition_on_it_is_looked_at(
     blob: Blob, server: Running
 ) -> None:
-    kept, name = server.service.metadata, "conditions"
+    kept, name = server.context.metadata, "conditions"
     containers = connected(server.url).containers
     ways = {
         "pack": lambda: containers.packed.store(name, {"in/b.txt": b"ours", "in/a.txt": b"ours"}),

@@ -45,7 +45,7 @@ def sources(folder: Path) -> list[Copy]:
 
 def share_of(server: Running, name: str) -> ShareClient:
     """Azure's own client, without the minute and a half for which it tries what begins with 5 again."""
-    key = {"account_name": "local", "account_key": server.service.keys.of("local")[0]}
+    key = {"account_name": "local", "account_key": server.context.keys.of("local")[0]}
     return ShareClient(f"{server.url}/local", name, credential=key, retry_total=0)
 
 

@@ -25,7 +25,7 @@ def key(server: Running) -> str:
     server.world.backend.storage.upload("batchaishare", {"in/log.txt": b"by its host"})
     server.world.backend.containers.make("box")
     server.world.backend.containers.upload("box", {"in/blob.bin": b"a blob"})
-    return server.service.keys.of("local")[0]
+    return server.context.keys.of("local")[0]
 
 
 def at(server: Running, host: str, path: str, query: str = "") -> requests.Response:

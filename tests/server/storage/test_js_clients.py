@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def told(server: Running) -> dict:
     """What the libraries told; the user agent of both says that they are for blobs."""
-    return drive_js("drive_js.mjs", server.url, "local", server.service.keys.of("local")[0])
+    return drive_js("drive_js.mjs", server.url, "local", server.context.keys.of("local")[0])
 
 
 def test_a_share_is_made_once_and_listed(told: dict) -> None:

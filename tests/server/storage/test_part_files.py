@@ -76,7 +76,7 @@ def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(
     uploads.begin(storage, StorageResource("local", "file", "listed", "a"), "listed", 9)
     monkeypatch.setattr(storage_router.StorageRouter, "_check", lambda *_: "")
     counter, caller = (
-        storage_router.StorageRouter(server.service, uploads),
+        storage_router.StorageRouter(server.context, uploads),
         RequestOrigin(datetime.now(timezone.utc)),
     )
     listing = ApiCall("GET", "/local/listed", {"restype": "directory", "comp": "list"})

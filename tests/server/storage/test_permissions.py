@@ -121,14 +121,14 @@ def signed(key: str, service: str, path: str, permissions: str, kind: str) -> di
 
 @pytest.fixture(scope="module")
 def counter(server: Running, tmp_path_factory: pytest.TempPathFactory) -> StorageRouter:
-    return StorageRouter(server.service, UnfinishedUploads(PartFiles(tmp_path_factory.mktemp("parts"))))
+    return StorageRouter(server.context, UnfinishedUploads(PartFiles(tmp_path_factory.mktemp("parts"))))
 
 
 def is_let_in(counter: StorageRouter, service: str, found: Row, permissions: str, kind: str) -> bool:
     method, _, target = found.request.partition(" /")
     path, _, query = target.partition("?")
     asked = dict(pair.split("=") for pair in query.split("&") if pair)
-    key = counter.service.keys.of("local")[0]
+    key = counter.context.keys.of("local")[0]
     sent = {**asked, **signed(key, service, path, permissions, kind)}
     caller = RequestOrigin(datetime.now(timezone.utc), "127.0.0.1")
     try:
@@ -170,7 +170,7 @@ class Place:
 
     def ask(self, method: str, path: str, permissions: str, **more: object) -> requests.Response:
         """One request, with a signature for the whole share or container unless `kind` says another."""
-        key, kind = self.server.service.keys.of("local")[0], more.pop("kind", "s")
+        key, kind = self.server.context.keys.of("local")[0], more.pop("kind", "s")
         kind = kind if self.service == "file" else {"s": "c", "f": "b"}[kind]
         query = signed(key, self.service, f"{self.name}/{path}", permissions, kind)
         params = {**query, **more.pop("params", {})}
@@ -290,7 +290,7 @@ def test_headers_of_our_own_client_do_nothing_with_a_signature(place: Place) -> 
 @pytest.mark.parametrize("credential", [str, AzureSasCredential])
 def test_the_genuine_library_renames_with_a_signature(share: Place, credential: type) -> None:
     may, end = ShareSasPermissions(read=True, write=True, delete=True), datetime.now(timezone.utc)
-    key = share.server.service.keys.of("local")[0]
+    key = share.server.context.keys.of("local")[0]
     sas = generate_share_sas("local", share.name, key, may, end + timedelta(minutes=5))
     client = ShareClient(f"{share.server.url}/local", share.name, credential=credential(sas), retry_total=0)
     client.get_file_client("other").rename_file("new")

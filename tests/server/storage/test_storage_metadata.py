@@ -18,7 +18,7 @@ RUN = {"run": "7", "model": "ResNet 50"}
 
 @pytest.fixture(scope="module")
 def service(server: Running) -> ShareServiceClient:
-    key = {"account_name": "local", "account_key": server.service.keys.of("local")[0]}
+    key = {"account_name": "local", "account_key": server.context.keys.of("local")[0]}
     return ShareServiceClient(f"{server.url}/local", credential=key, retry_total=0)
 
 

@@ -16,7 +16,7 @@ from tests.server.storage.files.clients import client
 def account(server: Running) -> tuple[str, str]:
     """The name and key of an account that Azure Resource Manager has made."""
     path = "/subscriptions/{}/resourceGroups/files/providers/Microsoft.Storage/storageAccounts/filesacct"
-    path = path.format(server.service.subscription)
+    path = path.format(server.context.subscription)
     server.json("PUT", path, json={"location": "eastus", "sku": {"name": "Standard_LRS"}})
     return "filesacct", server.json("POST", f"{path}/listKeys")["keys"][1]["value"]
 

@@ -100,7 +100,7 @@ def test_no_path_leads_out_of_a_share(server: Running, share: ShareClient, accou
 
 def test_a_new_key_makes_what_the_old_one_signed_worthless(server: Running) -> None:
     path = "/subscriptions/{}/resourceGroups/files/providers/Microsoft.Storage/storageAccounts/renewed"
-    path = path.format(server.service.subscription)
+    path = path.format(server.context.subscription)
     server.json("PUT", path, json={"location": "eastus"})
     old = server.json("POST", f"{path}/listKeys")["keys"][0]["value"]
     service = client(server, "renewed", AzureNamedKeyCredential("renewed", old))

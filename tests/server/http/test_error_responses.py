@@ -8,9 +8,11 @@ import logging
 import pytest
 
 from batchai_magics.errors import NotFoundError
-from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.api_errors import ApiError
-from batchai_magics.server.http.http_endpoint import error_response, run_handler
+from batchai_magics.server.http.error_responses import ApiErrors, error_response
+from batchai_magics.server.storage.storage_middleware import StorageErrors
+from tests.server.http.scopes import ask, responding, scope_of
 
 
 @pytest.mark.parametrize(
@@ -28,13 +30,13 @@ def test_a_refusal_says_how_to_come_again(status: int, headers: dict[str, str]) 
     assert (answer.data["error"]["code"], answer.data["error"]["message"]) == ("Code", "Message.")
 
 
-def raising(error: Exception) -> ApiResponse:
-    """The answer of a handler that raises this."""
+def raising(error: Exception, middleware: type = ApiErrors) -> ApiResponse:
+    """The answer where an application raises this."""
 
-    def handler(service: object, call: ApiCall) -> ApiResponse:
+    def fail(_: object) -> ApiResponse:
         raise error
 
-    return run_handler(handler, None, ApiCall("PUT", "/here"))
+    return ask(middleware(responding(fail)), scope_of("PUT"))
 
 
 def test_a_defect_is_told_by_its_number_and_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -45,10 +47,21 @@ def test_a_defect_is_told_by_its_number_and_stands_in_the_log(caplog: pytest.Log
     assert "secret" not in message
     (record,) = caplog.records
     assert record.args[0] in message
+    assert "PUT /here" in record.getMessage()
     assert "ZeroDivisionError: a secret" in record.getMessage()
+
+
+def test_a_defect_of_storage_is_told_by_its_number_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "batchai.server")
+    answer = raising(ZeroDivisionError("a secret"), StorageErrors)
+    (record,) = caplog.records
+    assert (answer.status, answer.headers["x-ms-error-code"]) == (500, "InternalError")
+    assert record.args[0].encode() in answer.body
+    assert b"secret" not in answer.body
 
 
 def test_what_was_foreseen_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
     assert raising(NotFoundError("gone", code="JobNotFound")).status == 404
     assert raising(OSError(errno.ENOSPC, "No space left on device")).status in (503, 507)
+    assert raising(NotFoundError("gone", code="ShareNotFound"), StorageErrors).status == 404
     assert caplog.records == []

@@ -1,4 +1,4 @@
-"""What handlers work with: the `Service`, and the types of handlers, watchers and routes."""
+"""What handlers work with: the `HandlerContext`, and the types of handlers, watchers and routes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batchai_magics.server.storage.storage_metadata import MetadataStore
 
 
 @dataclass(frozen=True)
-class Service:
+class HandlerContext:
     """A backend with the server's state. `group` is the only resource group of a backend without groups."""
 
     backend: Backend
@@ -52,13 +52,13 @@ class Service:
             raise ApiError(403, "AuthorizationFailed", text)
 
 
-Handler = Callable[[Service, ApiCall], ApiResponse]
+Handler = Callable[[HandlerContext, ApiCall], ApiResponse]
 
 
 class Watcher(Protocol):
     """Waits for changes. One poll serves all watchers of a path; each checks the result for its own news."""
 
-    def poll(self, service: Service, last: ApiResponse | None) -> ApiResponse:
+    def poll(self, context: HandlerContext, last: ApiResponse | None) -> ApiResponse:
         """The observed state as the data of a response; `last` is the previous poll's result, if known."""
 
     def state(self, polled: Any) -> str:

@@ -1,0 +1,137 @@
+"""Calls that wait, through the middleware: what is asked again, by which handler, and what comes at last."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import anyio
+import pytest
+
+from batchai_magics.backends.service.extensions.extension_headers import SINCE, STATE
+from batchai_magics.errors import NotFoundError
+from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
+from batchai_magics.server.http import long_polling
+from batchai_magics.server.http.error_responses import ApiErrors, error_response
+from batchai_magics.server.http.http_endpoint import HandlerEndpoint
+from batchai_magics.server.http.long_polling import ByteWaiting, ChangeWaiting, LongPolling
+from batchai_magics.server.http.request_limits import ServerLimits, ThreadPool
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_middleware import StorageErrors
+from tests.server.http.scopes import ask, responding, scope_of
+
+WAIT = {"prefer": "wait=20"}
+GONE = NotFoundError("there is no job j", code="JobNotFound")
+
+
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was slept, by a clock that only moves then."""
+    naps: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(long_polling.anyio, "sleep", sleep)
+    monkeypatch.setattr(long_polling.time, "monotonic", lambda: math.fsum(naps))
+    return naps
+
+
+class Handled:
+    """Responses or errors one after the other, as a handler has them; the last one again and again."""
+
+    def __init__(self, *outcomes: ApiResponse | Exception) -> None:
+        self.outcomes, self.count = outcomes, 0
+
+    def __call__(self, *_: object) -> ApiResponse:
+        self.count += 1
+        outcome = self.outcomes[min(self.count, len(self.outcomes)) - 1]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def scope_with(method: str = "GET", **headers: str) -> dict[str, Any]:
+    return {**scope_of(method), "call": ApiCall(method, "/here", headers=headers)}
+
+
+def test_a_call_that_does_not_wait_is_handled_once() -> None:
+    handled = Handled(ApiResponse(data={"a": 1}))
+    answer = ask(ChangeWaiting(responding(handled), LongPolling(ServerLimits())), scope_with())
+    assert (answer.data, handled.count, STATE in answer.headers) == ({"a": 1}, 1, False)
+
+
+def test_an_error_is_a_state_that_is_waited_for_to_change() -> None:
+    known = {**WAIT, SINCE: content_digest(error_response(GONE).data)}
+    handled = Handled(GONE, GONE, ApiResponse(data={"name": "j"}))
+    app = ChangeWaiting(ApiErrors(responding(handled)), LongPolling(ServerLimits()))
+    assert ask(app, scope_with(**known)).data == {"name": "j"}
+    assert handled.count == 3
+
+
+def test_a_read_beyond_the_end_is_tried_until_there_are_bytes() -> None:
+    beyond = StorageApiError(416, "InvalidRange", "Beyond the end.")
+    handled = Handled(beyond, beyond, ApiResponse(206, body=b"more"))
+    app = ByteWaiting(StorageErrors(responding(handled)), LongPolling(ServerLimits()))
+    assert ask(app, scope_with(**WAIT)).body == b"more"
+    assert handled.count == 3
+
+
+class Counting:
+    """A watcher whose poll counts, and has bytes at the third."""
+
+    def __init__(self, call: ApiCall) -> None:
+        self.call, self.polled = call, []
+
+    def poll(self, context: object, last: ApiResponse | None) -> ApiResponse:
+        self.polled.append((context, last and last.data))
+        return ApiResponse(data=last.data + 1 if last else 1)
+
+    def state(self, polled: int) -> str:
+        return f"state {polled}"
+
+    def first_state(self, polled: int) -> str:
+        return "first"
+
+    def is_other_state(self, polled: int, known: str) -> bool:
+        return False
+
+    def has_bytes(self, polled: int) -> bool:
+        return polled == 3
+
+
+def test_a_watchers_polls_take_the_place_of_the_handler_until_there_is_news() -> None:
+    made: list[Counting] = []
+
+    def watch(call: ApiCall) -> Counting:
+        made.append(Counting(call))
+        return made[-1]
+
+    handled = Handled(ApiResponse(data="bytes", is_news=True))
+
+    async def run(scope: dict[str, Any]) -> ApiResponse:
+        endpoint = HandlerEndpoint(handled, "context", ThreadPool(1))  # type: ignore[arg-type]
+        app = ChangeWaiting(ApiErrors(endpoint), LongPolling(ServerLimits()), watch)
+        return await long_polling.response_of(app, scope, anyio.sleep_forever)
+
+    scope = scope_with("POST", **WAIT)
+    answer = anyio.run(run, scope)
+    assert (answer.data, answer.headers[STATE], handled.count) == ("bytes", "state 3", 1)
+    (watcher,) = made
+    assert watcher.call is scope["call"]
+    assert watcher.polled == [("context", None), ("context", 1), ("context", 2)]
+    assert "handler" not in scope
+
+
+def test_a_watcher_that_fails_ends_the_waiting_with_its_error() -> None:
+    class Failing(Counting):
+        def poll(self, context: object, last: ApiResponse | None) -> ApiResponse:
+            raise GONE
+
+    async def run() -> ApiResponse:
+        endpoint = HandlerEndpoint(Handled(ApiResponse()), "context", ThreadPool(1))  # type: ignore[arg-type]
+        app = ChangeWaiting(ApiErrors(endpoint), LongPolling(ServerLimits()), Failing)
+        return await long_polling.response_of(app, scope_with("POST", **WAIT), anyio.sleep_forever)
+
+    assert anyio.run(run).status == 404
