@@ -18,8 +18,8 @@ from typing import ClassVar, NamedTuple
 import psutil
 
 from batchai_magics.backends.base import Capabilities
-from batchai_magics.backends.folders.file_accounts import FileGroups
 from batchai_magics.backends.folders.file_repository import FileRepository
+from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
@@ -105,7 +105,7 @@ def open_backend(settings: Settings) -> Service:
     """What the entry point names: the service over a folder, with the runner below as its engine."""
     own, here = settings.for_backend(ProcessSettings), LocalMachine()
     layout = Layout(own.home.expanduser())
-    groups = FileGroups(layout)
+    groups = HomeGroups(FileRows(layout.home / "groups"))
     folders = HomeDirectory(layout, here, setting="processes.home")
     context = Context(FileRepository(layout, here), folders, ProcessRunner(layout), groups, own.core_quota)
     users = ShareUsers(layout, lambda: (job for job, _, _ in context.all_open_runs()))
@@ -113,7 +113,8 @@ def open_backend(settings: Settings) -> Service:
     blobs = GuardedStorage(
         layout.home / "containers", layout.unfinished("containers"), "container", users=users
     )
-    accounts = GuardedAccounts(layout, groups, users=users)
+    rows = FileRows(layout.home / "accounts")
+    accounts = GuardedAccounts(layout, groups, rows, users=users)
     return Service(context, CAPABILITIES, storage=storage, containers=blobs, accounts=accounts)
 
 

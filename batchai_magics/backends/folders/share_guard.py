@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.folders import mounts
-from batchai_magics.backends.folders.file_accounts import FileAccounts, FileGroups
+from batchai_magics.backends.folders.home_accounts import HomeAccounts, HomeGroups, Rows
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.service import api_errors, recorded_job, resource_views
@@ -47,11 +47,11 @@ class GuardedStorage(FolderStorage):
         super().remove(share)
 
 
-class GuardedAccounts(FileAccounts):
+class GuardedAccounts(HomeAccounts):
     """The storage accounts of a home, protected while jobs use their contents."""
 
-    def __init__(self, layout: Layout, groups: FileGroups, *, users: ShareUsers) -> None:
-        super().__init__(layout, groups)
+    def __init__(self, layout: Layout, groups: HomeGroups, rows: Rows, *, users: ShareUsers) -> None:
+        super().__init__(layout, groups, rows)
         self._users = users
 
     def delete(self, name: str) -> None:

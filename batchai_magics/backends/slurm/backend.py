@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from batchai_magics.backends.base import Capabilities, Pace
 from batchai_magics.backends.folders import private
-from batchai_magics.backends.folders.file_accounts import FileGroups
 from batchai_magics.backends.folders.file_repository import FileRepository
+from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
@@ -38,11 +38,12 @@ class SlurmBackend(Service):
         private.make_home(self.layout.home, setting="slurm.home")
         repository = FileRepository(self.layout, machine)
         self.runner = SlurmRunner(self.layout, machine, settings, repository.clock)
+        groups = HomeGroups(FileRows(self.layout.home / "groups"))
         context = Context(
             repository=repository,
             folders=HomeDirectory(self.layout, machine, setting="slurm.home"),
             runner=self.runner,
-            groups=FileGroups(self.layout),
+            groups=groups,
             core_quota=settings.core_quota,
             shell=self.runner,
         )
@@ -52,7 +53,9 @@ class SlurmBackend(Service):
             CAPABILITIES,
             storage=self._storage("shares", "share", users),
             containers=self._storage("containers", "container", users),
-            accounts=GuardedAccounts(self.layout, FileGroups(self.layout), users=users),
+            accounts=GuardedAccounts(
+                self.layout, groups, FileRows(self.layout.home / "accounts"), users=users
+            ),
         )
 
     def _storage(self, kind: str, noun: str, users: ShareUsers) -> GuardedStorage:

@@ -10,10 +10,12 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from batchai_magics.backends.folders.file_repository import LOCK_EXPIRY_S, FileRepository
+from batchai_magics.backends.folders.home_accounts import FileRows, Rows
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import cluster_table, job_table
 from batchai_magics.backends.local.state.cluster_table import ClusterRow
 from batchai_magics.backends.local.state.job_table import JobRow
+from batchai_magics.backends.local.state.named_rows import ACCOUNTS, GROUPS, TableRows
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.machines.machine import LocalMachine
@@ -40,6 +42,10 @@ class Home(ABC):
         """Its records, opened once more."""
 
     @abstractmethod
+    def rows(self, name: str) -> Rows:
+        """Its named rows: `accounts` or `groups`."""
+
+    @abstractmethod
     def begin(self, records: Repository, job: Record) -> None:
         """The run of a job begins."""
 
@@ -59,6 +65,9 @@ class FileHome(Home):
 
     def opened(self) -> Repository:
         return FileRepository(Layout(self.folder), LocalMachine())
+
+    def rows(self, name: str) -> Rows:
+        return FileRows(self.folder / name)
 
     def begin(self, records: Repository, job: Record) -> None:
         records.add_open_job(job)
@@ -84,6 +93,9 @@ class SqliteHome(Home):
 
     def opened(self) -> Repository:
         return SqliteRepository(Store(self.path))
+
+    def rows(self, name: str) -> Rows:
+        return TableRows(Store(self.path), {"accounts": ACCOUNTS, "groups": GROUPS}[name])
 
     def begin(self, records: Repository, job: Record) -> None:
         cluster = job.more[CLUSTER_GUID]

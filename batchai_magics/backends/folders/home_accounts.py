@@ -1,4 +1,4 @@
-"""Resource groups and storage accounts as small files of a home."""
+"""Resource groups and storage accounts of a home, and the rows that they are kept in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from batchai_magics.backends.folders.file_repository import locked
 from batchai_magics.backends.folders.layout import Layout
@@ -18,44 +18,63 @@ from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 
 
-class Rows:
-    """JSON objects by name, each in a file of a folder."""
+class Rows(Protocol):
+    """Named rows: JSON objects whose names are matched case-insensitively."""
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """The row of that name; None when there is none."""
+
+    def all(self) -> list[dict[str, Any]]:
+        """All rows, sorted by name."""
+
+    def insert(self, name: str, row: Mapping[str, Any]) -> None:
+        """Adds a row unless it exists."""
+
+    def change(self, name: str, **values: Any) -> None:
+        """Changes values of a row, atomically."""
+
+    def delete(self, name: str) -> None:
+        """Deletes a row, if it exists."""
+
+
+class FileRows:
+    """Rows that are files of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """The object of that name, matched case-insensitively."""
+        """The row of that name; None when there is none."""
         return _read(self._file(name))
 
     def all(self) -> list[dict[str, Any]]:
-        """All objects, sorted by name."""
+        """All rows, sorted by name."""
         files = sorted(self._folder.glob("*.json"), key=lambda file: file.stem)
         return [row for file in files if (row := _read(file)) is not None]
 
     def insert(self, name: str, row: Mapping[str, Any]) -> None:
-        """Adds an object unless it exists."""
+        """Adds a row unless it exists."""
         private_files.write_new(self._file(name), json.dumps(row))
 
     def change(self, name: str, **values: Any) -> None:
-        """Updates an object under a lock."""
+        """Changes values of a row under a lock."""
         file = self._file(name)
         with locked(file.with_suffix(".lock")):
             private_files.write(file, json.dumps({**(_read(file) or {}), **values}))
 
     def delete(self, name: str) -> None:
-        """Deletes an object."""
+        """Deletes a row, if it exists."""
         self._file(name).unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path:
         return self._folder / f"={name.lower()}.json"
 
 
-class FileGroups:
+class HomeGroups:
     """The resource groups of a home. The backend deletes their contents."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._rows = Rows(layout.home / "groups")
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
 
     def ensure(self, name: str, location: str) -> None:
         """Creates a group unless it exists."""
@@ -84,12 +103,11 @@ class FileGroups:
         self._rows.delete(name)
 
 
-class FileAccounts:
+class HomeAccounts:
     """The storage accounts of a home."""
 
-    def __init__(self, layout: Layout, groups: FileGroups) -> None:
-        self._layout, self._groups = layout, groups
-        self._rows = Rows(layout.home / "accounts")
+    def __init__(self, layout: Layout, groups: HomeGroups, rows: Rows) -> None:
+        self._layout, self._groups, self._rows = layout, groups, rows
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
         """Creates an account, or returns the existing one of that name and group."""
