@@ -12,6 +12,7 @@ from datetime import datetime
 from batchai_magics.cards import card_parts
 from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.job_logs import has_progress, progress_text, script_name, with_cell_lines
+from batchai_magics.log_lines import shown
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.models.cluster_spec import NodeStateCounts
@@ -168,8 +169,8 @@ def to_text(card: JobCard) -> str:
 
 def clean_lines(lines: tuple[str, ...]) -> list[str]:
     """The last lines as a terminal would show them, with limited length."""
-    shown = (strip_controls(line.rstrip("\r\n").rsplit("\r", 1)[-1]) for line in lines[-MAX_LINES:])
-    return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in shown]
+    tails = (strip_controls(shown(line)) for line in lines[-MAX_LINES:])
+    return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in tails]
 
 
 def _html_log(label: str, lines: list[str]) -> str:

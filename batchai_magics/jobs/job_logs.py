@@ -16,6 +16,7 @@ from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.chunk_readers import read_progress
+from batchai_magics.log_lines import lines_at_end
 from batchai_magics.metrics import Parser, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.models.job_execution import ERR, OUT
@@ -38,8 +39,7 @@ def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
     if lines is None:
         return retry_if_changed(lambda: _full_text(backend, file))
     data = retry_if_changed(lambda: _end_of(backend, file, lines))
-    kept = data.splitlines(keepends=True)[-lines:] if lines > 0 else []
-    return b"".join(kept).decode("utf-8", errors="replace")
+    return b"".join(lines_at_end(data, lines)).decode("utf-8", errors="replace")
 
 
 def _full_text(backend: Backend, file: FileRef) -> str:
@@ -85,7 +85,8 @@ def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None 
     if rank is not None and chunk.spans:
         parts = [data[s.start - begin : s.end - begin] for s in chunk.spans if s.rank == rank]
         data = b"".join(parts)
-    return tuple(data.decode("utf-8", errors="replace").splitlines()[-count:])
+    lines = (line.rstrip(b"\r\n") for line in lines_at_end(data, count))
+    return tuple(line.decode("utf-8", errors="replace") for line in lines)
 
 
 def read_redacted(backend: Backend, file: FileRef, offset: int, limit: int) -> Chunk:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, cast
 
 from batchai_magics.errors import UsageError
+from batchai_magics.log_lines import line_end, line_start
 
 _HINT = (
     "RE2 searches it, in linear time: write it without look-around such as (?=x), without back-references "
@@ -99,7 +100,7 @@ def matching_lines(expression: Expression | re.Pattern[bytes], data: bytes) -> I
     """The start positions of the lines that contain a match."""
     place = 0
     while place < len(data) and (match := expression.search(data, place)):
-        start = data.rfind(b"\n", 0, match.start()) + 1
+        start = line_start(data, match.start())
         if start < len(data):
             yield start
-        place = data.find(b"\n", match.end()) + 1 or len(data)
+        place = line_end(data, match.end()) or len(data)

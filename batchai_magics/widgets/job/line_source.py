@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.log_lines import line_end, shown_start, whole_lines_end
 
 NO_LIMIT = float("inf")
 MAX_OPEN_BYTES = 1 << 18  # a longer line is passed on unterminated
@@ -110,10 +111,10 @@ class LineSource:
         self._open = b""
 
     def _lines(self, block: _PendingChunk, offset: int, data: bytes) -> Iterator[LinePiece]:
-        cut = data.rfind(b"\n") + 1
+        cut = whole_lines_end(data)
         start = 0
         if cut and self._open:
-            start = data.find(b"\n") + 1
+            start = line_end(data)
             yield self._closed(block, offset, data[:start])
         for at, lines in _without_redraws(offset + start, data[start:cut]):
             yield LinePiece(at, lines, block.spans(at, at + len(lines)))
@@ -125,7 +126,7 @@ class LineSource:
     def _closed(self, block: _PendingChunk, offset: int, end: bytes) -> LinePiece:
         """The open line with its end; the writer of the end counts as the writer of the line."""
         line = self._open + end
-        start = _shown_start(line)
+        start = shown_start(line)
         first = self._open_at + start
         spans = block.spans(offset, offset + len(end))[-1:]
         self._open = b""
@@ -137,7 +138,7 @@ class LineSource:
         if not self._open:
             self._open_at = offset
         line = self._open + data
-        start = _shown_start(line)
+        start = shown_start(line)
         self._open, self._open_at = line[start:], self._open_at + start
 
 
@@ -148,11 +149,6 @@ def _without_redraws(offset: int, lines: bytes) -> Iterator[tuple[int, bytes]]:
             yield offset, lines
         return
     for line in lines.split(b"\n")[:-1]:
-        start = _shown_start(line)
+        start = shown_start(line)
         yield offset + start, line[start:] + b"\n"
         offset += len(line) + 1
-
-
-def _shown_start(line: bytes) -> int:
-    """The start of the part of a line that a terminal finally shows."""
-    return line.rstrip(b"\r\n").rfind(b"\r") + 1

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from batchai_magics.backends.base import Bookmark, Chunk
+from batchai_magics.log_lines import line_bounds, shown, whole_lines_end
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
 from batchai_magics.options.regular_expressions import Expression, compile_expression, matching_lines
 from batchai_magics.widgets.job.rank_lines import Read, is_written_by, spans_of
@@ -78,7 +79,7 @@ class Search:
             return True
         self.size = chunk.size
         is_last = chunk.end >= chunk.size
-        cut = chunk.data.rfind(b"\n") + 1
+        cut = whole_lines_end(chunk.data)
         data = chunk.data[: cut or (0 if is_last and not chunk.is_complete else len(chunk.data))]
         if is_last and chunk.is_complete:
             data = chunk.data
@@ -106,12 +107,4 @@ class Search:
 
 def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:
     """The start of each line that matches as a terminal shows it."""
-    starts, at = [], 0
-    while at < len(data):
-        end = data.find(b"\n", at)
-        end = len(data) if end < 0 else end
-        line = strip_escapes(data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
-        if is_in(line):
-            starts.append(at)
-        at = end + 1
-    return starts
+    return [start for start, end in line_bounds(data) if is_in(strip_escapes(shown(data[start:end])))]

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.log_lines import line_end
 from batchai_magics.widgets.job.rank_lines import ranks_between, spans_of
 
 MAX_TAIL_BYTES = 1 << 18
@@ -99,8 +100,8 @@ class LogTail:
         at = offset - self.start
         if at == 0 and self.start == 0:
             return offset
-        newline = self._data.find(b"\n", max(0, at - 1))
-        return offset if newline < 0 else self.start + newline + 1
+        end = line_end(self._data, max(0, at - 1))
+        return self.start + end if end else offset
 
     def _trim(self) -> None:
         excess = len(self._data) - self._max_bytes

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.log_lines import line_bounds, line_end, whole_lines_end
 from batchai_magics.metrics.reading.prefix_patterns import has_tag
 
 PAGE_BYTES = 1 << 16  # of one rank's lines
@@ -58,7 +59,8 @@ def tail_page(read: Read) -> RankPage:
     chunk = next(_chunks_before(read, size), None)
     if chunk is None:
         return RankPage(0, 0, size)
-    return RankPage(chunk.offset, chunk.end, size, chunk.data, list(_line_starts(chunk.data, chunk.offset)))
+    starts = [chunk.offset + at for at, _ in line_bounds(chunk.data)]
+    return RankPage(chunk.offset, chunk.end, size, chunk.data, starts)
 
 
 def is_written_by(spans: Sequence[Span], offset: int, rank: int) -> bool:
@@ -70,7 +72,7 @@ def is_written_by(spans: Sequence[Span], offset: int, rank: int) -> bool:
 def _chunks_after(read: Read, offset: int) -> Iterator[Chunk]:
     """Chunks of whole lines from `offset` onwards."""
     while (chunk := read(offset, CHUNK_BYTES)).data:
-        cut = len(chunk.data) if chunk.end >= chunk.size else chunk.data.rfind(b"\n") + 1
+        cut = len(chunk.data) if chunk.end >= chunk.size else whole_lines_end(chunk.data)
         chunk = _sliced(chunk, 0, cut or len(chunk.data))
         yield chunk
         offset = chunk.end
@@ -83,7 +85,7 @@ def _chunks_before(read: Read, offset: int) -> Iterator[Chunk]:
         chunk = read(start, offset - start)
         if not chunk.data:
             return
-        cut = chunk.data.find(b"\n") + 1 if start else 0
+        cut = line_end(chunk.data) if start else 0
         chunk = _sliced(chunk, cut if cut < len(chunk.data) else 0, len(chunk.data))
         yield chunk
         offset = chunk.offset
@@ -104,16 +106,9 @@ def _lines_by(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
         if span.rank != rank or start >= end:
             continue
         data = chunk.data[start - chunk.offset : end - chunk.offset]
-        starts += _line_starts(data, start)
+        starts += (start + at for at, _ in line_bounds(data))
         lines.append(data if data.endswith(b"\n") else data + b"\n")
     return b"".join(lines), starts
-
-
-def _line_starts(data: bytes, offset: int) -> Iterator[int]:
-    at = 0
-    while at < len(data):
-        yield offset + at
-        at = data.find(b"\n", at) + 1 or len(data)
 
 
 def spans_of(chunk: Chunk) -> tuple[Span, ...]:
@@ -156,5 +151,5 @@ def _tagged(chunk: Chunk) -> Iterator[Span]:
     if not has_tag(chunk.data):
         return
     for tag in _TAG.finditer(chunk.data):
-        end = chunk.data.find(b"\n", tag.end()) + 1 or len(chunk.data)
+        end = line_end(chunk.data, tag.end()) or len(chunk.data)
         yield Span(chunk.offset + tag.start(), chunk.offset + end, int(tag[1]))

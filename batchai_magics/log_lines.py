@@ -1,0 +1,51 @@
+"""Lines in the bytes of a log: where they start and end, and what a terminal shows of them.
+
+A newline ends a line. A carriage return within one moves a terminal back to its start, where a progress bar
+overwrites what was shown. Standard library only, below everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import AnyStr
+
+
+def line_start(data: bytes, at: int) -> int:
+    """The start of the line that the byte at `at` belongs to."""
+    return data.rfind(b"\n", 0, at) + 1
+
+
+def line_end(data: bytes | bytearray, at: int = 0) -> int:
+    """The position after the first newline from `at` on; 0 if there is none."""
+    return data.find(b"\n", at) + 1
+
+
+def whole_lines_end(data: bytes) -> int:
+    """The position after the last newline; 0 if there is none."""
+    return data.rfind(b"\n") + 1
+
+
+def line_bounds(data: bytes) -> Iterator[tuple[int, int]]:
+    """Start and end of each line; the last one may lack its newline."""
+    start, size = 0, len(data)
+    while start < size:
+        end = line_end(data, start) or size
+        yield start, end
+        start = end
+
+
+def lines_at_end(data: bytes, count: int) -> list[bytes]:
+    r"""The last `count` lines with their ends; `\r` ends one too, as each state of a progress bar is one."""
+    return data.splitlines(keepends=True)[-count:] if count > 0 else []
+
+
+def shown(line: AnyStr) -> AnyStr:
+    """The part of a line that a terminal finally shows, without the end of the line."""
+    if isinstance(line, bytes):
+        return line.rstrip(b"\r\n").rpartition(b"\r")[2]
+    return line.rstrip("\r\n").rpartition("\r")[2]
+
+
+def shown_start(line: bytes) -> int:
+    """The start of the part of a line that a terminal finally shows."""
+    return line.rstrip(b"\r\n").rfind(b"\r") + 1
