@@ -54,10 +54,10 @@ def events(
     """
     stop = stop or threading.Event()
     follower = Follower(backend, id, files, patterns or {})
-    backoff, longest_wait_s = PollBackoff.of(backend), backend.capabilities.pace.longest_wait_s
+    backoff, max_wait_s = PollBackoff.of(backend), backend.capabilities.pace.max_wait_s
 
     def poll() -> list[Event]:
-        return [] if stop.is_set() else follower.poll(wait_s=longest_wait_s)
+        return [] if stop.is_set() else follower.poll(wait_s=max_wait_s)
 
     def pause(delay_s: float) -> None:
         if backoff.is_lost or not follower.is_behind:
@@ -151,8 +151,8 @@ class PollBackoff:
     @classmethod
     def of(cls, backend: Backend) -> PollBackoff:
         """The back-off of a backend, which is not asked more often than it states."""
-        look_s = backend.capabilities.pace.look_s
-        return cls(max(MIN_DELAY_S, look_s), max(MAX_DELAY_S, look_s))
+        poll_interval_s = backend.capabilities.pace.poll_interval_s
+        return cls(max(MIN_DELAY_S, poll_interval_s), max(MAX_DELAY_S, poll_interval_s))
 
     @property
     def is_lost(self) -> bool:

@@ -70,7 +70,7 @@ class Follower:
         """
         if self.is_over or not self._is_due:
             return []
-        self._due_at = self.clock() + self.backend.capabilities.pace.look_s
+        self._due_at = self.clock() + self.backend.capabilities.pace.poll_interval_s
         look = self._poll_status()
         job = self._job_in(look)
         self._add_events(self._state(job))
@@ -159,7 +159,7 @@ class Follower:
     def _chunk_events(self, file: FileRef, chunk: Chunk) -> Iterator[Event]:
         """The events of a log chunk; a replaced file is read from the start."""
         mark = self._mark(file)
-        if chunk.offset and not mark.is_in(chunk):
+        if chunk.offset and not mark.matches(chunk):
             chunk = self.backend.read(file, 0, CHUNK_BYTES)
         restarted = chunk.offset < mark.offset
         self._marks[file] = mark.after(chunk)
@@ -167,8 +167,8 @@ class Follower:
             self._digests[file] = hashlib.sha256()
         self._digests[file].update(chunk.data)
         if chunk.data or restarted:
-            yield LogBytes(file, chunk.shown, restarted)
-            yield from self._metrics(file, chunk.shown, restarted)
+            yield LogBytes(file, chunk.redacted, restarted)
+            yield from self._metrics(file, chunk.redacted, restarted)
 
     def _mark(self, file: FileRef) -> Bookmark:
         return self._marks.get(file, Bookmark())
@@ -177,7 +177,7 @@ class Follower:
         """At the end: read files that were replaced by others of equal size, and report corrupt logs."""
         for file, mark in list(self._marks.items()):
             chunk = self.backend.read(file, mark.offset, 0)
-            if chunk.generation and not mark.is_in(chunk):
+            if chunk.generation and not mark.matches(chunk):
                 yield from self._read(file)
             digest = self._digests[file].hexdigest()
             fault = chunk.seal.fault(self._mark(file).offset, digest) if chunk.seal else ""

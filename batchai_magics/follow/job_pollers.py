@@ -57,7 +57,9 @@ class QueuePoller:
         began = self._spent()
         seen = self._position(job)
         cost_s = min(MAX_POLL_S, (self._spent() - began) / MAX_CPU_SHARE)
-        self._due_at = self._clock() + max(QUEUE_POLL_S, self._backend.capabilities.pace.look_s, cost_s)
+        self._due_at = self._clock() + max(
+            QUEUE_POLL_S, self._backend.capabilities.pace.poll_interval_s, cost_s
+        )
         if seen == self._last:
             return []
         self._last = seen
@@ -109,7 +111,7 @@ class TelemetryPoller:
         is_due = job.state.is_final or self._clock() >= self._due_at
         if telemetry is None or job.state is ExecutionState.QUEUED or not is_due:
             return []
-        self._due_at = self._clock() + max(TELEMETRY_POLL_S, self._backend.capabilities.pace.look_s)
+        self._due_at = self._clock() + max(TELEMETRY_POLL_S, self._backend.capabilities.pace.poll_interval_s)
         record = telemetry.read(self._id, after=self._after)
         if not record.samples:
             return []

@@ -45,7 +45,7 @@ def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
 def _full_text(backend: Backend, file: FileRef) -> str:
     """The whole log; an incomplete one ends with a line that says so."""
     pieces: list[bytes] = []
-    fault = consume(chunks(backend, file), lambda chunk: pieces.append(chunk.shown.data))
+    fault = consume(chunks(backend, file), lambda chunk: pieces.append(chunk.redacted.data))
     text = b"".join(pieces).decode("utf-8", errors="replace")
     return f"{text}{_note(file, fault)}" if fault else text
 
@@ -72,7 +72,7 @@ def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:
         begin = max(0, start - TAIL_BYTES)
         chunk = backend.read(file, begin, start - begin)
         _check(chunk, mark, file)
-        data, start = chunk.shown.data + data, begin
+        data, start = chunk.redacted.data + data, begin
     return data
 
 
@@ -91,7 +91,7 @@ def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None 
 
 def read_redacted(backend: Backend, file: FileRef, offset: int, limit: int) -> Chunk:
     """At most `limit` bytes of a file with secrets redacted; offsets are those of the file."""
-    return backend.read(file, offset, limit).shown
+    return backend.read(file, offset, limit).redacted
 
 
 def chunks(backend: Backend, file: FileRef) -> Generator[Chunk, None, str]:
@@ -111,7 +111,7 @@ def chunks(backend: Backend, file: FileRef) -> Generator[Chunk, None, str]:
 
 
 def _check(chunk: Chunk, mark: Bookmark, file: FileRef) -> None:
-    if not mark.is_in(chunk):
+    if not mark.matches(chunk):
         text = f"{file.path} was cut or replaced while it was read"
         raise FileChangedError(text, code="FileChanged", hint="Read it again.")
 
@@ -128,7 +128,7 @@ def records_of(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> 
     """All records of a log, in file order, with the ranks recorded by the backend."""
     parser = Parser(patterns)
     for chunk in chunks(backend, file):
-        yield from records_in(chunk.shown, parser)
+        yield from records_in(chunk.redacted, parser)
     yield from parser.finish()
 
 

@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
 
-from batchai_magics.backends.service.extensions.extension_headers import AS_MADE, PREFER
+from batchai_magics.backends.service.extensions.extension_headers import PREFER, REPRESENTATION
 from batchai_magics.models.documents.spec_problems import surrogates_in
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_group_name, check_name
 from batchai_magics.server.api_errors import ApiError
@@ -88,7 +88,7 @@ class ApiCall:
     @property
     def prefers_resource(self) -> bool:
         """Whether the client prefers the created resource to an operation that has already ended."""
-        return AS_MADE in self.headers.get(PREFER.lower(), "")
+        return REPRESENTATION in self.headers.get(PREFER.lower(), "")
 
     def link(self, path: str, query: str) -> str:
         """An absolute URL of this server."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import BackendBase, Capabilities, refuse_beyond
+from batchai_magics.backends.base import BackendBase, Capabilities, check_supported
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
@@ -72,9 +72,9 @@ BEYOND = [
 
 @pytest.mark.parametrize(("capability", "spec", "field"), BEYOND)
 def test_a_field_beyond_the_capabilities_is_named(capability, spec, field):
-    refuse_beyond(ALL, spec)
+    check_supported(ALL, spec)
     with pytest.raises(CapabilityError, match="is not supported by the bare backend") as caught:
-        refuse_beyond(replace(ALL, **{capability: False}), spec)
+        check_supported(replace(ALL, **{capability: False}), spec)
     assert field in caught.value.message
 
 
@@ -91,11 +91,11 @@ def test_a_field_beyond_the_capabilities_is_named(capability, spec, field):
 )
 def test_a_plain_description_is_never_beyond(spec):
     names = ("containers", "setup_tasks", "auto_scale", "file_servers", "unmanaged_mounts", "key_vault")
-    refuse_beyond(replace(ALL, **dict.fromkeys(names, False)), spec)
+    check_supported(replace(ALL, **dict.fromkeys(names, False)), spec)
 
 
 def test_secrets_that_are_given_need_no_vault():
-    refuse_beyond(replace(ALL, key_vault=False), job(secrets=[{"name": "A", "value": "1"}]))
+    check_supported(replace(ALL, key_vault=False), job(secrets=[{"name": "A", "value": "1"}]))
 
 
 class Sending(BackendBase):

@@ -19,7 +19,7 @@ class Bare:
 
 @pytest.mark.parametrize("facet", FACETS, ids=lambda facet: facet.attribute)
 def test_a_missing_facet_is_refused_by_the_backends_name_and_its_own(facet):
-    with pytest.raises(CapabilityError, match=f"the bare backend has no {facet.words}") as caught:
+    with pytest.raises(CapabilityError, match=f"the bare backend has no {facet.label}") as caught:
         facet.of(Bare())
     assert caught.value.code == "NotSupported"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import Capabilities, DefaultAnswers, Pace, StatusPoller, StatusSnapshot
+from batchai_magics.backends.base import BackendDefaults, Capabilities, Pace, StatusPoller, StatusSnapshot
 from batchai_magics.backends.base.status_poller import FRESH_S
 from batchai_magics.follow import Follower, LogBytes, endings, events
 from batchai_magics.follow import follower as follower_module
@@ -23,7 +23,7 @@ class Clock:
         return self.now
 
 
-class Counting(DefaultAnswers):
+class Counting(BackendDefaults):
     """Notes what each look asks for."""
 
     def __init__(self, pace=None):
@@ -69,7 +69,7 @@ def test_who_comes_later_is_given_no_look_from_before(clock):
 
 
 def test_the_pace_is_kept(clock):
-    backend = Counting(Pace(look_s=5))
+    backend = Counting(Pace(poll_interval_s=5))
     watcher = StatusPoller(backend, [A], clock=clock)
     assert watcher.poll().of(A) == 1
     clock.now += 4.9
@@ -79,7 +79,7 @@ def test_the_pace_is_kept(clock):
 
 
 def test_what_nobody_has_looked_at_yet_is_asked_for_at_once(clock):
-    backend = Counting(Pace(look_s=5))
+    backend = Counting(Pace(poll_interval_s=5))
     watcher = StatusPoller(backend, [A], clock=clock)
     watcher.poll()
     watcher.add(B)
@@ -128,7 +128,7 @@ def paced(backend, **pace):
 
 
 def test_a_follower_asks_no_more_often_than_the_pace_says(tmp_path, clock):
-    backend = paced(ScriptedBackend(tmp_path), look_s=5)
+    backend = paced(ScriptedBackend(tmp_path), poll_interval_s=5)
     follower = Follower(backend, JOB, clock=clock)
     assert follower.poll()
     backend.write("new\n")
@@ -139,7 +139,7 @@ def test_a_follower_asks_no_more_often_than_the_pace_says(tmp_path, clock):
 
 
 def test_the_loop_waits_at_the_pace_of_the_backend(tmp_path, clock):
-    backend, waits = paced(ScriptedBackend(tmp_path), look_s=5), []
+    backend, waits = paced(ScriptedBackend(tmp_path), poll_interval_s=5), []
 
     def wait(seconds):
         waits.append(seconds)
@@ -151,7 +151,7 @@ def test_the_loop_waits_at_the_pace_of_the_backend(tmp_path, clock):
 
 
 def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
-    backend, patience = paced(ScriptedBackend(tmp_path), longest_wait_s=10), []
+    backend, patience = paced(ScriptedBackend(tmp_path), max_wait_s=10), []
     plain = backend.tail
 
     def tail(job, positions, limit, *, wait_s=0.0):
@@ -168,7 +168,7 @@ def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
 def test_a_follower_that_is_behind_reads_on_whatever_the_pace(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
     monkeypatch.setattr(follower_module, "MAX_CHUNKS", 1)
-    backend = paced(ScriptedBackend(tmp_path), look_s=5)
+    backend = paced(ScriptedBackend(tmp_path), poll_interval_s=5)
     backend.write("0123")
     follower = Follower(backend, JOB, clock=clock)
     chunks = [event.chunk.data for _ in range(2) for event in follower.poll() if isinstance(event, LogBytes)]

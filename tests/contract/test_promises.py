@@ -284,26 +284,29 @@ def test_what_a_job_prints_of_its_secrets_is_told_and_left_as_it_is(place: Place
     id = place.start(command, **spec)
     place.wait(id)
     chunk = place.backend.read(FileRef(id, "stdout.txt"))
-    assert (chunk.data, chunk.shown.data) == (b"it is hunter2.\n", b"it is *******.\n")
-    assert place.backend.read(FileRef(id, "stdout.txt"), 8, 3).shown.data == b"***"
+    assert (chunk.data, chunk.redacted.data) == (b"it is hunter2.\n", b"it is *******.\n")
+    assert place.backend.read(FileRef(id, "stdout.txt"), 8, 3).redacted.data == b"***"
     told = place.backend.tail(id, {})
-    assert (told["stdout.txt"].shown.data, told["stderr.txt"].shown.data) == (b"it is *******.\n", b"*******")
+    assert (told["stdout.txt"].redacted.data, told["stderr.txt"].redacted.data) == (
+        b"it is *******.\n",
+        b"*******",
+    )
     with place.again() as other:
-        assert other.read(FileRef(id, "stderr.txt")).shown.data == b"*******"
+        assert other.read(FileRef(id, "stderr.txt")).redacted.data == b"*******"
 
 
 def test_a_link_to_a_log_hides_its_secrets_too(place: Place) -> None:
     command = "echo $KEY; ln -s stdout.txt $AZ_BATCHAI_STDOUTERR_DIR/latest"
     id = place.start(command, secrets=[{"name": "KEY", "value": "hunter2"}])
     place.wait(id)
-    assert place.backend.tail(id, {})["latest"].shown.data == b"*******\n"
+    assert place.backend.tail(id, {})["latest"].redacted.data == b"*******\n"
 
 
 def test_a_preparations_secrets_are_hidden(place: Place) -> None:
     secrets = [{"name": "KEY", "value": "hunter2"}]
     id = place.start("true", secrets=secrets, jobPreparation={"commandLine": "echo $KEY"})
     place.wait(id)
-    assert place.backend.tail(id, {})["stdout-job_prep.txt"].shown.data == b"*******\n"
+    assert place.backend.tail(id, {})["stdout-job_prep.txt"].redacted.data == b"*******\n"
 
 
 def test_a_password_never_comes_back(place: Place) -> None:

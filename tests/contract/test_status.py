@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.base import Bookmark, FileRef, Page
-from batchai_magics.backends.base.default_answers import default_status, default_tail
+from batchai_magics.backends.base.backend_defaults import default_status, default_tail
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
@@ -102,17 +102,17 @@ def test_a_log_written_anew_is_told_from_the_one_that_was_read(place: Place, cha
     file = FileRef(id, "log")
     first = until(lambda: place.backend.tail(id, {}).get("log"))
     mark = Bookmark().after(first)
-    assert mark.is_in(place.backend.read(file, mark.offset))
+    assert mark.matches(place.backend.read(file, mark.offset))
     place.backend.storage.upload(place.share, {"go": b""})
     until(lambda: place.backend.read(file).data == b"1 and 2\n")
-    assert not mark.is_in(place.backend.tail(id, {"log": mark.offset})["log"])
+    assert not mark.matches(place.backend.tail(id, {"log": mark.offset})["log"])
 
 
 def test_pieces_of_a_log_are_known_to_be_of_one_file(place: Place) -> None:
     id = place.run("seq 200").id
     mark = Bookmark()
     while chunk := place.backend.tail(id, {"stdout.txt": mark.offset}, 70).get("stdout.txt"):
-        assert mark.is_in(chunk)
+        assert mark.matches(chunk)
         mark = mark.after(chunk)
     assert mark.offset == len(place.log(id))
 

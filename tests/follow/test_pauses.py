@@ -74,7 +74,7 @@ def test_a_loop_that_is_stopped_asks_nothing(tmp_path):
 
 
 def test_the_loop_waits_for_the_log_as_long_as_the_backends_pace_allows(backend, monkeypatch):
-    backend.capabilities = replace(backend.capabilities, pace=Pace(longest_wait_s=7.0))
+    backend.capabilities = replace(backend.capabilities, pace=Pace(max_wait_s=7.0))
     patience = noted(backend, monkeypatch)
     waits = Waits(2)
     list(events(backend, JOB, stop=waits.stop, wait=waits))
@@ -82,7 +82,7 @@ def test_the_loop_waits_for_the_log_as_long_as_the_backends_pace_allows(backend,
 
 
 def test_a_backend_is_asked_no_sooner_than_its_pace_allows(backend):
-    backend.capabilities = replace(backend.capabilities, pace=Pace(look_s=10.0))
+    backend.capabilities = replace(backend.capabilities, pace=Pace(poll_interval_s=10.0))
     now = [1000.0]
     follower = Follower(backend, JOB, clock=lambda: now[0])
     follower.poll()

@@ -62,7 +62,7 @@ def test_where_there_is_nothing_new_nothing_is_told(backend, telemetry):
 
 @pytest.mark.parametrize(("look_s", "pause_s"), [(0.0, TELEMETRY_POLL_S), (30.0, 30.0)])
 def test_they_are_asked_for_as_often_as_the_backends_pace_allows(backend, telemetry, look_s, pause_s):
-    backend.capabilities = replace(backend.capabilities, pace=Pace(look_s=look_s))
+    backend.capabilities = replace(backend.capabilities, pace=Pace(poll_interval_s=look_s))
     telemetry.poll(backend.job)
     backend.now_s += pause_s - 0.01
     telemetry.poll(backend.job)

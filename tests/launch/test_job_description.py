@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from batchai_magics.backends.service.descriptions import kept_text
+from batchai_magics.backends.service.descriptions import stored_text
 from batchai_magics.launch.job_description import (
     Description,
     InputDirectory,
@@ -28,7 +28,7 @@ CUSTOM = {"customToolkitSettings": {"commandLine": "x"}}
 
 def described(**fields: object) -> Description:
     """A description as it is read back from the store."""
-    text = kept_text(JobSpec.from_wire({"properties": {**BODY, **fields}}))
+    text = stored_text(JobSpec.from_wire({"properties": {**BODY, **fields}}))
     return Description.of_fields(json.loads(text)["properties"])
 
 

@@ -69,7 +69,7 @@ def leak(server: Running) -> Iterator[Leak]:
 
 def test_its_owner_reads_it_as_it_was_written_and_is_told_where_it_is(leak: Leak) -> None:
     chunk = leak.alice.read(leak.file)
-    assert (chunk.data, chunk.shown.data) == (LOG, MASKED)
+    assert (chunk.data, chunk.redacted.data) == (LOG, MASKED)
     assert chunk.seal
 
 

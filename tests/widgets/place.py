@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, Chunk, DefaultAnswers
+from batchai_magics.backends.base import BackendDefaults, Capabilities, Chunk
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.job_execution import ExecutionInfo, FileKind, OutputFile
@@ -30,7 +30,7 @@ class Subject:
         self.backend, self.id = backend, id
 
 
-class Place(DefaultAnswers):
+class Place(BackendDefaults):
     """One cluster and one experiment. `run` adds a job, `looks` counts what was asked for."""
 
     capabilities = Capabilities(name="place")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, DefaultAnswers, Span
+from batchai_magics.backends.base import BackendDefaults, Capabilities, Span
 from batchai_magics.backends.folders import outputs
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
@@ -56,7 +56,7 @@ FAILURE = {
 }
 
 
-class ScriptedBackend(DefaultAnswers):
+class ScriptedBackend(BackendDefaults):
     """One job. `write` adds to its log, `finish` ends it."""
 
     capabilities = Capabilities(name="scripted")

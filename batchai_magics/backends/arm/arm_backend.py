@@ -35,7 +35,7 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.service.extensions.server_offer import ServerOffer
+from batchai_magics.backends.service.extensions.server_info import ServerInfo
 from batchai_magics.config import Settings
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -201,9 +201,9 @@ class ArmBackend(BackendBase):
     def _api(self) -> PublishedApi:
         return self._discovery.api
 
-    def _extended_api(self, offer: ServerOffer) -> ServerExtensions:
+    def _extended_api(self, info: ServerInfo) -> ServerExtensions:
         shares, containers = (
             extended_storage(self._connection, self.accounts, self._resource_group, service)
             for service in ("file", "blob")
         )
-        return ServerExtensions(self, self._connection, offer, storage=shares, containers=containers)
+        return ServerExtensions(self, self._connection, info, storage=shares, containers=containers)

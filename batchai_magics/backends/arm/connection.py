@@ -12,7 +12,12 @@ from urllib.parse import parse_qsl, urlsplit
 from batchai_magics.backends.arm import arm_responses
 from batchai_magics.backends.arm.arm_requests import ArmRequest
 from batchai_magics.backends.arm.endpoint import Endpoint, credentials
-from batchai_magics.backends.service.extensions.extension_headers import AS_MADE, OWN_CLIENT, PREFER, waiting
+from batchai_magics.backends.service.extensions.extension_headers import (
+    OWN_CLIENT,
+    PREFER,
+    REPRESENTATION,
+    prefer_wait,
+)
 from batchai_magics.errors import BatchAIError
 
 if TYPE_CHECKING:
@@ -80,7 +85,7 @@ class Connection:
                 resource_id=request.path,
                 api_version=request.version,
                 parameters=dict(request.body or {}),
-                headers={PREFER: AS_MADE},
+                headers={PREFER: REPRESENTATION},
                 cls=lambda response, *_: response.http_response.text(),
             )
             return arm_responses.parse_object(str(poller.result()), self.endpoint.url)
@@ -142,7 +147,7 @@ def _add_extension_headers(pipeline_request: Any) -> None:
     sent = pipeline_request.http_request
     sent.headers[OWN_CLIENT] = "1"
     if sent.method == "GET" and "/operationresults/" in sent.url.lower():
-        sent.headers[PREFER] = waiting(_OPERATION_WAIT_S)
+        sent.headers[PREFER] = prefer_wait(_OPERATION_WAIT_S)
 
 
 _TOKEN = "$skiptoken"

@@ -17,7 +17,7 @@ from batchai_magics.backends.arm.share_clients import (
 )
 from batchai_magics.backends.arm.subscription_facets import Accounts
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.base.default_transfers import PIECE_BYTES
+from batchai_magics.backends.base.default_transfers import BLOCK_BYTES
 from batchai_magics.backends.service.extensions import file_packs
 from batchai_magics.backends.service.extensions.extension_headers import (
     DIGEST,
@@ -27,7 +27,7 @@ from batchai_magics.backends.service.extensions.extension_headers import (
     UPLOAD,
     UploadStep,
 )
-from batchai_magics.backends.service.extensions.file_packs import Packed
+from batchai_magics.backends.service.extensions.file_packs import PackedFile
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.response_object import ResponseObject, unreadable
@@ -52,7 +52,7 @@ class ExtendedStorage(PublishedStorage):
         """Writes files; each that fits into one request appears whole or not at all."""
         contents = {checked_path(path): content for path, content in files.items()}
         for path, content in contents.items():
-            if 0 < len(content) <= PIECE_BYTES:
+            if 0 < len(content) <= BLOCK_BYTES:
                 self.upload_small(share, path, content)
             else:
                 super().upload(share, {path: content})
@@ -138,7 +138,7 @@ class ServerPacks:
             for (path, data), time in zip(files.items(), times, strict=True)
         ]
 
-    def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, Packed]:
+    def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, PackedFile]:
         """Downloads the files that the server packs into one response; the others need a request each."""
         request = self._request("batchaiFetchFiles", share, body={"paths": list(paths)})
         with self._connection.translated_errors():

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 from batchai_magics.backends.arm.arm_requests import ArmRequest
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.settings import NAME
-from batchai_magics.backends.service.extensions import server_offer
-from batchai_magics.backends.service.extensions.server_offer import ServerOffer
+from batchai_magics.backends.service.extensions import server_info
+from batchai_magics.backends.service.extensions.server_info import ServerInfo
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.resource_ids import PROVIDER
 
@@ -30,9 +30,7 @@ class ServerDiscovery(Generic[Api]):
     used and each use queries again. Thread-safe.
     """
 
-    def __init__(
-        self, connection: Connection, published: Api, extended: Callable[[ServerOffer], Api]
-    ) -> None:
+    def __init__(self, connection: Connection, published: Api, extended: Callable[[ServerInfo], Api]) -> None:
         self._connection, self._extended = connection, extended
         self._lock = threading.Lock()
         self._api = published
@@ -54,7 +52,7 @@ class ServerDiscovery(Generic[Api]):
         except ServiceError as error:
             self._is_settled = error.code not in _ACCESS_DENIED
             return
-        offer = server_offer.from_wire(data, NAME)
-        if offer is not None:
-            self._api = self._extended(offer)
+        info = server_info.from_wire(data, NAME)
+        if info is not None:
+            self._api = self._extended(info)
         self._is_settled = True

@@ -32,11 +32,11 @@ from batchai_magics.backends.base import (
     FileRef,
     JobNeeds,
     StatusSnapshot,
-    refuse_beyond,
+    check_supported,
 )
 from batchai_magics.backends.service.extensions import file_packs, output_wire
-from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, waiting
-from batchai_magics.backends.service.extensions.server_offer import ENSURE, ServerOffer
+from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, prefer_wait
+from batchai_magics.backends.service.extensions.server_info import ENSURE, ServerInfo
 from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -53,32 +53,32 @@ class ServerExtensions(PublishedApi):
         self,
         backend: Backend,
         connection: Connection,
-        offer: ServerOffer,
+        info: ServerInfo,
         *,
         storage: ExtendedStorage,
         containers: ExtendedStorage,
     ) -> None:
         super().__init__(backend, connection, storage)
-        self._offer = offer
-        self.storage = storage if STORAGE.attribute in offer.facets else None
+        self._info = info
+        self.storage = storage if STORAGE.attribute in info.facets else None
         self._logs = LogReader(connection)
-        self.containers = containers if CONTAINERS.attribute in offer.facets else None
-        self.node_commands = NodeCommands(connection) if NODE_COMMANDS.attribute in offer.facets else None
-        self.preemption = Preemption(connection) if PREEMPTION.attribute in offer.facets else None
-        self.setup_logs = SetupLogs(connection) if SETUP_LOGS.attribute in offer.facets else None
-        self.telemetry = Telemetry(connection) if TELEMETRY.attribute in offer.facets else None
+        self.containers = containers if CONTAINERS.attribute in info.facets else None
+        self.node_commands = NodeCommands(connection) if NODE_COMMANDS.attribute in info.facets else None
+        self.preemption = Preemption(connection) if PREEMPTION.attribute in info.facets else None
+        self.setup_logs = SetupLogs(connection) if SETUP_LOGS.attribute in info.facets else None
+        self.telemetry = Telemetry(connection) if TELEMETRY.attribute in info.facets else None
 
     @property
     def capabilities(self) -> Capabilities:
         """What the server's own backend can do."""
-        return self._offer.capabilities
+        return self._info.capabilities
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates the missing resources of a job in one request; older servers need one each."""
-        if ENSURE not in self._offer.facets:
+        if ENSURE not in self._info.facets:
             return super().ensure(needs)
         for _, spec in needs.resources:
-            refuse_beyond(self.capabilities, spec)
+            check_supported(self.capabilities, spec)
         specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
         body: dict[str, Any] = {"job": str(needs.job), "resources": specs, "share": needs.share}
         if needs.files and not self.storage:
@@ -147,7 +147,7 @@ class LogReader:
     ) -> Mapping[str, Chunk]:
         """The new bytes of all logs. With `wait_s` the server waits for some, or for a change of the job."""
         body = {"positions": dict(positions), "limit": limit}
-        headers = {PREFER: waiting(wait_s), SINCE: self._state_of(job, positions)} if wait_s else {}
+        headers = {PREFER: prefer_wait(wait_s), SINCE: self._state_of(job, positions)} if wait_s else {}
         response = self._connection.send(
             ArmRequest(
                 "POST",
@@ -240,4 +240,4 @@ class Telemetry:
 
 def _wait_headers(state: str, wait_s: float) -> Mapping[str, str]:
     """The headers that make the server wait until the state differs from a known one."""
-    return {PREFER: waiting(wait_s), SINCE: state} if wait_s and state else {PREFER: waiting(1)}
+    return {PREFER: prefer_wait(wait_s), SINCE: state} if wait_s and state else {PREFER: prefer_wait(1)}

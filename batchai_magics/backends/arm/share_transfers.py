@@ -12,10 +12,15 @@ from pathlib import PurePosixPath
 from typing import Protocol, TypeVar
 
 from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile, Storage
-from batchai_magics.backends.base.default_transfers import PIECE_BYTES, Unfinished, naming, spoiled
+from batchai_magics.backends.base.default_transfers import (
+    BLOCK_BYTES,
+    PartialDownloads,
+    naming,
+    transfer_error,
+)
 from batchai_magics.backends.service import api_errors
 from batchai_magics.backends.service.extensions import file_packs
-from batchai_magics.backends.service.extensions.file_packs import Packed
+from batchai_magics.backends.service.extensions.file_packs import PackedFile
 from batchai_magics.errors import NotFoundError
 
 _PART = ".batchai-part-"
@@ -32,7 +37,7 @@ class PackedFiles(Protocol):
     def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
         """Uploads files: all of them or none."""
 
-    def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, Packed]:
+    def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, PackedFile]:
         """Downloads files; those left out have to be downloaded one by one."""
 
 
@@ -67,7 +72,7 @@ def send(storage: TransferStorage, share: str, copies: Sequence[Copy]) -> Steps[
 
 def fetch(storage: TransferStorage, share: str, copies: Sequence[Copy]) -> Steps[None]:
     """Downloads files in parallel; each appears when it is complete and its digest matches."""
-    unfinished = Unfinished()
+    unfinished = PartialDownloads()
     groups = _groups(storage, copies)
     yield from run_parallel([partial(_fetch_group, storage, share, group, unfinished) for group in groups])
 
@@ -77,10 +82,10 @@ def _groups(storage: TransferStorage, copies: Sequence[Copy]) -> Iterator[list[C
     group: list[Copy] = []
     room = 0
     for copy in copies:
-        if group and (copy.size_bytes > room or len(group) == file_packs.MOST_FILES):
+        if group and (copy.size_bytes > room or len(group) == file_packs.MAX_FILES):
             yield group
             group = []
-        room = (room if group else file_packs.MOST_BYTES if storage.packed else 0) - copy.size_bytes
+        room = (room if group else file_packs.MAX_BYTES if storage.packed else 0) - copy.size_bytes
         group.append(copy)
     if group:
         yield group
@@ -137,8 +142,8 @@ def _results(futures: Sequence[Future[T | None]]) -> list[T]:
 
 def _send_group(storage: TransferStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
     if storage.packed and len(group) > 1:
-        files = {copy.there: _read_file(copy) for copy in group}
-        if sum(map(len, files.values())) <= file_packs.MOST_BYTES:  # else a file has grown
+        files = {copy.path: _read_file(copy) for copy in group}
+        if sum(map(len, files.values())) <= file_packs.MAX_BYTES:  # else a file has grown
             sent = storage.packed.store(share, files)
             yield sum(copy.size_bytes for copy in group)
             return sent
@@ -149,54 +154,54 @@ def _send_group(storage: TransferStorage, share: str, group: Sequence[Copy]) -> 
 
 
 def _send_one(storage: TransferStorage, share: str, copy: Copy) -> Steps[ShareFile]:
-    if not 0 < copy.size_bytes <= PIECE_BYTES:
+    if not 0 < copy.size_bytes <= BLOCK_BYTES:
         (file,) = yield from DefaultTransfers.send(storage, share, [copy])
         return file
     data = _read_file(copy)
-    sent = storage.upload_small(share, copy.there, data)
+    sent = storage.upload_small(share, copy.path, data)
     yield len(data)
     return sent
 
 
 def _read_file(copy: Copy) -> bytes:
     with naming(copy, "read"):
-        return copy.here.read_bytes()
+        return copy.local_path.read_bytes()
 
 
 def _fetch_group(
-    storage: TransferStorage, share: str, group: Sequence[Copy], unfinished: Unfinished
+    storage: TransferStorage, share: str, group: Sequence[Copy], unfinished: PartialDownloads
 ) -> Steps[None]:
-    found: Mapping[str, Packed] = {}
+    found: Mapping[str, PackedFile] = {}
     if storage.packed and len(group) > 1:
-        found = storage.packed.fetch(share, [copy.there for copy in group])
+        found = storage.packed.fetch(share, [copy.path for copy in group])
     for copy in group:
-        file = found.get(copy.there)
+        file = found.get(copy.path)
         if file is None:
             yield from _fetch_one(storage, share, copy, unfinished)
-        elif not file.is_right:
-            raise spoiled(copy, is_changed=False)
+        elif not file.is_intact:
+            raise transfer_error(copy, is_changed=False)
         else:
             yield _save(copy, file.data, unfinished)
 
 
-def _fetch_one(storage: TransferStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:
-    if not 0 < copy.size_bytes <= PIECE_BYTES:
+def _fetch_one(storage: TransferStorage, share: str, copy: Copy, unfinished: PartialDownloads) -> Steps[None]:
+    if not 0 < copy.size_bytes <= BLOCK_BYTES:
         yield from DefaultTransfers.fetch(storage, share, [copy])
         return
-    data, digest = storage.download_with_digest(share, copy.there)
+    data, digest = storage.download_with_digest(share, copy.path)
     if digest not in ("", hashlib.sha256(data).hexdigest()):
-        raise spoiled(copy, is_changed=False)
+        raise transfer_error(copy, is_changed=False)
     yield _save(copy, data, unfinished)
 
 
-def _save(copy: Copy, data: bytes, unfinished: Unfinished) -> int:
+def _save(copy: Copy, data: bytes, unfinished: PartialDownloads) -> int:
     """Writes a complete file and moves it into place; returns its size in bytes."""
     with naming(copy, "written"):
-        part = Unfinished.name(copy.here, copy.there)
+        part = PartialDownloads.name(copy.local_path, copy.path)
         part.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(data)
-        part.replace(copy.here)
-        unfinished.drop(copy.here)
+        part.replace(copy.local_path)
+        unfinished.drop(copy.local_path)
     return len(data)
 
 
@@ -242,7 +247,7 @@ class PartUploads:
 
     def _digest(self, share: str, path: str) -> str:
         digest, offset = hashlib.sha256(), 0
-        while data := self._storage.read(share, path, offset, PIECE_BYTES):
+        while data := self._storage.read(share, path, offset, BLOCK_BYTES):
             digest.update(data)
             offset += len(data)
         return digest.hexdigest()

@@ -11,7 +11,7 @@ Promises, each with a contract test in tests/contract:
  7. Every error is a class of errors.py, with the service's error code where there is one.
  8. No method blocks for a job's duration; only `follow` waits.
  9. `terminate` ends every process of the job; `delete` of a job does that first; a command on a node ends
-    when nobody reads what it writes any more.
+    when its output is no longer read.
 10. A spec beyond `capabilities` is rejected, naming the field, before anything is sent or written.
 11. Uploads are atomic and resumable, and their digest is checked.
 12. `status` reports for each job and cluster what `show` does, in one request for any number of them.

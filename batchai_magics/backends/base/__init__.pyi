@@ -1,7 +1,7 @@
 from .capabilities import (
     Capabilities as Capabilities,
     Pace as Pace,
-    refuse_beyond as refuse_beyond,
+    check_supported as check_supported,
 )
 from .facets import (
     ACCOUNTS as ACCOUNTS,
@@ -32,9 +32,9 @@ from .facets import (
 from .status_poller import (
     StatusPoller as StatusPoller,
 )
-from .default_answers import (
+from .backend_defaults import (
     BackendBase as BackendBase,
-    DefaultAnswers as DefaultAnswers,
+    BackendDefaults as BackendDefaults,
 )
 from .protocol import (
     Backend as Backend,

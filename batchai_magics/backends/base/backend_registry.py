@@ -1,8 +1,8 @@
-"""The one list of backends: ours, and those that other packages bring.
+"""The registry of backends: built-in ones, and those of other packages.
 
-A package brings a backend by an entry point of the group `batchai_magics.backends`: its name is that of the
-backend, its value a module with what `Opening` says. Nothing is imported before the backend is needed, and
-other packages are looked through only when a name is asked for that is not ours, or all are.
+A package adds a backend by an entry point of the group `batchai_magics.backends`: its name is the backend's,
+its value a module that implements `Opening`. Nothing is imported before the backend is used, and other
+packages are searched only for names that are not built in, or to list all backends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 GROUP = "batchai_magics.backends"
-_OURS = {
+_BUILTIN = {
     "local": "batchai_magics.backends.local.opening",
     "arm": "batchai_magics.backends.arm.opening",
     "slurm": "batchai_magics.backends.slurm.opening",
@@ -34,46 +34,46 @@ _OURS = {
 
 
 class Opening(Protocol):
-    """What the module of a backend has."""
+    """The interface of a backend's module."""
 
     IMPLEMENTED_IN: str  # the module that `open_backend` imports
-    OWN_SETTINGS: type[Any] | None  # a frozen dataclass, every field with a default: see config.Backends
+    OWN_SETTINGS: type[Any] | None  # a frozen dataclass with defaults for all fields: see config.Backends
 
     def open_backend(self, settings: Settings) -> Backend:
-        """The backend as the settings want it."""
+        """Opens the backend with these settings."""
 
 
 class Registry:
-    """The names of all backends, in any letter case, and what lies behind each."""
+    """All backends by name, matched case-insensitively."""
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name.lower() in _OURS or name.lower() in _brought())
+        return isinstance(name, str) and (name.lower() in _BUILTIN or name.lower() in _external())
 
     def __iter__(self) -> Iterator[str]:
-        yield from _OURS
-        yield from (name for name in _brought() if name not in _OURS)
+        yield from _BUILTIN
+        yield from (name for name in _external() if name not in _BUILTIN)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
-        return True  # without looking through other packages
+        return True  # without searching other packages
 
     @property
     def builtin(self) -> Collection[str]:
-        """Those of this package."""
-        return _OURS
+        """The built-in backends."""
+        return _BUILTIN
 
     def settings_type(self, name: str) -> type[Any] | None:
         """The type of a backend's own settings."""
         return self.opening(name).OWN_SETTINGS
 
     def opening(self, name: str) -> Opening:
-        """The module of a backend; UsageError for a name that no backend has."""
+        """The module of a backend; UsageError for an unknown name."""
         if name not in self:
             guess = did_you_mean(name, self) or f"There is: {', '.join(self)}."
             raise UsageError(f"there is no backend {name!r}", hint=guess)
-        module = _OURS.get(name.lower()) or _brought()[name.lower()]
+        module = _BUILTIN.get(name.lower()) or _external()[name.lower()]
         try:
             return cast("Opening", importlib.import_module(module))
         except ImportError as error:
@@ -86,43 +86,43 @@ BACKENDS = Registry()
 
 
 def open_backend(settings: Settings) -> Backend:
-    """The backend that the settings name."""
+    """Opens the backend named by the settings."""
     return BACKENDS.opening(settings.backend).open_backend(settings)
 
 
 def check_choice(settings: Settings) -> str:
-    """What a backend says when a person chooses it; an error for a place that cannot run jobs.
+    """Checks a backend when a user chooses it; returns its message, raises if it cannot run jobs.
 
-    A module of a backend may have a function of this name that looks at more than `open_backend` does.
+    A backend's module may have a function of this name that checks more than `open_backend` does.
     """
     check = getattr(BACKENDS.opening(settings.backend), "check_choice", None)
     return str(check(settings)) if check else ""
 
 
 def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = None) -> Settings:
-    """The settings of this process, those of its backends among them."""
+    """The settings of this process, including those of its backends."""
     return load(env, path=path, backends=BACKENDS)
 
 
 def choose(settings: Settings, backend: str) -> Settings:
-    """The settings with another backend, and with that one's own as this process has them."""
+    """The settings with another backend, and with its own settings from this process."""
     loaded = load_settings({**os.environ, environment_variable("backend"): backend})
     return replace(settings, backend=loaded.backend, sections={**loaded.sections, **settings.sections})
 
 
 def endpoint_of(settings: Settings) -> str | None:
-    """The address of the backend's server; None for a backend that has none."""
-    return own_of(settings, "endpoint")
+    """The address of the backend's server; None if it has none."""
+    return backend_setting(settings, "endpoint")
 
 
-def own_of(settings: Settings, name: str) -> str | None:
-    """One of the backend's own settings; None for a backend that has no such."""
+def backend_setting(settings: Settings, name: str) -> str | None:
+    """A setting of the backend's own; None if it does not have it."""
     value: str | None = getattr(settings.sections.get(settings.backend), name, None)
     return value
 
 
-def with_own(settings: Settings, **values: str) -> Settings:
-    """The settings with others of the backend's own; UsageError for what that backend has not."""
+def with_backend_settings(settings: Settings, **values: str) -> Settings:
+    """The settings with some of the backend's own replaced; UsageError for unknown ones."""
     section = settings.sections.get(settings.backend)
     for name in values:
         if not hasattr(section, name):
@@ -141,22 +141,22 @@ def backend_options(settings: Settings | None = None) -> tuple[BackendOption, ..
 
 
 def import_backend() -> None:
-    """Imports what the backend of this process's settings needs, before it is needed."""
+    """Imports the modules of the backend that this process's settings name, ahead of its use."""
     importlib.import_module(BACKENDS.opening(load_settings().backend).IMPLEMENTED_IN)
 
 
 def save_settings(values: Mapping[str, Any], env: Mapping[str, str] | None = None) -> Path:
-    """Writes general settings to the file that `load_settings` reads, and gives its path."""
+    """Writes general settings to the file that `load_settings` reads; returns its path."""
     return save(values, env, backends=BACKENDS)
 
 
-def _brought() -> Mapping[str, str]:
+def _external() -> Mapping[str, str]:
     return _installed(tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=1)
 def _installed(path: tuple[str, ...]) -> Mapping[str, str]:
-    """The backends of other packages: name → module. It takes some milliseconds to look."""
+    """The backends of other packages: name → module. Takes some milliseconds."""
     from importlib.metadata import entry_points
 
     return {point.name.lower(): point.module for point in entry_points(group=GROUP)}

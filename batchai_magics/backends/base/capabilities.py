@@ -1,4 +1,4 @@
-"""What a backend can do and how often it may be asked; a description that needs more is refused here."""
+"""What a backend supports and how often it may be polled; rejects descriptions that need more."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pace:
-    """How often a backend may be asked for what is new."""
+    """A backend's rate limit."""
 
-    look_s: float = 0.0  # between two looks, and between two tails of one job; 0: as often as one likes
-    longest_wait_s: float = 0.0  # how long a look or a tail may wait for news; 0: it answers at once
+    poll_interval_s: float = 0.0  # between two polls, and between two tails of one job; 0: unlimited
+    max_wait_s: float = 0.0  # how long a status or tail request may block for changes; 0: no long polling
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a backend can do. A description that needs more is refused by the field's name."""
+    """What a backend supports. Descriptions that need more are rejected by the field's name."""
 
     name: str
     containers: bool = True
@@ -32,15 +32,15 @@ class Capabilities:
     file_servers: bool = True
     unmanaged_mounts: bool = True
     key_vault: bool = True
-    logins: bool = True  # people log in: to the subscription, and to nodes with a password or a key
-    stop_conditions: bool = False  # it reads the logs of running jobs, and ends one for what it finds
+    logins: bool = True  # logins to the subscription, and to nodes with a password or a key
+    stop_conditions: bool = False  # it reads the logs of running jobs, and ends a job when a condition holds
     custom_processes: bool = False  # jobs of the custom toolkit may have several processes
-    known_sizes: bool = False  # it has the VM sizes of our table, and no others
+    known_sizes: bool = False  # it has exactly the VM sizes of our table
     backend_options: tuple[str, ...] = ()  # names of the native options that go with a job
     pace: Pace = Pace()
 
 
-# Capability → the fields below `properties` that need it.
+# Capability → the fields below `properties` that require it.
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "containers": ("containerSettings",),
     "setup_tasks": ("nodeSetup.setupTask",),
@@ -59,8 +59,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
-    """Raises a CapabilityError that names the first field that the backend cannot honour."""
+def check_supported(capabilities: Capabilities, spec: Spec | Patch) -> None:
+    """Raises a CapabilityError that names the first unsupported field."""
     from batchai_magics.models.file_server import FileServerSpec  # who makes nothing needs no model
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
@@ -68,11 +68,11 @@ def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
     if isinstance(spec, WorkspaceSpec | ExperimentSpec | WorkspacePatch):
         return
     if isinstance(spec, FileServerSpec) and not capabilities.file_servers:
-        raise _refusal("a file server", capabilities.name)
+        raise _unsupported("a file server", capabilities.name)
     properties = spec.to_wire().get("properties") or {}
-    for path in _fields_beyond(capabilities):
+    for path in _unsupported_fields(capabilities):
         if _is_given(properties, path):
-            raise _refusal(f"properties.{path}", capabilities.name)
+            raise _unsupported(f"properties.{path}", capabilities.name)
     if isinstance(spec, JobSpec):
         _refuse_options(capabilities, spec)
         _check_patterns(spec)
@@ -87,11 +87,11 @@ def _refuse_options(capabilities: Capabilities, spec: JobSpec) -> None:
             known = [*(field.alias or "" for field in type(spec).model_fields.values())]
             known += map(option_key, capabilities.backend_options)
             hint = did_you_mean(option_key(name), known)
-            raise _refusal(f"properties.{option_key(name)}", capabilities.name, hint)
+            raise _unsupported(f"properties.{option_key(name)}", capabilities.name, hint)
 
 
 def _check_patterns(spec: JobSpec) -> None:
-    """Raises a SpecError for expressions that no log can be searched for."""
+    """Raises a SpecError for invalid regular expressions."""
     from batchai_magics.options.regular_expressions import compile_number
 
     problems = []
@@ -104,20 +104,20 @@ def _check_patterns(spec: JobSpec) -> None:
         raise SpecError(problems, what=spec.what)
 
 
-def _fields_beyond(capabilities: Capabilities) -> Iterator[str]:
-    """The fields that a description for the backend must not have."""
+def _unsupported_fields(capabilities: Capabilities) -> Iterator[str]:
+    """The fields that the backend does not support."""
     for capability, paths in _FIELDS.items():
         if not getattr(capabilities, capability):
             yield from paths
 
 
-def _refusal(what: str, name: str, hint: str = "") -> CapabilityError:
+def _unsupported(what: str, name: str, hint: str = "") -> CapabilityError:
     hint = hint or "Leave it out; nothing was written."
     return CapabilityError(f"{what} is not supported by the {name} backend", code="NotSupported", hint=hint)
 
 
 def _is_given(wire: Any, path: str) -> bool:
-    """Whether wire JSON has something other than nothing at a path; `[]` is any item of a list."""
+    """Whether wire JSON has a non-empty value at a path; `[]` stands for any item of a list."""
     name, _, rest = path.partition(".")
     value = wire.get(name.removesuffix("[]")) if isinstance(wire, Mapping) else None
     if not rest:

@@ -1,4 +1,4 @@
-"""What a backend has or has not, beside its core; who needs what is missing is told so by name."""
+"""Optional parts of a backend; requiring a missing one raises an error that names it."""
 
 from __future__ import annotations
 
@@ -52,40 +52,40 @@ class NodeCommands(Protocol):
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node of a cluster or job, in its folder and environment.
 
-        Gives what it writes as it comes, and at last how it ended. Closing the generator ends the command
-        with all that it has started. With `tick_s` it gives no bytes at all whenever nothing came for
-        so long, so that it can be closed then. NotFoundError (at once) for a node that is not there.
+        Yields its output as it arrives, and finally how it ended. Closing the generator ends the command and
+        everything it started. With `tick_s`, empty bytes are yielded whenever nothing arrived for that long,
+        so that the generator can be closed. Raises NotFoundError (immediately) for an unknown node.
         """
 
 
 class Preemption(Protocol):
-    """Nodes that can be taken away."""
+    """Nodes that can be preempted."""
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
-        """Takes a node of a lowpriority cluster away, as Azure could at any time; its job is queued again."""
+        """Preempts a node of a lowpriority cluster, as Azure could at any time; its job is requeued."""
 
 
 class SetupLogs(Protocol):
-    """What the setup tasks of clusters wrote."""
+    """The output of clusters' setup tasks."""
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
-        """One level of it, sorted by name, as a backend's `files` gives it for a job."""
+        """Lists a folder of it, sorted by name, like a backend's `files` for a job."""
 
 
 class Telemetry(Protocol):
-    """What the processes of jobs use of their machines."""
+    """Resource use of jobs' processes."""
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
-        """The samples that were taken later than `after`, in seconds since 1970; none before it has run."""
+        """The samples taken after the time `after`, in seconds since 1970; empty before the job has run."""
 
 
 class Ownership(Protocol):
     """Who created which resource."""
 
     def within(self, key: str) -> Mapping[str, str]:
-        """The owner of the resource or resource group of a key and of each resource inside it, by key.
+        """The owners of the resource or group of a key and of each resource in it, by key.
 
-        Resources that were created without an owner are left out.
+        Resources created without an owner are left out.
         """
 
 
@@ -93,17 +93,17 @@ class Usages(Protocol):
     """Quotas."""
 
     def list(self, location: str) -> Sequence[Usage]:
-        """What is used of each quota."""
+        """The usage of each quota."""
 
 
 class Cleaning(Protocol):
-    """What a backend keeps on this machine."""
+    """The data that a backend stores on this machine."""
 
     def stored_items(self) -> Sequence[StoredItem]:
-        """What is kept, part by part."""
+        """The stored data, part by part."""
 
     def check(self) -> None:
-        """ConflictError that names the jobs which have not ended."""
+        """Raises ConflictError naming the jobs that have not ended, if there are any."""
 
     def clean(self) -> None:
         """Removes all of it, after a check."""
@@ -111,18 +111,18 @@ class Cleaning(Protocol):
 
 @dataclass(frozen=True)
 class Facet(Generic[AnyFacet]):
-    """One facet: the attribute of a backend that it is, and what people call it."""
+    """A facet: the attribute of a backend, and its name in messages."""
 
     attribute: str
-    words: str
+    label: str
 
-    def of(self, backend: HasName) -> AnyFacet:
-        """The backend's facet; CapabilityError that names both when the backend has none."""
+    def of(self, backend: NamedBackend) -> AnyFacet:
+        """The backend's facet; CapabilityError naming both if it is missing."""
         found = getattr(backend, self.attribute)
         if found is None:
             name = backend.capabilities.name
             raise CapabilityError(
-                f"the {name} backend has no {self.words}",
+                f"the {name} backend has no {self.label}",
                 code="NotSupported",
                 hint="Choose another one with --backend, or do without.",
             )
@@ -134,12 +134,12 @@ class _Named(Protocol):
     def name(self) -> str: ...
 
 
-class HasName(Protocol):
-    """What can be asked for a facet: it tells its name."""
+class NamedBackend(Protocol):
+    """A backend as far as facets need it: it has a name."""
 
     @property
     def capabilities(self) -> _Named:
-        """Where the name is."""
+        """Contains the name."""
 
 
 STORAGE: Facet[Storage] = Facet("storage", "file shares")

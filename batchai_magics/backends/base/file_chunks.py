@@ -10,7 +10,7 @@ from batchai_magics.models.job_execution import STDOUTERR
 if TYPE_CHECKING:
     from batchai_magics.models.resource_ids import ResourceId
 
-BEFORE_BYTES = 64  # by which a reader knows that a file is still the one that it has read
+BEFORE_BYTES = 64  # by which a reader recognizes a file that it has read before
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class RedactedSpan:
 
 @dataclass(frozen=True)
 class Seal:
-    """What a log was when its job had ended: so many bytes, and their digest (empty: nobody saw its end)."""
+    """Size and digest of a finished log (empty if its end was not observed), and the bytes lost."""
 
     size_bytes: int = 0
     sha256: str = ""
     lost_bytes: int = 0
 
     def fault(self, size_bytes: int, sha256: str) -> str:
-        """What is wrong with a log that was read to its end; empty when it is what was written."""
+        """What is wrong with a log that was read completely; empty if it is what was written."""
         if not self.sha256:
             return "its last lines may be missing: what wrote it was killed"
         if self.lost_bytes:
@@ -70,17 +70,18 @@ class Seal:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file.
+    """A block of a file.
 
-    `offset` is where `data` starts; `size` is how long the file is now; `is_complete` says that it will
-    not grow any more. `spans` says which rank wrote which bytes of the piece, `times` when they were written
-    (to a tenth of a second, each up to the next one), where that is known. `hidden` are the places where
-    the job printed its secrets: `data` is what it wrote, `shown` is what people may see of it.
-    A file that is not there (yet) is an empty chunk of size 0.
+    `offset` is where `data` starts; `size` is the current size of the file; `is_complete` means that it will
+    not grow any more. `spans` says which rank wrote which bytes of the block, `times` when they were written
+    (to a tenth of a second, each up to the next one), where known. `hidden` are the spans in which the job
+    printed its secrets: `data` is what it wrote, `redacted` what users may see.
 
-    `generation` tells the file from another one under its name; while it is the same, it only gets longer.
-    `before` are the last bytes before `offset`. A `Bookmark` holds both against what a reader has.
-    `seal` is what the whole of a complete log was written as, where that is known.
+    A file that does not exist (yet) is an empty chunk of size 0.
+
+    `generation` identifies the file among others of its name; while it is the same, the file only grows.
+    `before` are the last bytes before `offset`. A `Bookmark` compares both with what a reader has. `seal` is
+    that of a complete log, if known.
     """
 
     data: bytes
@@ -90,37 +91,37 @@ class Chunk:
     spans: tuple[Span, ...] = ()
     times: tuple[WriteTime, ...] = ()
     hidden: tuple[RedactedSpan, ...] = ()
-    generation: str = ""  # empty where it is not known
+    generation: str = ""  # empty if unknown
     before: bytes = b""
     seal: Seal | None = None
 
     @property
-    def shown(self) -> Chunk:
-        """The same for people: an asterisk stands for each byte of a secret."""
+    def redacted(self) -> Chunk:
+        """The chunk for display, with an asterisk for each byte of a secret."""
         if not self.hidden:
-            return replace(self, before=b"") if self.before else self  # it may end in a secret
+            return replace(self, before=b"") if self.before else self  # `before` may end in a secret
         data = bytearray(self.data)
-        for place in self.hidden:
-            first, last = max(0, place.start - self.offset), min(len(data), place.end - self.offset)
+        for span in self.hidden:
+            first, last = max(0, span.start - self.offset), min(len(data), span.end - self.offset)
             data[first:last] = b"*" * (last - first)
         return replace(self, data=bytes(data), hidden=(), before=b"")
 
     @property
     def end(self) -> int:
-        """Where to read on."""
+        """The offset to read on from."""
         return self.offset + len(self.data)
 
 
 @dataclass(frozen=True)
 class Bookmark:
-    """How far a reader has come in a file, and what it knows the file by when it comes back."""
+    """How far a reader has come in a file, and how it recognizes the file later."""
 
     offset: int = 0
     generation: str = ""
     before: bytes = b""
 
-    def is_in(self, chunk: Chunk) -> bool:
-        """Whether a chunk is of the same file, not of one that was cut, replaced or written anew since."""
+    def matches(self, chunk: Chunk) -> bool:
+        """Whether a chunk is of the same file, rather than one truncated, replaced or rewritten since."""
         if chunk.size < self.offset:
             return False
         if chunk.generation and not chunk.generation.startswith(self.generation):
@@ -129,7 +130,7 @@ class Bookmark:
         return self.before[len(self.before) - length :] == chunk.before[len(chunk.before) - length :]
 
     def after(self, chunk: Chunk) -> Bookmark:
-        """The bookmark behind a chunk."""
-        begun = self.before if chunk.offset == self.offset and chunk.offset else b""
-        before = (begun + chunk.data[-BEFORE_BYTES:])[-BEFORE_BYTES:]
+        """The bookmark after a chunk."""
+        known = self.before if chunk.offset == self.offset and chunk.offset else b""
+        before = (known + chunk.data[-BEFORE_BYTES:])[-BEFORE_BYTES:]
         return Bookmark(chunk.end, chunk.generation, before)

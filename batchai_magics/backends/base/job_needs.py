@@ -14,14 +14,14 @@ from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
-MOST_RUNS = 50  # of a name, that a new job is compared with
+MAX_RUNS = 50  # runs of a name that a new job is compared with
 _RUN = re.compile(r"-(\d+)$")
 
 
 def default_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
-    """Creates the missing resources, writes the files to the share; gives the runs of the job's name."""
+    """Creates the missing resources, writes the files to the share; returns the runs of the job's name."""
     for id, spec in missing(backend, needs):
-        with unless_there(backend, id):
+        with ignoring_existing(backend, id):
             backend.create(id, spec)
     if needs.share:
         storage: Storage = STORAGE.of(backend)
@@ -33,28 +33,28 @@ def default_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
 
 def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
     """The missing resources; parents of an existing resource are not requested."""
-    there: list[str] = []
+    existing: list[str] = []
     for id, _ in reversed(needs.resources):
-        if not any(key.startswith(f"{id.key}/") for key in there) and _is_there(backend, id):
-            there.append(id.key)
+        if not any(key.startswith(f"{id.key}/") for key in existing) and _exists(backend, id):
+            existing.append(id.key)
     return [
         (id, spec)
         for id, spec in needs.resources
-        if not any(f"{key}/".startswith(f"{id.key}/") for key in there)
+        if not any(f"{key}/".startswith(f"{id.key}/") for key in existing)
     ]
 
 
 @contextlib.contextmanager
-def unless_there(backend: Backend, id: ResourceId) -> Iterator[None]:
+def ignoring_existing(backend: Backend, id: ResourceId) -> Iterator[None]:
     """Suppresses a ConflictError if another process has created the resource in the meantime."""
     try:
         yield
     except ConflictError:
-        if not _is_there(backend, id):
+        if not _exists(backend, id):
             raise
 
 
-def _is_there(backend: Backend, id: ResourceId) -> bool:
+def _exists(backend: Backend, id: ResourceId) -> bool:
     try:
         backend.show(id)
     except NotFoundError:
@@ -64,10 +64,10 @@ def _is_there(backend: Backend, id: ResourceId) -> bool:
 
 def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
     """The latest runs of a job's name, oldest first."""
-    names = run_names(backend.names(job.parent, Kind.JOB, job.name), job.name)[-MOST_RUNS:]
+    names = run_names(backend.names(job.parent, Kind.JOB, job.name), job.name)[-MAX_RUNS:]
     ids = [job.parent.child(Kind.JOB, name) for name in names]
-    look = backend.status(ids)
-    return [found for id in ids if isinstance(found := look.of(id), JobResource)]
+    snapshot = backend.status(ids)
+    return [found for id in ids if isinstance(found := snapshot.of(id), JobResource)]
 
 
 def run_names(names: Sequence[str], name: str) -> list[str]:
@@ -85,5 +85,5 @@ def first_run(name: str) -> str:
 
 
 def run_number(run: str, name: str) -> int:
-    """Which run of `name` that is: `resnet-50` is the first of itself, and the fiftieth of `resnet`."""
+    """The number of a run of `name`: `resnet-50` is the first of itself, and the fiftieth of `resnet`."""
     return 1 if run == name else int(run[len(name) + 1 :])

@@ -11,21 +11,21 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.states import ExecutionState
 
-MOST_EXPERIMENTS = 8  # the newest ones, besides its own, whose jobs are listed
+MAX_EXPERIMENTS = 8  # the newest ones, besides its own, whose jobs are listed
 _ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
 
 def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
-    """The jobs before a queued one, by priority and age: of its experiment, and of the newest others."""
+    """The jobs before a queued one, by priority and age: from its experiment and the newest others."""
     listed = [other for experiment in _experiments(backend, job) for other in _jobs(backend, experiment)]
     before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
-    return [other.id for other in sorted(before, key=_turn)]
+    return [other.id for other in sorted(before, key=_queue_key)]
 
 
 def _experiments(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
     own = job.id.parent
     names = backend.names(own.parent, Kind.EXPERIMENT)
-    others = [name for name in names if name.lower() != own.name.lower()][-MOST_EXPERIMENTS:]
+    others = [name for name in names if name.lower() != own.name.lower()][-MAX_EXPERIMENTS:]
     return [own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)]
 
 
@@ -37,11 +37,11 @@ def _jobs(backend: Backend, experiment: ResourceId) -> Sequence[Resource]:
 
 
 def _is_before(other: JobResource, job: JobResource) -> bool:
-    is_rival = (
+    is_competing = (
         other.state is ExecutionState.QUEUED and other.spec.cluster.id.lower() == job.spec.cluster.id.lower()
     )
-    return is_rival and other.id != job.id and _turn(other) < _turn(job)
+    return is_competing and other.id != job.id and _queue_key(other) < _queue_key(job)
 
 
-def _turn(job: JobResource) -> tuple[int, object]:
+def _queue_key(job: JobResource) -> tuple[int, object]:
     return _ORDER.index(job.spec.scheduling_priority), job.provisioning.created

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """A place where jobs run: a core of verbs, and facets that are objects or None.
+    """A place where jobs run: core methods, and facets that are objects or None.
 
-    `facets` has a name for each facet that says what is missing. See the package for the numbered promises.
+    `facets` has a name for each facet, for error messages. See the package for the numbered promises.
     """
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can and cannot do."""
+        """What this backend supports."""
 
     @property
     def storage(self) -> Storage | None:
@@ -65,19 +65,19 @@ class Backend(Protocol):
 
     @property
     def preemption(self) -> Preemption | None:
-        """Nodes of it that can be taken away."""
+        """Preemption of its nodes."""
 
     @property
     def setup_logs(self) -> SetupLogs | None:
-        """What the setup tasks of its clusters wrote."""
+        """The output of its clusters' setup tasks."""
 
     @property
     def telemetry(self) -> Telemetry | None:
-        """What the processes of its jobs use of their machines."""
+        """The resource use of its jobs' processes."""
 
     @property
     def cleaning(self) -> Cleaning | None:
-        """What it keeps on this machine, and the removal of that."""
+        """Removal of the data that it stores on this machine."""
 
     @property
     def ownership(self) -> Ownership | None:
@@ -85,18 +85,18 @@ class Backend(Protocol):
 
     @property
     def usages(self) -> Usages | None:
-        """What is used of its quotas."""
+        """The usage of its quotas."""
 
     def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
-        """Makes a resource; the kind of `id` and the type of `spec` belong together.
+        """Creates a resource; the kind of `id` and the type of `spec` must match.
 
         A backend with the facet `ownership` records the owner in the transaction that creates the resource.
         """
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
-        """Creates what is missing of what a job needs and stores its files, in one request where it can.
+        """Creates what a job needs and is missing and stores its files, if possible in one request.
 
-        Gives the runs of the job's name (`resnet`, `resnet-2` and so on), oldest first: the latest fifty.
+        Returns the latest fifty runs of the job's name (`resnet`, `resnet-2` and so on), oldest first.
         """
 
     def show(self, id: ResourceId) -> Resource:
@@ -107,25 +107,25 @@ class Backend(Protocol):
         """
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
-        """The resources of a kind directly inside `parent`, oldest first: all, or a page of them.
+        """The resources of a kind directly in `parent`, oldest first: all, or a page of them.
 
-        Workspaces: those of the group that `parent` names, whether it exists or not.
+        For workspaces, those of the group that `parent` names, whether it exists or not.
         """
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
-        """The names of the resources of a kind directly inside `parent` that begin so, oldest first.
+        """The names of the resources of a kind directly in `parent` with this prefix, oldest first.
 
         Prefixes are matched case-insensitively. The resources themselves are not read.
         """
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
-        """Changes a cluster's scale or a workspace's tags; the kind of `id` and the patch belong together."""
+        """Changes a cluster's scale or a workspace's tags; the kind of `id` and the patch must match."""
 
     def delete(self, id: ResourceId) -> None:
-        """Deletes a resource and all inside it; NotFoundError when there is none."""
+        """Deletes a resource and everything in it; NotFoundError if it does not exist."""
 
     def terminate(self, job: ResourceId) -> None:
-        """Asks a job to end; nothing happens to one that has ended."""
+        """Asks a job to stop; no effect on one that has ended."""
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
@@ -142,17 +142,17 @@ class Backend(Protocol):
         expiry_min: int = 60,
         limit: int | None = None,
     ) -> Sequence[OutputFile]:
-        """One level of a job's output directory, sorted by name: all of it, or the first `limit` entries.
+        """Lists a folder of a job's output directory, sorted by name, up to `limit` entries.
 
-        `stdouterr` has its logs, `workdir` the working directories of its processes, one for each node.
-        The addresses are good for `expiry_min` minutes at least.
+        `stdouterr` has its logs, `workdir` the working directories of its processes, one per node. URLs are
+        valid for at least `expiry_min` minutes.
         """
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`.
 
         Raises:
-            NotFoundError: There is no regular file of that path.
+            NotFoundError: The path is not a regular file.
         """
 
     def status(
@@ -174,13 +174,13 @@ class Backend(Protocol):
         *,
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
-        """The new bytes of a job's logs, by path in its directory `stdouterr`, in one question.
+        """The new bytes of a job's logs, by path in its directory `stdouterr`, in one request.
 
-        `positions` says how far each is known; a log that it does not name is not known at all. Of each log
-        at most `limit` bytes are given, and logs without any new byte are left out, as are those of one
-        process (`stdout-wk-0.txt`), which another log holds too. One that is shorter than is known was cut:
-        its chunk begins at 0. With `wait_s` it may wait so long, if the pace allows it,
-        for new bytes or the job's end.
+        `positions` has the offset up to which each log is known; unlisted logs are read from the start. At
+        most `limit` bytes of each log are returned. Logs without new bytes are left out, and so are those of
+        single processes (`stdout-wk-0.txt`), whose content is also in another log. A log that became shorter
+        was truncated: its chunk begins at 0. With `wait_s`, the call may block that long for new bytes or the
+        job's end, if the backend's pace allows it.
         """
 
     def close(self) -> None:

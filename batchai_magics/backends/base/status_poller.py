@@ -53,37 +53,37 @@ class _SharedPolls:
         self._lock = threading.Lock()
         self._pollers: WeakSet[StatusPoller] = WeakSet()
         self._last = StatusSnapshot({})
-        self._asked: frozenset[str] = frozenset()
+        self._polled: frozenset[str] = frozenset()
         self._number = 0
         self._taken_at = 0.0
 
-    def register(self, watcher: StatusPoller) -> int:
+    def register(self, poller: StatusPoller) -> int:
         """Registers a poller and returns the number of the last snapshot, which it does not get."""
         with self._lock:
-            self._pollers.add(watcher)
+            self._pollers.add(poller)
             return self._number
 
-    def poll_for(self, watcher: StatusPoller) -> StatusSnapshot | None:
+    def poll_for(self, poller: StatusPoller) -> StatusSnapshot | None:
         """A snapshot that this poller has not seen: a cached one within its TTL, or a new one."""
-        pace = watcher.backend.capabilities.pace
+        pace = poller.backend.capabilities.pace
         with self._lock:
-            age_s = watcher.clock() - self._taken_at
-            if self._asked.issuperset(watcher.ids):
-                if watcher.seen < self._number and age_s <= max(FRESH_S, pace.look_s):
-                    watcher.seen = self._number
+            age_s = poller.clock() - self._taken_at
+            if self._polled.issuperset(poller.ids):
+                if poller.seen < self._number and age_s <= max(FRESH_S, pace.poll_interval_s):
+                    poller.seen = self._number
                     return self._last
-                if watcher.seen == self._number and age_s < pace.look_s:
+                if poller.seen == self._number and age_s < pace.poll_interval_s:
                     return None
-            self._poll(watcher)
+            self._poll(poller)
             return self._last
 
-    def _poll(self, watcher: StatusPoller) -> None:
+    def _poll(self, poller: StatusPoller) -> None:
         ids = {key: id for each in self._pollers for key, id in each.ids.items()}
-        self._last = watcher.backend.status(list(ids.values()))
-        self._taken_at = watcher.clock()
-        self._asked = frozenset(ids)
+        self._last = poller.backend.status(list(ids.values()))
+        self._taken_at = poller.clock()
+        self._polled = frozenset(ids)
         self._number += 1
-        watcher.seen = self._number
+        poller.seen = self._number
 
 
 _all_shared_polls: WeakKeyDictionary[Any, _SharedPolls] = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""Storage as backends offer it: groups, accounts, shares."""
+"""Storage of backends: resource groups, accounts, shares."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class ShareFile:
 
 @dataclass(frozen=True)
 class Copy:
-    """A file of this machine and its path on a share; one of them is to become a copy of the other."""
+    """A local file and a path on a share; one becomes a copy of the other."""
 
-    here: Path
-    there: str
+    local_path: Path
+    path: str
     size_bytes: int
 
 
@@ -50,105 +50,105 @@ class Storage(Protocol):
     """
 
     def make(self, share: str) -> None:
-        """Makes a share unless it is there."""
+        """Creates a share unless it exists."""
 
     def shares(self) -> Sequence[str]:
         """The names of all shares, sorted."""
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
-        """Writes files (path → content); each appears whole or not at all."""
+        """Writes files (path → content), each atomically."""
 
     def list(self, share: str, path: str = "") -> Sequence[ShareFile]:
-        """One level of a folder, sorted by name."""
+        """Lists a folder, sorted by name."""
 
     def show(self, share: str, path: str) -> ShareFile:
-        """A file or folder as it is now; NotFoundError when there is none."""
+        """A file or folder; NotFoundError if it does not exist."""
 
     def download(self, share: str, path: str) -> bytes:
-        """A file's content; NotFoundError when there is none, or when it is something else."""
+        """The content of a file; NotFoundError if it does not exist or is not a regular file."""
 
     def delete(self, share: str, path: str) -> None:
-        """Deletes a file, a folder with all in it, or what else lies there; a link, not what it leads to."""
+        """Deletes a file, a folder with its contents, or another entry; a link itself, not its target."""
 
     def remove(self, share: str) -> None:
-        """Deletes a share with all in it; NotFoundError when there is none."""
+        """Deletes a share with its contents; NotFoundError if it does not exist."""
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes of a file from `offset`; empty at its end."""
 
     def digest(self, share: str, path: str) -> str:
-        """The SHA-256 (hex) of a file as it lies there; empty where the place cannot tell."""
+        """The SHA-256 (hex) of a file; empty if the storage cannot compute it."""
 
     def make_folder(self, share: str, path: str) -> None:
-        """Makes a folder unless it is there; NotFoundError (ParentNotFound) where it would have no parent."""
+        """Creates a folder unless it exists; NotFoundError (ParentNotFound) if its parent does not exist."""
 
     def resize(self, share: str, path: str, size_bytes: int) -> None:
-        """Gives a file that size: cut at its end, or with zeros there. Makes the file if there is none."""
+        """Truncates a file, or extends it with zeros; creates it if necessary."""
 
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """Writes into a file that is there, at that place and at once."""
+        """Writes into an existing file at an offset, immediately."""
 
     def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
-        """Makes zeros of a part of a file that is there; where it can be, they take no room."""
+        """Fills a range of an existing file with zeros, as a hole where possible."""
 
     def rename(self, share: str, path: str, new_path: str) -> None:
-        """Gives a file or a folder another name on its share, in place of a file that had that name."""
+        """Renames a file or folder on its share, replacing an existing file."""
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
-        """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
+        """Starts or resumes the upload of a file; returns the offset to send from."""
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """The next piece of a file that `begin` started. The file itself does not change yet."""
+        """Writes the next block of a file started by `begin`; the file itself does not change yet."""
 
     def finish(self, share: str, path: str, sha256: str) -> None:
-        """Puts the uploaded file in its place if its digest (hex) is right; StorageError otherwise."""
+        """Publishes the uploaded file if its digest (hex) is correct; StorageError otherwise."""
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
-        """Uploads files; each appears on the share when all of it is there and its digest is right.
+        """Uploads files; each is published when it is complete and its digest is correct.
 
-        Gives how many bytes are done as it goes, and at last the files. What was interrupted goes on.
+        Yields the number of bytes of each step, and returns the files. Interrupted uploads are resumed.
         """
 
     def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
-        """Downloads files; each appears when all of it is there and its digest is right.
+        """Downloads files; each appears when it is complete and its digest is correct.
 
-        Gives how many bytes are done as it goes. What was interrupted goes on.
+        Yields the number of bytes of each step. Interrupted downloads are resumed.
         """
 
 
 class Groups(Protocol):
-    """Resource groups. What is created in a group that is not there makes it."""
+    """Resource groups. Creating something in a group that does not exist creates the group."""
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Makes a group, or changes its tags."""
+        """Creates a group, or changes its tags."""
 
     def show(self, name: str) -> ResourceGroup:
-        """The group; NotFoundError with code ResourceGroupNotFound when there is none."""
+        """The group; NotFoundError with code ResourceGroupNotFound if it does not exist."""
 
     def list(self) -> Sequence[ResourceGroup]:
-        """All groups, by name."""
+        """All groups, sorted by name."""
 
     def delete(self, name: str) -> None:
-        """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
+        """Deletes a group with all its workspaces and storage accounts; jobs are ended first."""
 
 
 class Accounts(Protocol):
-    """Storage accounts. Names are unique over all groups, and told apart in small letters."""
+    """Storage accounts. Names are unique over all groups, and matched case-insensitively."""
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
-        """Makes an account, or returns the one of that name in that group; ConflictError in another."""
+        """Creates an account, or returns the existing one; ConflictError if it is in another group."""
 
     def show(self, name: str) -> StorageAccount:
-        """The account; NotFoundError with code StorageAccountNotFound when there is none."""
+        """The account; NotFoundError with code StorageAccountNotFound if it does not exist."""
 
     def list(self, group: str | None = None) -> Sequence[StorageAccount]:
-        """The accounts of a group, or all, by name."""
+        """The accounts of a group, or all accounts, sorted by name."""
 
     def keys(self, name: str) -> tuple[str, str]:
         """The two keys of an account."""
 
     def renew_key(self, name: str, number: int) -> None:
-        """Makes a new key 1 or 2."""
+        """Replaces key 1 or 2."""
 
     def delete(self, name: str) -> None:
         """Deletes an account with its shares and containers."""

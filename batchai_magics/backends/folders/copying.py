@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from batchai_magics.backends.base import Copy, ShareFile
-from batchai_magics.backends.base.default_transfers import Unfinished, naming, spoiled
+from batchai_magics.backends.base.default_transfers import PartialDownloads, naming, transfer_error
 from batchai_magics.backends.folders import checked_copy
 from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copy_file
 from batchai_magics.backends.folders.entries import checked_name, resolve_inside
@@ -87,7 +87,7 @@ def upload_group(routes: Sequence[Route]) -> Generator[int, None, list[ShareFile
         for route, status in complete:
             move(route.part, route.target)
             modified = datetime.fromtimestamp(status.st_mtime, timezone.utc)
-            files.append(ShareFile(route.copy.there, FileKind.FILE, status.st_size, modified))
+            files.append(ShareFile(route.copy.path, FileKind.FILE, status.st_size, modified))
     return files
 
 
@@ -109,19 +109,19 @@ def write_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
 
 def download_all(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:
     """Copies files of a share to this machine."""
-    targets, unfinished = Targets(folder), Unfinished()
+    targets, unfinished = Targets(folder), PartialDownloads()
     download_id = uuid.uuid4().hex
     for copy in copies:
-        source = targets.of(copy.there)
+        source = targets.of(copy.path)
         with naming(copy, "written"):
             try:
-                target = str(copy.here)
-                part = Unfinished.path(target, _identity(share, copy, source, download_id))
+                target = str(copy.local_path)
+                part = PartialDownloads.path(target, _identity(share, copy, source, download_id))
                 yield from _copied(Route(copy, source, part, target), DEFAULT_MODE)
             except FileNotFoundError:
                 if Path(source).exists():
                     raise
-                raise api_errors.no_file_of_share(share, copy.there) from None
+                raise api_errors.no_file_of_share(share, copy.path) from None
             os.replace(part, target)  # noqa: PTH105 as above
             unfinished.drop(target)
 
@@ -131,16 +131,16 @@ def _identity(share: str, copy: Copy, source: str, download_id: str) -> str:
     if copy.size_bytes <= checked_copy.SMALL_BYTES:
         return download_id
     status = Path(source).stat()
-    return f"{share}/{copy.there} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    return f"{share}/{copy.path} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
 
 def _copied(route: Route, mode: int) -> Generator[int, None, os.stat_result]:
     try:
         return (yield from copy_file(route.source, route.part, mode=mode))
     except ChangedError:
-        raise spoiled(route.copy, is_changed=True) from None
+        raise transfer_error(route.copy, is_changed=True) from None
     except DamagedError:
-        raise spoiled(route.copy, is_changed=False) from None
+        raise transfer_error(route.copy, is_changed=False) from None
 
 
 @contextlib.contextmanager

@@ -86,7 +86,7 @@ def scan(root: Path, folder: Path, limit: int | None = None) -> Iterator[Entry]:
 def _scan(root: Path, folder: Path, limit: int | None) -> Iterator[Entry]:
     try:
         if is_remote(folder) and is_remote(root):
-            yield from map(Entry.from_directory_entry, folder.entries_below(root, limit))
+            yield from map(Entry.from_directory_entry, folder.scan(root, limit))
             return
         names = sorted(os.listdir(folder))  # noqa: PTH208 a Path for each of a million names takes seconds
     except FileNotFoundError:
@@ -176,7 +176,7 @@ def read_slice(file: Path | RemotePath, offset: int, limit: int, *, head: int = 
 
 def _read_remote(file: RemotePath, offset: int, limit: int, head: int) -> FileSlice:
     try:
-        status, first, data = file.read_piece(offset, limit, head=head)
+        status, first, data = file.read_slice(offset, limit, head=head)
     except OSError as error:
         if error.errno in _UNOPENED:
             raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None

@@ -121,14 +121,14 @@ class FileRepository:
         """All workspaces of all groups."""
         return self._read_all(self._root.glob(f"*/*/*/{_CONTAINER_FILE}"))
 
-    def inside(self, id: ResourceId) -> list[Record]:
+    def subtree(self, id: ResourceId) -> list[Record]:
         """A resource and everything in it, innermost first."""
         kinds = {
             Kind.WORKSPACE: (Kind.EXPERIMENT, Kind.CLUSTER, Kind.FILE_SERVER),
             Kind.EXPERIMENT: (Kind.JOB,),
         }
         inner = [record for kind in kinds.get(id.kind, ()) for record in self._children(id, kind)]
-        return [*(each for record in inner for each in self.inside(record.resource_id)), self.get(id)]
+        return [*(each for record in inner for each in self.subtree(record.resource_id)), self.get(id)]
 
     def owners(self, key: str) -> dict[str, str]:
         """The known owners of the resource of that key and of everything in it, by key."""
@@ -136,7 +136,7 @@ class FileRepository:
             containers = [ResourceId.parse(key)]
         except SpecError:  # the key of a resource group, which has no record
             containers = [record.resource_id for record in self.workspaces()]
-        inside = [record for id in containers if self.find(id) for record in self.inside(id)]
+        inside = [record for id in containers if self.find(id) for record in self.subtree(id)]
         known = {record.resource_id.key: record.more.get(OWNER) for record in inside}
         return {each: owner for each, owner in known.items() if owner and f"{each}/".startswith(f"{key}/")}
 

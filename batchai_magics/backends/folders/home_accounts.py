@@ -98,7 +98,7 @@ class HomeGroups:
         """All groups, sorted by name."""
         return [_group(row) for row in self._rows.all()]
 
-    def forget(self, name: str) -> None:
+    def delete_record(self, name: str) -> None:
         """Deletes the record of a group whose contents are gone."""
         self._rows.delete(name)
 

@@ -45,7 +45,7 @@ class HomeDirectory:
 
     def batch(self) -> AbstractContextManager[None]:
         """Within the context, small files may be written in one request; all are written when it exits."""
-        return private_files.at_once(self._layout.home)
+        return private_files.pipelined(self._layout.home)
 
     def refusing_full_disk(self) -> AbstractContextManager[None]:
         """Within the context, a full disk raises a StorageError that says what to do."""
@@ -114,7 +114,7 @@ class HomeDirectory:
         private_files.remove_folder(self._layout.job(guid).root)
 
     def _make_folders(self, run: RunFolder, job: JobLayout) -> None:
-        for folder in (job.shared_temp, self._logs(run), *([job.hidden] if run.spec.secrets else [])):
+        for folder in (job.shared_temp, self._logs(run), *([job.secret_spans] if run.spec.secrets else [])):
             private_files.make_folder(folder)
         private_files.write(job.python / "batchai_magics.py", JOB_MODULE.read_text(encoding="utf-8"))
         mounts.link(self._layout, job.mounts, run.spec.mount_volumes)
@@ -231,7 +231,7 @@ def _site(run: RunFolder, job: JobLayout, logs: Path, ports: int) -> JobSite:
         exits=str(job.exits),
         preparation_exits=str(job.preparation_exits),
         records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
-        hidden=str(job.hidden),
+        hidden=str(job.secret_spans),
         telemetry=str(job.telemetry),
         threads={name: environ[name] for name in THREADS if environ.get(name)},
         device_order=environ.get(ORDER) or BY_BUS,

@@ -216,6 +216,6 @@ class JobLayout(NamedTuple):
         return self.root / "telemetry"
 
     @property
-    def hidden(self) -> Path:
+    def secret_spans(self) -> Path:
         """Which bytes of each log are secrets, if the job has secrets."""
         return self.root / "hidden"

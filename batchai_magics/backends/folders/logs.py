@@ -50,9 +50,9 @@ class Logs:
         stream = _STREAMS.get(name)
         if stream and self.is_open:
             chunk = self._recorded(chunk, stream)
-        if chunk.data and self.job.hidden.is_dir():
+        if chunk.data and self.job.secret_spans.is_dir():
             hidden = output_records.secrets(
-                self.job.hidden / path.name, offset, chunk.end
+                self.job.secret_spans / path.name, offset, chunk.end
             )  # links to it are redacted too
             chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
         return self._annotated(chunk, stream) if chunk.data and stream else chunk

@@ -169,7 +169,7 @@ class FolderStorage:
         private_files.make_folder(parts)
         sent: list[ShareFile] = []
         for group in copying.groups(copies):
-            routes = [_upload_route(str(parts), copy, targets.of(copy.there)) for copy in group]
+            routes = [_upload_route(str(parts), copy, targets.of(copy.path)) for copy in group]
             with _translated(share):
                 sent += yield from copying.upload_group(routes)
         return sent
@@ -222,7 +222,7 @@ class FolderStorage:
 
 
 def _upload_route(parts: str, copy: Copy, target: str) -> Route:
-    return Route(copy, str(copy.here), f"{parts}/{_part_name(target)}", target)
+    return Route(copy, str(copy.local_path), f"{parts}/{_part_name(target)}", target)
 
 
 def _part_name(target: str) -> str:

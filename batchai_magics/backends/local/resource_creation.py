@@ -142,7 +142,7 @@ def change_tags(store: Store, workspace: ResourceId, tags: Mapping[str, str]) ->
     with store.write() as db:
         old = WorkspaceSpec.from_stored(resource_table.get(db, workspace).spec)
         spec = old.model_copy(update={"tags": dict(tags)})
-        resource_table.change_spec(db, workspace, descriptions.kept_text(spec))
+        resource_table.change_spec(db, workspace, descriptions.stored_text(spec))
 
 
 def _insert_resource(db: Database, draft: Draft) -> bool:
@@ -157,7 +157,7 @@ def _insert_resource(db: Database, draft: Draft) -> bool:
         resource_table.get(db, id.parent)
     if isinstance(draft.spec, WorkspaceSpec):
         account_table.ensure_group(db, id.group, draft.spec.location)
-    spec = descriptions.kept_text(draft.spec)
+    spec = descriptions.stored_text(draft.spec)
     resource_table.insert(db, id, spec=spec, fingerprint=digest, owner=draft.owner)
     return True
 

@@ -128,7 +128,7 @@ class SshPath(RemotePath):
         """The path itself, which is always absolute."""
         return self
 
-    def entries_below(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
+    def scan(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
         """The entries of this folder sorted by name, at most `limit` of them."""
         if (cached := self.cache.entries(str(self))) is not None:
             return cached[:limit]
@@ -183,7 +183,7 @@ class SshPath(RemotePath):
         found, _, data = self._read(offset, limit)
         return found, data
 
-    def read_piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
+    def read_slice(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
         """The status, the first `head` bytes and a range of a regular file, from one open file descriptor."""
         return self._read(offset, limit, head=head, regular=True)
 

@@ -1,6 +1,7 @@
-"""Which variables of whoever submits a job reach it, on every backend; standard library only.
+"""The environment variables that jobs inherit from their submitter, on every backend.
 
-What one notebook exports is no other job's business: only these are passed on.
+Only these are passed on, since a notebook's other variables are no other job's concern. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PREFIXES = (
     *TUNING_PREFIXES,
     "PMIX_",
 )
-# Of a submitter that is itself a rank: which one, and of what. Its job has ranks of its own.
+# Set for a submitter that is itself a rank; the job has its own ranks.
 _OF_A_RANK = ("OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_")
 
 

@@ -1,1 +1,1 @@
-"""What every backend of ours answers alike, in the words of the service, and how it keeps files private."""
+"""The control plane shared by our backends: the service's operations, errors and quotas, private files."""

@@ -1,6 +1,6 @@
-"""The errors of the service, built in one place, so that all backends report them alike.
+"""The errors of the service, built in one place so that all backends report them alike.
 
-Messages and codes, odd grammar included, are those of recorded responses; hints are ours.
+Messages and codes, including their grammar, are those of recorded responses; hints are ours.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def not_found(id: ResourceId, names: Sequence[str] = ()) -> NotFoundError:
-    """There is no such resource; `names` are some that there are in its place."""
+    """The resource does not exist; `names` are existing ones to suggest."""
     text = f"The specified {id.kind.noun} {id.name} is not found"
     return NotFoundError(text, code=f"{id.kind.code}NotFound", hint=_known(names))
 
 
 def node_not_found(node_id: str) -> NotFoundError:
-    """There is no such node."""
+    """The node does not exist."""
     return NotFoundError(f"Cannot find a node with id={node_id}", code="NodeNotFound")
 
 
@@ -44,36 +44,36 @@ def output_directory_not_found(directory_id: str, known: Sequence[str]) -> NotFo
 
 
 def output_directory_not_here(directory_id: str, path: str) -> NotFoundError:
-    """The output directory is at `path` on the job's nodes, and on no share that could be looked into."""
+    """The output directory is at `path` on the job's nodes, and on no share that can be read."""
     return _no_directory(directory_id, f"It is at {path} on the job's nodes.")
 
 
 def group_not_found(name: str) -> NotFoundError:
-    """There is no such resource group."""
+    """The resource group does not exist."""
     return NotFoundError(f"Resource group '{name}' could not be found.", code="ResourceGroupNotFound")
 
 
 def account_not_found(name: str, names: Sequence[str] = ()) -> NotFoundError:
-    """There is no such storage account; `names` are those that there are."""
+    """The storage account does not exist; `names` are existing ones."""
     text = f'Cannot find "{name}" storage account.'
     return NotFoundError(text, code="StorageAccountNotFound", hint=_known(names) or "There is none yet.")
 
 
 def share_not_found(share: str, noun: str = "share") -> NotFoundError:
-    """There is no such share, or container."""
+    """The share or container does not exist."""
     code = f"{noun.capitalize()}NotFound"
     return NotFoundError(f"The specified {noun} {share} does not exist", code=code)
 
 
 def share_in_use(share: str, jobs: Sequence[str]) -> ConflictError:
-    """Jobs that have not ended use the share or container."""
+    """Running or queued jobs use the share or container."""
     return ConflictError(
         f"Jobs use the share {share}: it is not deleted", code="ShareInUse", hint=_wait(jobs)
     )
 
 
 def account_in_use(account: str, jobs: Sequence[str]) -> ConflictError:
-    """Jobs that have not ended use shares or containers of the storage account."""
+    """Running or queued jobs use shares or containers of the storage account."""
     text = f"Jobs use shares of the account {account}: it is not deleted"
     return ConflictError(text, code="StorageAccountInUse", hint=_wait(jobs))
 
@@ -84,7 +84,7 @@ def _wait(jobs: Sequence[str]) -> str:
 
 
 def not_on_share(share: str, path: str) -> NotFoundError:
-    """There is neither a file nor a folder at that path."""
+    """There is no entry at that path."""
     return NotFoundError(f"{path!r} is not on share {share!r}", code="ResourceNotFound")
 
 
@@ -99,7 +99,7 @@ def no_folder_of_share(share: str, path: str) -> NotFoundError:
 
 
 def share_not_written(share: str, error: OSError) -> ServiceError:
-    """The system let nothing be written on a share."""
+    """A share could not be written to."""
     text = f"share {share!r} cannot be written"
     if is_disk_full(error):
         hint = "Free some space there and upload again; what was on it is as it was."
@@ -119,12 +119,12 @@ def share_not_written(share: str, error: OSError) -> ServiceError:
 
 
 def damaged_upload(share: str, path: str) -> StorageError:
-    """What arrived is not what was sent."""
+    """The data received differs from the data sent."""
     return StorageError(f"{path!r} was damaged on its way to {share!r}", hint="Upload it again.")
 
 
 def already_exists(id: ResourceId) -> ConflictError:
-    """Something different has that id."""
+    """A different resource has that id."""
     if id.kind is Kind.JOB:
         text = "A job with given name, experiment, workspace and resource group already exists."
         return ConflictError(
@@ -135,37 +135,37 @@ def already_exists(id: ResourceId) -> ConflictError:
 
 
 def account_taken(name: str) -> ConflictError:
-    """A storage account of another group has that name."""
+    """A storage account in another group has that name."""
     text = f"The storage account named {name} is already taken."
     return ConflictError(text, code="StorageAccountAlreadyTaken", hint="Choose another name.")
 
 
 def not_low_priority(cluster: ResourceId) -> ConflictError:
-    """Nothing takes the nodes of that cluster away."""
+    """The cluster's nodes cannot be preempted."""
     text = f"{cluster.name} is no lowpriority cluster: nothing takes its nodes away"
     return ConflictError(text, code="NotLowPriority", hint="Create one with --vm-priority lowpriority.")
 
 
 def does_not_end(job: ResourceId) -> ConflictError:
-    """The job was told to end, and did not."""
+    """The job was asked to stop, and has not ended."""
     return ConflictError(f"The job {job.name} does not end", code="JobNotTerminated", hint="Try again.")
 
 
 def no_setup_logs() -> ServiceError:
-    """The cluster has no setup task, and so no files of one."""
+    """The cluster has no setup task, so it has no output either."""
     return ServiceError(
         "List files is supported only for clusters with startup task configure to store its output on"
         " Azure File Share or Azure Blob Container"
     )
 
 
-def too_many_nodes(count: int, cluster: ResourceId, most: int) -> SpecError:
-    """A job asks for more nodes than its cluster will ever have."""
+def too_many_nodes(count: int, cluster: ResourceId, maximum: int) -> SpecError:
+    """A job asks for more nodes than its cluster can ever have."""
     from batchai_magics.models.job_spec import JobSpec
 
     resize = f"%batchai cluster resize -n {cluster.name} -t {count}"
-    fix = f"ask for at most {most}, add --grow to the cell, or run `{resize}`"
-    text = f"{count} nodes are asked for, and cluster {cluster.name} has {most}"
+    fix = f"ask for at most {maximum}, add --grow to the cell, or run `{resize}`"
+    text = f"{count} nodes are asked for, and cluster {cluster.name} has {maximum}"
     return SpecError([Problem("properties.nodeCount", text, fix)], what=JobSpec.what)
 
 

@@ -1,4 +1,4 @@
-"""What every operation of the service works with, and the values that it hands to the engine."""
+"""The objects that every operation of the service works with, and the values that it passes to the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.home_folders import HomeFolders
     from batchai_magics.models.resource_ids import ResourceId
 
-OpenRun = tuple[Record, Run, RunStatus]  # a job that has not ended, its run, and the status of that
+OpenRun = tuple[Record, Run, RunStatus]  # an open job, its run, and the status of the run
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Context:
     runner: Runner
     groups: GroupStore
     core_quota: int
-    shell: NodeShell | None = None  # where the engine runs commands on nodes
+    shell: NodeShell | None = None  # if the engine runs commands on nodes
 
     def snapshot(
         self,
@@ -38,7 +38,7 @@ class Context:
         jobs: Sequence[Record] = (),
         clusters: Sequence[Record] = (),
     ) -> AbstractContextManager[None]:
-        """Within it, these may be read as they were when it began; one request where the home is remote."""
+        """Within the context, these are read from a snapshot, with one request if the home is remote."""
         guids = [cluster.guid for cluster in clusters]
         return self.repository.snapshot(
             self.repository.footprint(ids, guids), self.runner.footprint(list(map(run_of, jobs)), guids)
@@ -49,20 +49,20 @@ class Context:
         return self.runner.poll([run_of(job)])[0]
 
     def open_runs(self, cluster_guid: str) -> list[OpenRun]:
-        """The runs of a cluster that have not ended, oldest first."""
+        """The open runs of a cluster, oldest first."""
         jobs = self.repository.open_jobs(cluster_guid)
         return self._open(jobs)
 
     def all_open_runs(self) -> list[OpenRun]:
-        """The runs of all clusters that have not ended."""
+        """The open runs of all clusters."""
         return self._open(list(self.repository.all_open_jobs()))
 
     def busy(self, cluster_guid: str) -> dict[str, str]:
-        """The guid of the run on each node of a cluster that runs one, by node name."""
+        """The guid of the run on each busy node of a cluster, by node name."""
         return busy_nodes(self.open_runs(cluster_guid))
 
     def quota_nodes(self, records: Iterable[Record]) -> Iterable[quotas.Nodes]:
-        """The nodes that clusters are to have, as quotas count them."""
+        """The maximum sizes of clusters, as counted by quotas."""
         for record in records:
             spec = resource_views.cluster_spec(record.spec)
             is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
@@ -85,18 +85,18 @@ def busy_nodes(runs: Iterable[OpenRun]) -> dict[str, str]:
 
 
 def run_of(job: Record) -> Run:
-    """A job's run as the engine knows it."""
+    """A job's run, as passed to the engine."""
     return Run(job.guid, job.name, job.created, job.more)
 
 
 def cluster_of(record: Record) -> ClusterRef:
-    """A cluster as the engine knows it."""
+    """A cluster, as passed to the engine."""
     spec = resource_views.cluster_spec(record.spec)
     return ClusterRef(record.guid, record.name, spec.vm_size, scale_of(spec.scale_settings), record.more)
 
 
 def scale_of(settings: ScaleSettings | None) -> Scale:
-    """How many nodes a description asks for; none where it does not say."""
+    """The node counts in a description; 0 if it has none."""
     if settings and settings.auto_scale:
         auto = settings.auto_scale
         least, most = auto.minimum_node_count, auto.maximum_node_count

@@ -1,4 +1,4 @@
-"""Creating and resizing resources: checked, then recorded at once; a job is submitted, or does not exist."""
+"""Creates and resizes resources: validated, recorded atomically; a job is submitted or does not exist."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
 
 
 def create(context: Context, id: ResourceId, spec: Spec, owner: str = "") -> Record:
-    """Creates a resource, all or nothing, or finds the same one; returns the record that exists."""
+    """Creates a resource atomically, or finds the same one; returns the existing record."""
     check_name(id.name, id.kind)
     record = _new_record(context, id, spec, owner)
     if isinstance(spec, JobSpec):
@@ -44,7 +44,7 @@ def create(context: Context, id: ResourceId, spec: Spec, owner: str = "") -> Rec
 
 
 def resize(context: Context, id: ResourceId, patch: ClusterPatch) -> None:
-    """Changes a cluster's size; what runs on nodes that leave ends as the deallocation option says."""
+    """Resizes a cluster; runs on leaving nodes are handled by the deallocation option."""
     manual = patch.scale_settings.manual
     old = context.repository.get(id)
     spec = resource_views.cluster_spec(old.spec)
@@ -59,7 +59,7 @@ def resize(context: Context, id: ResourceId, patch: ClusterPatch) -> None:
         others=[record.more for record in others],
     )
     more = {**state, CHANGED: context.repository.now()}
-    text = descriptions.kept_text(changed)
+    text = descriptions.stored_text(changed)
     cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
     runs = [(run, status) for _, run, status in context.open_runs(cluster.guid)]
@@ -71,7 +71,7 @@ def change_tags(context: Context, id: ResourceId, tags: dict[str, str]) -> None:
 
     def with_tags(record: Record) -> Record:
         spec = WorkspaceSpec.from_stored(record.spec).model_copy(update={"tags": tags})
-        return record.changed({}, spec=descriptions.kept_text(spec))
+        return record.changed({}, spec=descriptions.stored_text(spec))
 
     context.repository.change(id, with_tags)
 
@@ -111,9 +111,9 @@ def _create_job(context: Context, record: Record, spec: JobSpec) -> Record:
     context.repository.get(record.resource_id.parent)
     _check_file_servers(context, spec.mount_volumes)
     cluster = context.repository.get(ResourceId.parse(spec.cluster.id))
-    most = cluster_of(cluster).scale.maximum
-    if most and spec.node_count > most:
-        raise api_errors.too_many_nodes(spec.node_count, cluster.resource_id, most)
+    maximum = cluster_of(cluster).scale.maximum
+    if maximum and spec.node_count > maximum:
+        raise api_errors.too_many_nodes(spec.node_count, cluster.resource_id, maximum)
     cluster_spec = resource_views.cluster_spec(cluster.spec)
     more = {
         "cluster": cluster.id,
@@ -132,7 +132,7 @@ def _create_job(context: Context, record: Record, spec: JobSpec) -> Record:
 
 
 def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:
-    """The command that runs the job's containers; none for a job without."""
+    """The command that runs the job's containers; empty for a job without containers."""
     if not spec.container_settings:
         return ()
     has_credentials = bool(spec.container_settings.image_source_registry.credentials)
@@ -166,7 +166,7 @@ def _run_folder(
 
 
 def _submitted(context: Context, record: Record, cluster: Record, folder: RunFolder) -> Record:
-    """Records a job and submits it; nothing of it is left when that fails or another process was first."""
+    """Records a job and submits it; cleans up if that fails or another process was faster."""
     is_ours = False
     try:
         with context.folders.batch():
@@ -196,18 +196,18 @@ def _check_file_servers(context: Context, volumes: MountVolumes | None) -> None:
 
 
 def _new_record(context: Context, id: ResourceId, spec: Spec, owner: str) -> Record:
-    text, digest = descriptions.kept_text(spec), descriptions.fingerprint(spec)
+    text, digest = descriptions.stored_text(spec), descriptions.fingerprint(spec)
     more = {OWNER: owner} if owner else {}
     return Record(str(id), str(uuid.uuid4()), text, digest, context.repository.now(), more)
 
 
 def _existing(context: Context, record: Record) -> Record | None:
-    """The same resource, if it exists; ConflictError when a different one does."""
+    """The same resource, if it exists; ConflictError if a different one does."""
     return _same(context.repository.find(record.resource_id), record)
 
 
 def _inserted(context: Context, record: Record) -> Record:
-    """Inserts a record; the existing one when it is the same, ConflictError when it is different."""
+    """Inserts a record; returns the existing one if it is the same, ConflictError if it is different."""
     return _same(context.repository.insert(record.resource_id, record), record) or record
 
 
@@ -218,5 +218,5 @@ def _same(existing: Record | None, record: Record) -> Record | None:
 
 
 def _check_quota(context: Context, request: ClusterRequest, others: list[Record]) -> None:
-    wanted = quotas.Nodes(request.vm_size, request.scale.maximum)
-    quotas.check(wanted, context.quota_nodes(others), context.core_quota)
+    requested = quotas.Nodes(request.vm_size, request.scale.maximum)
+    quotas.check(requested, context.quota_nodes(others), context.core_quota)

@@ -1,4 +1,4 @@
-"""Deleting resources, with everything inside them; jobs are ended first."""
+"""Deletes resources with everything in them; jobs are ended first."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from batchai_magics.backends.service.context import Context, run_of
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
-END_TIMEOUT_S = 40.0  # an engine that was told to end a run has ended it after half of that
+END_TIMEOUT_S = 40.0  # an engine ends a run within half of this
 _POLL_S = 0.05
 
 
 def delete(context: Context, id: ResourceId) -> None:
-    """Deletes a resource and everything inside it; what jobs wrote to shares stays."""
-    inner = context.repository.inside(id)
+    """Deletes a resource and everything in it; what jobs wrote to shares is kept."""
+    inner = context.repository.subtree(id)
     jobs = [record for record in inner if record.resource_id.kind is Kind.JOB]
     for job in jobs:
         context.runner.stop(run_of(job))
     _wait_for_end(context, jobs)
     for record in inner:
-        _forget(context, record)
+        _delete_record(context, record)
 
 
-def _forget(context: Context, record: Record) -> None:
+def _delete_record(context: Context, record: Record) -> None:
     kind = record.resource_id.kind
     if kind is Kind.CLUSTER:
         text = f"The cluster {record.resource_id.name} was deleted"
@@ -41,7 +41,7 @@ def _forget(context: Context, record: Record) -> None:
 
 
 def _wait_for_end(context: Context, jobs: Sequence[Record]) -> None:
-    """Waits until the jobs have ended: some seconds at most, since they were told to."""
+    """Waits until the jobs have ended, for a limited time."""
     deadline = time.monotonic() + END_TIMEOUT_S
     while still := [job for job in jobs if context.status(job).is_open]:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Descriptions as a backend keeps them: what the service adds, what is written down, how they are known."""
+"""Descriptions as they are stored: what the service adds, their text, and their fingerprints."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from batchai_magics.models.resource_ids import ResourceId
 
 
-def kept_text(spec: Spec) -> str:
-    """The description as it is kept: wire JSON without secrets."""
+def stored_text(spec: Spec) -> str:
+    """The description as it is stored: wire JSON without secrets."""
     return json.dumps(spec.to_wire())
 
 
 def fingerprint(spec: Spec) -> str:
-    """A digest to know again by what was asked for, with nothing that the service adds.
+    """A digest of the requested description, without anything that the service adds.
 
-    Secrets are not in it: a digest of them could be guessed.
+    Secrets are not included: they could be guessed from a digest.
     """
     import hashlib
 
@@ -29,37 +29,37 @@ def fingerprint(spec: Spec) -> str:
 
     if isinstance(spec, WorkspaceSpec | ExperimentSpec):
         return ""
-    asked = _with_suffix(spec, None) if isinstance(spec, ClusterSpec) else spec
-    data = json.dumps(asked.to_wire(), sort_keys=True).encode()
+    requested = _with_suffix(spec, None) if isinstance(spec, ClusterSpec) else spec
+    data = json.dumps(requested.to_wire(), sort_keys=True).encode()
     return hashlib.sha256(data).hexdigest()
 
 
 def output_segment(job: ResourceId, guid: str) -> str:
-    """The path below the output prefix that belongs to one run of a job, as the service wrote it."""
+    """The path of a run below the output prefix, as the service defines it."""
     return f"{_scope(job)}/experiments/{job.experiment}/jobs/{job.name}/{guid}"
 
 
 def with_image(spec: ClusterSpec) -> ClusterSpec:
-    """The description with the nodes' image that the service chose where none is named, or no version."""
+    """The description with the node image that the service chose, if none or no version is given."""
     from batchai_magics.models.cluster_spec import VirtualMachineConfiguration
 
-    asked = spec.virtual_machine_configuration
-    image = asked.image_reference if asked and asked.image_reference else _usual_image()
-    is_whole = image.version or image.virtual_machine_image_id
-    named = image if is_whole else image.model_copy(update={"version": _usual_image().version})
-    machine = VirtualMachineConfiguration(image_reference=named)
+    requested = spec.virtual_machine_configuration
+    image = requested.image_reference if requested and requested.image_reference else _default_image()
+    is_complete = image.version or image.virtual_machine_image_id
+    complete = image if is_complete else image.model_copy(update={"version": _default_image().version})
+    machine = VirtualMachineConfiguration(image_reference=complete)
     return spec.model_copy(update={"virtual_machine_configuration": machine})
 
 
 @cache
-def _usual_image() -> ImageReference:
+def _default_image() -> ImageReference:
     from batchai_magics.models.cluster_spec import ImageReference
 
     return ImageReference(publisher="Canonical", offer="UbuntuServer", sku="16.04-LTS", version="latest")
 
 
 def with_setup_suffix(spec: ClusterSpec, cluster: ResourceId, guid: str) -> ClusterSpec:
-    """The description with the path that the service adds for the logs of a setup task, if there is one."""
+    """The description with the path that the service adds for the setup task's logs, if it has one."""
     return _with_suffix(spec, f"{_scope(cluster)}/clusters/{cluster.name}/{guid}")
 
 

@@ -1,4 +1,4 @@
-"""The resource groups of a backend that keeps its own: with a group goes all that is in it."""
+"""Resource groups of a backend that stores them itself; deleting a group deletes everything in it."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ if TYPE_CHECKING:
     from batchai_magics.models.subscription import ResourceGroup
 
 
-class GroupRows(Protocol):
-    """The groups as a backend keeps them, without what is in them."""
+class GroupRecords(Protocol):
+    """Stored groups, without their contents."""
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Makes a group, or changes its tags."""
+        """Creates a group, or changes its tags."""
 
     def show(self, name: str) -> ResourceGroup:
-        """The group of that name; NotFoundError when there is none."""
+        """The group of that name; NotFoundError if it does not exist."""
 
     def list(self) -> Sequence[ResourceGroup]:
-        """All groups, by name."""
+        """All groups, sorted by name."""
 
-    def forget(self, name: str) -> None:
-        """Forgets a group whose contents are gone."""
+    def delete_record(self, name: str) -> None:
+        """Deletes the record of a group whose contents are gone."""
 
 
-class GroupStore(GroupRows, Protocol):
-    """The same, for a backend that makes the group of each new workspace."""
+class GroupStore(GroupRecords, Protocol):
+    """The same for a backend that creates the group of each new workspace."""
 
     def ensure(self, name: str, location: str) -> None:
-        """Makes a group unless it exists."""
+        """Creates a group unless it exists."""
 
 
 class OwnGroups:
-    """Resource groups, and what goes with them: `workspaces` gives those of all groups, `delete` ends one."""
+    """Resource groups with their contents: `workspaces` lists those of all groups, `delete` deletes one."""
 
     def __init__(
         self,
-        rows: GroupRows,
+        rows: GroupRecords,
         accounts: Accounts | None,
         *,
         workspaces: Callable[[], Iterable[ResourceId]],
@@ -49,7 +49,7 @@ class OwnGroups:
         self._workspaces, self._delete_workspace = workspaces, delete
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Makes a group, or changes its tags."""
+        """Creates a group, or changes its tags."""
         return self._rows.create(name, location, tags)
 
     def show(self, name: str) -> ResourceGroup:
@@ -57,11 +57,11 @@ class OwnGroups:
         return self._rows.show(name)
 
     def list(self) -> Sequence[ResourceGroup]:
-        """All groups, by name."""
+        """All groups, sorted by name."""
         return self._rows.list()
 
     def delete(self, name: str) -> None:
-        """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
+        """Deletes a group with all its workspaces and storage accounts; jobs are ended first."""
         self.show(name)
         for workspace in self._workspaces():
             if workspace.group.lower() == name.lower():
@@ -69,4 +69,4 @@ class OwnGroups:
         if self._accounts:
             for account in self._accounts.list(name):
                 self._accounts.delete(account.name)
-        self._rows.forget(name)
+        self._rows.delete_record(name)

@@ -1,6 +1,6 @@
-"""Pieces of a log become records, each with the rank that wrote its line, and when.
+"""Parses blocks of a log into records, each with the rank and time of its line.
 
-Like all that it imports it is of the standard library alone: nodes of a cluster read logs too.
+Standard library only, like everything it imports: cluster nodes read logs too.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.record import Record, at_offset
 
 
-class _Part(Protocol):
-    """The bytes from `start` to `end` are a rank's."""
+class _RankSpan(Protocol):
+    """The bytes from `start` to `end` were written by `rank`."""
 
     @property
     def start(self) -> int: ...
@@ -27,8 +27,8 @@ class _Part(Protocol):
     def rank(self) -> int: ...
 
 
-class _Moment(Protocol):
-    """The bytes from `start` on were written then, in seconds since 1970."""
+class _WriteTime(Protocol):
+    """The bytes from `start` on were written at `time`, in seconds since 1970."""
 
     @property
     def start(self) -> int: ...
@@ -36,71 +36,73 @@ class _Moment(Protocol):
     def time(self) -> float: ...
 
 
-class _Piece(Protocol):
-    """Some bytes of a log from `offset` on, who wrote which of them, and when."""
+class _Block(Protocol):
+    """A block of a log from `offset` on, with its writers and write times."""
 
     @property
     def data(self) -> bytes: ...
     @property
     def offset(self) -> int: ...
     @property
-    def spans(self) -> Sequence[_Part]: ...
+    def spans(self) -> Sequence[_RankSpan]: ...
     @property
-    def times(self) -> Sequence[_Moment]: ...
+    def times(self) -> Sequence[_WriteTime]: ...
 
 
-def records_in(piece: _Piece, parser: Parser) -> Iterator[Record]:
-    """Gives a piece to a parser, telling it which rank wrote what when; yields what it read.
+def records_in(block: _Block, parser: Parser) -> Iterator[Record]:
+    """Parses a block, given which rank wrote what when; yields the records.
 
-    What each rank wrote is read at once: that takes much less than each line of many that alternate.
+    Each rank's output is parsed together, which is much faster than switching ranks line by line.
     """
-    clock, parts = clock_of(piece), dict[int | None, list[RankPart]]()
-    for part in parts_of(piece):
+    clock, parts = clock_of(block), dict[int | None, list[RankPart]]()
+    for part in parts_of(block):
         parts.setdefault(part.rank, []).append(part)
-    records = (_records_of(rank, parser, gathered, clock) for rank, gathered in parts.items())
+    records = (_records_of(rank, parser, rank_parts, clock) for rank, rank_parts in parts.items())
     yield from sorted(chain.from_iterable(records), key=attrgetter("offset"))
 
 
 def _records_of(
     rank: int | None, parser: Parser, parts: Sequence[RankPart], clock: WriteTimes | None
 ) -> Sequence[Record]:
-    """What one rank wrote, read as if its parts followed each other in the file."""
+    """Parses the output of one rank, as if its parts were contiguous."""
     first, *others = parts
     if not others:
         return parser.feed(first.data, rank, offset=first.offset, clock=clock)
     data = b"".join(part.data for part in parts)
     ends = [*accumulate((len(part.data) for part in parts), initial=first.offset)][1:]
-    moved = _Moved(ends, [part.end for part in parts])
-    records = parser.feed(data, rank, offset=first.offset, clock=clock and _MovedClock(clock, moved))
-    parser.feed(b"", rank, offset=parts[-1].end, clock=clock)  # the next bytes stand in the file itself
-    return [at_offset(record, moved.offset(record.offset)) for record in records]
+    concatenation = _Concatenation(ends, [part.end for part in parts])
+    records = parser.feed(
+        data, rank, offset=first.offset, clock=clock and _ConcatenationClock(clock, concatenation)
+    )
+    parser.feed(b"", rank, offset=parts[-1].end, clock=clock)  # later bytes are at their own offsets
+    return [at_offset(record, concatenation.offset(record.offset)) for record in records]
 
 
-class _Moved(NamedTuple):
-    """Parts of a file that are read as if one followed the other: where they then end, and where they do."""
+class _Concatenation(NamedTuple):
+    """Parts of a file that are parsed as one text: their ends in that text, and in the file."""
 
     ends: Sequence[int]
     file_ends: Sequence[int]
 
     def offset(self, end: int) -> int:
-        """Where in the file a line ends, of where it does as it is read."""
+        """The file offset for an offset in the text."""
         part = bisect_left(self.ends, end)
         return end - self.ends[part] + self.file_ends[part]
 
 
-class _MovedClock(NamedTuple):
-    """A clock that is asked for offsets of what is read."""
+class _ConcatenationClock(NamedTuple):
+    """Write times for offsets in the concatenated text."""
 
     clock: WriteTimes
-    moved: _Moved
+    concatenation: _Concatenation
 
     def at(self, end: int) -> float | None:
-        """When the line was written that ends here."""
-        return self.clock.at(self.moved.offset(end))
+        """When the line that ends at this offset was written."""
+        return self.clock.at(self.concatenation.offset(end))
 
 
 class RankPart(NamedTuple):
-    """The bytes at an offset that a rank wrote; None where it is not known who did."""
+    """Bytes written by a rank, with their offset; the rank is None if unknown."""
 
     data: bytes
     offset: int
@@ -108,25 +110,25 @@ class RankPart(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind them."""
+        """The offset after them."""
         return self.offset + len(self.data)
 
 
-def parts_of(piece: _Piece) -> Iterator[RankPart]:
-    """The parts of a piece, in their order."""
-    at, end = piece.offset, piece.offset + len(piece.data)
-    for span in piece.spans:
+def parts_of(block: _Block) -> Iterator[RankPart]:
+    """The parts of a block, in order."""
+    at, end = block.offset, block.offset + len(block.data)
+    for span in block.spans:
         if at < span.start:
-            yield _part(piece, at, span.start, None)
-        yield _part(piece, span.start, span.end, span.rank)
+            yield _part(block, at, span.start, None)
+        yield _part(block, span.start, span.end, span.rank)
         at = span.end
     if at < end:
-        yield _part(piece, at, end, None)
+        yield _part(block, at, end, None)
 
 
-def clock_of(piece: _Piece) -> WriteTimes | None:
-    """What tells when its bytes were written, if anything does."""
-    times = piece.times
+def clock_of(block: _Block) -> WriteTimes | None:
+    """The write times of a block, if they are known."""
+    times = block.times
     return (
         WriteTimes([written.start for written in times], [written.time for written in times])
         if times
@@ -134,5 +136,5 @@ def clock_of(piece: _Piece) -> WriteTimes | None:
     )
 
 
-def _part(piece: _Piece, start: int, end: int, rank: int | None) -> RankPart:
-    return RankPart(piece.data[start - piece.offset : end - piece.offset], start, rank)
+def _part(block: _Block, start: int, end: int, rank: int | None) -> RankPart:
+    return RankPart(block.data[start - block.offset : end - block.offset], start, rank)

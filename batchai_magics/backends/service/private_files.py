@@ -1,4 +1,4 @@
-"""Folders and files for their owner alone, whatever the umask is."""
+"""Folders and files that only their owner can access, regardless of the umask."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER, FILE = 0o700, 0o600
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder, and those above it that are not there, unless it is there."""
+    """Creates a folder and its parents unless they exist."""
     if is_remote(path):
         return path.make_folder(FOLDER)
     try:
@@ -21,7 +21,7 @@ def make_folder(path: Path) -> None:
         if path.parent == path:
             raise
         make_folder(path.parent)
-        _make_one(path)  # below /proc nothing can be made, though the folder above is there
+        _make_one(path)  # fails below /proc, where nothing can be created
 
 
 def _make_one(path: Path) -> None:
@@ -33,12 +33,12 @@ def _make_one(path: Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open(…, opener=opener)`: a file that is made by it is its owner's alone."""
+    """For `open(…, opener=opener)`: creates files that only their owner can access."""
     return os.open(path, flags, FILE)
 
 
 def write(file: Path, text: str) -> None:
-    """Writes a file, whole or not at all."""
+    """Writes a file atomically."""
     if is_remote(file):
         return file.write_atomic(text.encode(), FILE)
     make_folder(file.parent)
@@ -50,9 +50,9 @@ def write(file: Path, text: str) -> None:
 
 
 def write_new(file: Path, text: str, *, needs: Path | None = None) -> bool:
-    """Writes a file that is not there, whole or not at all; False when it is there: of many, one is first.
+    """Creates a file atomically; False if it exists. Of concurrent calls, exactly one succeeds.
 
-    FileNotFoundError when what it `needs` is not there.
+    Raises FileNotFoundError if the path that it `needs` does not exist.
     """
     if is_remote(file):
         assert needs is None or is_remote(needs), "both are on one machine"
@@ -73,7 +73,7 @@ def write_new(file: Path, text: str, *, needs: Path | None = None) -> bool:
 
 
 def make_link(path: Path, target: Path) -> None:
-    """Makes a link, and the folder that it is in, unless there is one."""
+    """Creates a link and its folder, unless there is a link already."""
     if is_remote(path):
         assert is_remote(target), "both are on one machine"
         return path.make_link(target)
@@ -82,20 +82,20 @@ def make_link(path: Path, target: Path) -> None:
         path.symlink_to(target, target_is_directory=True)
 
 
-def at_once(path: Path) -> contextlib.AbstractContextManager[None]:
-    """Within it, what is written on the machine of a path may be written together, and fail at the end."""
+def pipelined(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Within the context, writes on a remote machine may be pipelined, and fail when it exits."""
     return path.pipelined() if is_remote(path) else contextlib.nullcontext()
 
 
 def append(file: Path, text: str) -> None:
-    """Adds to a file's end."""
+    """Appends to a file."""
     make_folder(file.parent)
     with open(file, "a", encoding="utf-8", opener=opener) as stream:
         stream.write(text)
 
 
 def remove_folder(path: Path) -> None:
-    """Deletes a folder with all in it, as far as that can be done."""
+    """Deletes a folder recursively, as far as possible."""
     if is_remote(path):
         return path.rmtree(ignore_errors=True)
     import shutil  # later: few who write files remove trees
@@ -107,9 +107,9 @@ def remove_folder(path: Path) -> None:
 
 
 def _open_folders(path: Path) -> None:
-    """Gives their owner the right to change all folders in a folder: a script may have closed them."""
+    """Makes all subfolders writable for their owner: a script may have removed the permission."""
     for folder, names, _ in os.walk(path):
-        for inside in (Path(folder, name) for name in names):
-            if not inside.is_symlink():
+        for subfolder in (Path(folder, name) for name in names):
+            if not subfolder.is_symlink():
                 with contextlib.suppress(OSError):
-                    inside.chmod(FOLDER)
+                    subfolder.chmod(FOLDER)

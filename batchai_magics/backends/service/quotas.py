@@ -1,4 +1,4 @@
-"""Quotas: how many clusters and cores there may be, how many are used, and the refusal of more."""
+"""Quotas of clusters and cores: limits, usage, and errors when they are exceeded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from batchai_magics.errors import ConflictError
 from batchai_magics.models.subscription import Usage
 from batchai_magics.models.vm_sizes import SIZES, lookup
 
-MOST_CLUSTERS = 20
+MAX_CLUSTERS = 20
 FAMILIES = ("D", "Dv2", "NC", "NCv2", "NCv3", "ND", "NV")
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Nodes that a cluster has, or is to have."""
+    """The current or requested nodes of a cluster."""
 
     vm_size: str
     count: int
@@ -25,19 +25,19 @@ class Nodes:
 
     @property
     def cores(self) -> int:
-        """The cores of all of them."""
+        """Their total number of cores."""
         return lookup(self.vm_size).vcpus * self.count
 
 
 def usages(clusters: Iterable[Nodes], core_quota: int) -> list[Usage]:
-    """The service's list: clusters, all cores, the cores of each family; dedicated, then low priority."""
+    """The service's list: clusters, all cores, cores per family; dedicated, then low priority."""
     used: Counter[tuple[bool, str]] = Counter()
     cluster_count = 0
     for nodes in clusters:
         cluster_count += 1
         used[nodes.is_low_priority, family(nodes.vm_size)] += nodes.cores
         used[nodes.is_low_priority, ""] += nodes.cores
-    listed = [Usage("Clusters", "Clusters", cluster_count, MOST_CLUSTERS)]
+    listed = [Usage("Clusters", "Clusters", cluster_count, MAX_CLUSTERS)]
     for is_low, word, shown in ((False, "Dedicated", "Dedicated"), (True, "LowPriority", "Low Priority")):
         total = "Total Cluster {} Regional vCPUs"
         listed.append(Usage(total.format(word), total.format(shown), used[is_low, ""], core_quota))
@@ -47,20 +47,20 @@ def usages(clusters: Iterable[Nodes], core_quota: int) -> list[Usage]:
     return listed
 
 
-def check(wanted: Nodes, others: Iterable[Nodes], core_quota: int) -> None:
-    """Raises ConflictError when the nodes wanted, beside the other ones, are over the quota."""
+def check(requested: Nodes, others: Iterable[Nodes], core_quota: int) -> None:
+    """Raises ConflictError if the requested nodes and the others exceed the quota."""
     used = sum(nodes.cores for nodes in others)
-    if used + wanted.cores > core_quota:
+    if used + requested.cores > core_quota:
         text = (
             "Operation results in exceeding quota limits of Core. "
-            f"Maximum allowed: {core_quota}, Current in use: {used}, Additional requested: {wanted.cores}."
+            f"Maximum allowed: {core_quota}, Current in use: {used}, Additional requested: {requested.cores}."
         )
         hint = "Resize or delete a cluster, or set core_quota."
         raise ConflictError(text, code="OperationNotAllowed", hint=hint)
 
 
 def family(vm_size: str) -> str:
-    """The family of a VM size: `NCv2` of Standard_NC6s_v2."""
+    """The family of a VM size: `NCv2` for Standard_NC6s_v2."""
     name = SIZES[vm_size.lower()].name.removeprefix("Standard_")
     letters = re.match(r"[A-Z]+", name)
     version = re.search(r"_(v\d)$", name)

@@ -81,11 +81,11 @@ class RemotePath(PurePosixPath):
         """The SHA-256 (hex) of the file."""
 
     @abstractmethod
-    def read_piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
+    def read_slice(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
         """The status, the first `head` bytes and a range of a regular file, from one open file descriptor."""
 
     @abstractmethod
-    def entries_below(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
+    def scan(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
         """The entries of this folder sorted by name, at most `limit` of them."""
 
     @abstractmethod

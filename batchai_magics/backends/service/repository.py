@@ -1,7 +1,7 @@
-"""The Repository protocol: the records of a home, and which runs of it are open.
+"""The Repository protocol: the records of a home, and which of its runs are open.
 
-A record is what the service has written down of a resource. A repository inserts one unless it exists,
-changes one atomically, reads many at once and lists children by page. Two processes may use it at once.
+A record is what the service stores about a resource. A repository inserts a record unless it exists, changes
+one atomically, reads many in one go and lists children by page. Several processes may use it at once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CLUSTER_GUID = "cluster_guid"  # in a job's `more`: the guid of its cluster
 
 @dataclass(frozen=True)
 class Record:
-    """What is written down of a resource.
+    """What is stored about a resource.
 
-    `guid` names its folder, `spec` is its description as wire JSON without secrets, `fingerprint` a digest
-    of what was asked for, `created` seconds since 1970. `more` is what only its kind has, and what the
-    engine keeps with it.
+    `guid` names its folder, `spec` is its description as wire JSON without secrets, `fingerprint` a digest of
+    the requested description, `created` seconds since 1970. `more` has the values of its kind, and those that
+    the engine stores with it.
     """
 
     id: str
@@ -70,7 +70,7 @@ class RecordPage(NamedTuple):
 
 
 class Footprint(NamedTuple):
-    """Files of a home that are read together; of what is in `listed` folders no bytes are wanted."""
+    """Files of a home that are read together; for `listed` folders, only metadata is needed."""
 
     folders: Sequence[Path] = ()
     files: Sequence[Path] = ()
@@ -84,7 +84,7 @@ class Repository(Protocol):
         """The time by the clock that all hosts of the home share, in seconds since 1970."""
 
     def find(self, id: ResourceId) -> Record | None:
-        """The record of a resource; None when there is none."""
+        """The record of a resource; None if there is none."""
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist, read together."""
@@ -103,25 +103,25 @@ class Repository(Protocol):
         """Replaces a record by what `make` returns for it; concurrent changes are serialized."""
 
     def delete(self, id: ResourceId) -> None:
-        """Deletes a record and those inside it, innermost first where that takes more than one step."""
+        """Deletes a record and those in it, innermost first if that takes more than one step."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Within it, changes of records, and of what an engine keeps in the same place, are all or nothing.
+        """Within the context, changes of records and of an engine's state in the same store are atomic.
 
-        Where they cannot be, they are made one after the other.
+        Where that is impossible, they are made one after the other.
         """
 
     def children(self, parent: ResourceId, kind: Kind, page: Page) -> RecordPage:
-        """A page of the records of a kind inside `parent` (workspaces: in its group), oldest first."""
+        """A page of the records of a kind in `parent` (workspaces: in its group), oldest first."""
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> list[str]:
-        """The names of a kind inside `parent` that begin with `prefix` in any case, oldest first."""
+        """The names of a kind in `parent` with a prefix, matched case-insensitively, oldest first."""
 
-    def inside(self, id: ResourceId) -> list[Record]:
-        """A resource and everything inside it, innermost first.
+    def subtree(self, id: ResourceId) -> list[Record]:
+        """A resource and everything in it, innermost first.
 
         Raises:
-            NotFoundError: when there is no such resource.
+            NotFoundError: It does not exist.
         """
 
     def workspaces(self) -> list[Record]:
@@ -131,22 +131,22 @@ class Repository(Protocol):
         """The clusters of all workspaces."""
 
     def owners(self, key: str) -> dict[str, str]:
-        """The known owners of the resource or resource group of that key and of what is inside, by key."""
+        """The known owners of the resource or group of that key and of everything in it, by key."""
 
     def add_open_job(self, job: Record) -> None:
-        """Notes that the run of a job has not ended."""
+        """Marks the run of a job as open."""
 
     def remove_open_job(self, job: Record) -> None:
-        """Notes that it has."""
+        """Removes the mark."""
 
     def open_jobs(self, cluster_guid: str) -> list[Record]:
-        """The jobs of a cluster whose runs are noted as open, oldest first."""
+        """The jobs of a cluster with open runs, oldest first."""
 
     def all_open_jobs(self) -> Iterable[Record]:
-        """The same of all clusters."""
+        """The jobs of all clusters with open runs."""
 
     def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
-        """What has to be read for these records, and for the open jobs of these clusters (by guid)."""
+        """The files to read for these records, and for the open jobs of these clusters (by guid)."""
 
     def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
-        """Within it, this thread may be answered from one read of all of these, taken at its beginning."""
+        """Within the context, this thread may read these footprints from a snapshot taken at its start."""

@@ -1,4 +1,4 @@
-"""Records, with the status of runs and nodes, become resources as the service shows them. Pure."""
+"""Converts records and the status of runs and nodes to resources. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from batchai_magics.models.resources import (
 )
 from batchai_magics.models.states import AllocationState, NodeState
 
-CHANGED = "changed"  # in a cluster's `more`: when its size was changed last
+CHANGED = "changed"  # in a cluster's `more`: when it was last resized
 
 
 def workspace(record: Record) -> Workspace:
@@ -69,13 +69,13 @@ def job(record: Record, status: RunStatus) -> JobResource:
 
 
 def nodes_of_job(id: ResourceId, status: RunStatus) -> list[Node]:
-    """The nodes that a job holds now."""
+    """The nodes that a job currently holds."""
     since = None if status.started is None else moment(status.started)
     return [Node(name, NodeState.RUNNING, id, ip_address=name, since=since) for name in status.nodes]
 
 
 def node(status: NodeStatus, running: Mapping[str, Node]) -> Node:
-    """A node of a cluster; `running` are those that jobs hold, by name."""
+    """A node of a cluster; `running` are the nodes held by jobs, by name."""
     held = running.get(status.name)
     if held is None:
         return Node(status.name, status.state, ip_address=status.address)
@@ -84,7 +84,7 @@ def node(status: NodeStatus, running: Mapping[str, Node]) -> Node:
 
 @lru_cache(maxsize=256)
 def cluster_spec(text: str) -> ClusterSpec:
-    """The cluster description in a record, with what the service adds to it."""
+    """The cluster description in a record, with the service's additions."""
     return with_image(ClusterSpec.from_stored(text))
 
 

@@ -1,8 +1,8 @@
 """The Runner protocol: what an engine does with runs and nodes.
 
-A runner knows nothing of workspaces, shares, ARM ids or wire JSON. What an engine has to remember of a
-cluster or a run is JSON of its own (`EngineState`), which the service keeps in the record for it. The engine
-owns the queue and the allocation of nodes, and resolves the references of a Plan once it has nodes.
+A runner knows nothing of workspaces, shares, ARM ids or wire JSON. What an engine has to remember about a
+cluster or run is its own JSON (`EngineState`), stored by the service in their records. The engine owns the
+queue and the allocation of nodes, and resolves the references of a Plan once it has nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EngineState = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Scale:
-    """How many nodes a cluster is to have; one of a fixed size has equal bounds."""
+    """How many nodes a cluster may have; the bounds are equal for a fixed size."""
 
     minimum: int
     maximum: int
@@ -32,7 +32,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class ClusterRequest:
-    """What a new or resized cluster asks of the engine. `what` names its description in errors."""
+    """The nodes requested for a new or resized cluster. `what` names its description in errors."""
 
     vm_size: str
     scale: Scale
@@ -41,7 +41,7 @@ class ClusterRequest:
 
 @dataclass(frozen=True)
 class ClusterRef:
-    """A cluster that exists: `guid` names its folder, `state` is what the engine keeps with it."""
+    """An existing cluster: `guid` names its folder, `state` is the engine's."""
 
     guid: str
     name: str
@@ -52,9 +52,9 @@ class ClusterRef:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a job asks of the engine.
+    """What a job requests from the engine.
 
-    `backend_options` are the texts of the engine's native options by name, see `models.backend_options`.
+    `backend_options` are the engine's native options, as text by name, see `models.backend_options`.
     `what` names the job's description in errors. `priority` is 0 for high, 1 for normal and 2 for low.
     """
 
@@ -67,7 +67,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a job: `guid` identifies it, `state` is what the engine keeps with it."""
+    """A run of a job: `guid` identifies it, `state` is the engine's."""
 
     guid: str
     name: str
@@ -77,13 +77,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Site:
-    """What a Plan needs to know of the engine's nodes, whichever a run gets.
+    """What a Plan depends on that is the same for all nodes of the engine.
 
     `python` runs the programs of nodes, `script_wrapper` is the path of the program that runs a script of
-    an MPI job, `environ` the environment that jobs inherit. Without a `core_count` the engine resolves the
-    threads of each process, with `has_devices` the GPUs of each node. With `has_scratch` working directories
-    are on the nodes' own disks, at a place that the engine resolves. `tmpdir` is the name of the folder of
-    temporary files in a node's own folder, empty where it is the engine's.
+    an MPI job, `environ` the environment that jobs inherit. Without a `core_count`, the engine resolves the
+    threads of each process, with `has_devices` the GPUs of each node. With `has_scratch`, working directories
+    are on the nodes' own disks, at a path that the engine resolves. `tmpdir` names the folder of
+    temporary files in a node's folder; empty for the engine's.
     """
 
     python: str
@@ -98,9 +98,9 @@ class Site:
 
 @dataclass(frozen=True)
 class Launch:
-    """What a run starts. Secrets travel beside the Plans, never inside them.
+    """What a run starts. Secrets are passed next to the Plans, never in them.
 
-    `setup` is the setup task of its cluster, a process for each node. `port_count` is the number of free
+    `setup` is the setup task of its cluster, with a process for each node. `port_count` is the number of free
     ports that the Plans refer to.
     """
 
@@ -114,7 +114,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One start of a run on nodes. `ended` is None while it runs; times are in seconds since 1970."""
+    """One try of a run on a set of nodes. `ended` is None while it runs; times are in seconds since 1970."""
 
     nodes: tuple[str, ...]
     started: float
@@ -124,9 +124,9 @@ class Attempt:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended, and when. `errors` and `warnings` are JSON of the service's error details.
+    """How a run ended, and when. `errors` and `warnings` are the service's error details as JSON.
 
-    `ranks` has every process, the first that failed first.
+    `ranks` has every process, the first one that failed first.
     """
 
     ended: float
@@ -140,8 +140,8 @@ class RunResult:
 class RunStatus:
     """The status of a run.
 
-    `changed` is when it came to its state, `started` when its latest attempt began, `nodes` are those it
-    holds now, `waiting` is why it waits. `attempts` are all that it has had, unless it was only one.
+    `changed` is when it entered its state, `started` when its latest attempt started, `nodes` are those it
+    holds now, `waiting` is why it is queued. `attempts` are all its attempts if there was more than one.
     """
 
     state: ExecutionState
@@ -159,7 +159,7 @@ class RunStatus:
 
 
 class NodeStatus(NamedTuple):
-    """The status of a node; `reason` says why it cannot be used, `code` is the error code for that."""
+    """The status of a node; `reason` is why it is unusable, `code` the corresponding error code."""
 
     name: str
     state: NodeState
@@ -169,7 +169,7 @@ class NodeStatus(NamedTuple):
 
 
 class ClusterWarning(NamedTuple):
-    """What the user of a cluster is told of it."""
+    """A warning for the users of a cluster."""
 
     code: str
     message: str
@@ -186,53 +186,53 @@ class Runner(Protocol):
         busy: Mapping[str, str],
         others: Sequence[EngineState],
     ) -> EngineState:
-        """Checks that the engine can give a cluster what it asks for, and chooses what it gets.
+        """Checks that the engine can satisfy a cluster's request, and selects its nodes.
 
-        Nothing is changed yet: the state is written down first, then `resized` is called.
+        Nothing is changed yet: the state is recorded first, then `resized` is called.
 
         Args:
-            request: what the cluster is to have.
-            before: the cluster as it is, None for a new one.
-            busy: the guid of the run on each of its nodes that runs one, by node name.
-            others: the states of all other clusters.
+            request: The requested nodes.
+            before: The existing cluster, None for a new one.
+            busy: The guid of the run on each busy node, by node name.
+            others: The states of all other clusters.
 
         Raises:
-            SpecError, CapabilityError: for what the engine does not have.
+            SpecError, CapabilityError: The engine cannot satisfy it.
         """
 
     def resized(
         self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
     ) -> None:
-        """Makes the open runs of a cluster follow its new size, as the option says."""
+        """Applies a cluster's new size to its open runs, according to the option."""
 
     def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
-        """Keeps the secrets of a new cluster's setup task for as long as the cluster exists."""
+        """Stores the secrets of a new cluster's setup task as long as the cluster exists."""
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; `busy` is as for `allocate`."""
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        """What the users of a cluster have to know: shown with it, and in the logs of its jobs."""
+        """What the users of a cluster should know: shown with it, and in the logs of its jobs."""
 
     def remove_cluster(self, cluster_guid: str) -> None:
-        """Forgets what is kept of a cluster that is deleted."""
+        """Deletes what is stored about a deleted cluster."""
 
     def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
-        """Checks that the engine can run a job, and gives what it keeps with the run.
+        """Checks that the engine can run a job; returns the engine state of its run.
 
         Raises:
-            SpecError: for options that the job may not give, or that the cluster cannot satisfy.
+            SpecError: For options that a job must not set, or that the cluster cannot satisfy.
         """
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
-        """The command that runs the containers of a job on nodes; empty where jobs run without their image.
+        """The command that runs a job's containers on nodes; empty if jobs run without their image.
 
         Raises:
-            CapabilityError: where nothing runs containers, or nothing can sign in to a private registry.
+            CapabilityError: There is no container engine, or it cannot sign in to a private registry.
         """
 
     def site(self, cluster: ClusterRef) -> Site:
-        """What the Plan of a run on a cluster needs to know."""
+        """What the Plan of a run on a cluster depends on."""
 
     def prepare(self, run: Run, launch: Launch) -> None:
         """Writes what the engine needs to start a run; the caller removes the run's folder on failure."""
@@ -241,30 +241,30 @@ class Runner(Protocol):
         """Queues a prepared run.
 
         Raises:
-            ServiceError: with the engine's words, when it refuses.
+            ServiceError: The engine refused it; has the engine's message.
         """
 
     def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        """The status of each run, also where its engine ended it without a report."""
+        """The status of each run, including runs that their engine ended without a report."""
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
-        """What has to be read of a home to report these runs and clusters (by guid)."""
+        """The files of a home to read for the status of these runs and clusters (by guid)."""
 
     def stop(self, run: Run, reason: str = "") -> None:
-        """Asks a run to end; one that waits ends at once. Nothing happens to one that has ended.
+        """Asks a run to stop; a pending one ends at once. No effect on one that has ended.
 
-        `reason` is told in its error; empty where a user terminated it.
+        `reason` appears in its error; empty if a user terminated it.
         """
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         """Ends an open run whose cluster is deleted: with `text` as the reason if it runs, else at once."""
 
     def close(self) -> None:
-        """Releases connections and files; runs go on."""
+        """Releases connections and files; runs continue."""
 
 
 class NodeShell(Protocol):
-    """An engine that also runs commands on nodes: the facet `node_commands`."""
+    """An engine that can run commands on nodes: the facet `node_commands`."""
 
     def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
         """Whether a node belongs to a cluster."""

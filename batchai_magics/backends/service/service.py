@@ -1,4 +1,4 @@
-"""The Service: the Backend protocol once, over a repository, the folders of a home, and a runner."""
+"""The Service: implements the Backend protocol over a repository, the folders of a home, and a runner."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Service(BackendBase):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can and cannot do."""
+        """What this backend supports."""
         return self._capabilities
 
     def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
@@ -97,11 +97,11 @@ class Service(BackendBase):
         return runs
 
     def show(self, id: ResourceId) -> Resource:
-        """The resource with its present status."""
+        """The resource with its current status."""
         return self._views([self.context.repository.get(id)])[0]
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
-        """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
+        """The resources of a kind in `parent`, oldest first; for workspaces, those of its resource group."""
         from batchai_magics.backends.base import Page
 
         if kind is not Kind.WORKSPACE:
@@ -110,23 +110,23 @@ class Service(BackendBase):
         return Listing(self._views(records), after)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
-        """The names inside `parent` that begin with `prefix`; only records are read."""
+        """The names in `parent` with this prefix; reads only records."""
         self.context.repository.get(parent)
         return self.context.repository.names(parent, kind, prefix)
 
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
-        """The status of jobs and clusters; the engine is asked once for all of them, if at all."""
+        """The status of jobs and clusters, with at most one query to the engine."""
         views = self._views(self.context.repository.find_all(ids))
         return StatusSnapshot({resource.id.key: resource for resource in views})
 
     def close(self) -> None:
-        """Releases what the engine holds open."""
+        """Releases the engine's connections and files."""
         self.context.runner.close()
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
-        """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
+        """Tags a workspace, or resizes a cluster according to the deallocation option."""
         with self.context.folders.refusing_full_disk():
             if isinstance(patch, WorkspacePatch):
                 creation.change_tags(self.context, id, dict(patch.tags))
@@ -135,11 +135,11 @@ class Service(BackendBase):
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
-        """Deletes a resource and everything inside it; jobs are ended first."""
+        """Deletes a resource and everything in it; jobs are ended first."""
         deletion.delete(self.context, id)
 
     def terminate(self, job: ResourceId) -> None:
-        """Asks a job to end; nothing happens to one that has ended."""
+        """Asks a job to stop; no effect on one that has ended."""
         self.context.runner.stop(run_of(self.context.repository.get(job)))
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
@@ -159,7 +159,7 @@ class Service(BackendBase):
         expiry_min: int = 60,
         limit: int | None = None,
     ) -> Sequence[OutputFile]:
-        """One level of a job's output directory, sorted by name; addresses of files here never expire."""
+        """Lists a folder of a job's output directory, sorted by name; URLs of files here never expire."""
         return self.context.folders.files(self.context.repository.get(job), directory_id, path, limit)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
@@ -182,7 +182,7 @@ class Service(BackendBase):
         return self.context.folders.tail(record, positions, limit, is_open=is_open)
 
     def _views(self, records: Sequence[Record]) -> Sequence[Resource]:
-        """Records as resources; what their status depends on is read together."""
+        """Converts records to resources; the files for their status are read together."""
         jobs = [record for record in records if record.kind is Kind.JOB]
         clusters = [record for record in records if record.kind is Kind.CLUSTER]
         is_live = bool(jobs or clusters)
@@ -205,7 +205,7 @@ class Service(BackendBase):
         return _VIEWS[kind](record)
 
     def _nodes_of(self, cluster: Record) -> tuple[Sequence[NodeStatus], Mapping[str, Node]]:
-        """The status of a cluster's nodes, and those that jobs hold, by name."""
+        """The status of a cluster's nodes, and the nodes that jobs hold, by name."""
         with self.context.snapshot(clusters=[cluster]):
             runs = self.context.open_runs(cluster.guid)
             running = {

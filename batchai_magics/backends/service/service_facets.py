@@ -25,7 +25,7 @@ class ServiceNodeCommands:
         self._context, self._shell = context, shell
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
-        """Runs a shell command on a node, in its folder and environment; yields its output as it comes."""
+        """Runs a shell command on a node, in its folder and environment; yields output as it arrives."""
         record = self._context.repository.get(id)
         if id.kind is Kind.JOB:
             cluster = ClusterRef(record.more[CLUSTER_GUID], "", "", Scale(0, 0), record.more)
@@ -44,13 +44,13 @@ class ServiceNodeCommands:
 
 
 class ServiceSetupLogs:
-    """What the setup tasks of clusters wrote to mounted shares."""
+    """The output of clusters' setup tasks on mounted shares."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
-        """One level of what a cluster's setup task wrote, sorted by name."""
+        """Lists a folder of a setup task's output, sorted by name."""
         spec = resource_views.cluster_spec(self._context.repository.get(cluster).spec)
         if not (spec.node_setup and spec.node_setup.setup_task):
             raise api_errors.no_setup_logs()
@@ -58,25 +58,25 @@ class ServiceSetupLogs:
 
 
 class ServiceTelemetry:
-    """Samples of what the processes of jobs use."""
+    """Telemetry of jobs' processes."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
-        """The samples that were taken later than `after`, in seconds since 1970."""
+        """The samples taken after the time `after`, in seconds since 1970."""
         record = self._context.repository.get(job)
         return self._context.folders.telemetry(record.guid, after)
 
 
 class ServiceOwnership:
-    """The owners in the records."""
+    """The owners stored in the records."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
     def within(self, key: str) -> Mapping[str, str]:
-        """The known owners of the resource or group of that key and of what is inside, by key."""
+        """The known owners of the resource or group of that key and of everything in it, by key."""
         return self._repository.owners(key)
 
 
@@ -87,6 +87,6 @@ class ServiceUsages:
         self._context = context
 
     def list(self, location: str) -> Sequence[Usage]:
-        """What is used of each quota, the same in every location."""
+        """The usage of each quota, the same in every location."""
         nodes = self._context.quota_nodes(self._context.repository.clusters())
         return quotas.usages(nodes, self._context.core_quota)

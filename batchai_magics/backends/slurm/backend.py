@@ -24,7 +24,9 @@ CAPABILITIES = Capabilities(
     custom_processes=True,
     backend_options=(SBATCH.name,),
     known_sizes=True,
-    pace=Pace(look_s=0.5),  # each poll reads some small files of each job: a file system that many share
+    pace=Pace(
+        poll_interval_s=0.5
+    ),  # each poll reads some small files of each job: a file system that many share
 )
 
 

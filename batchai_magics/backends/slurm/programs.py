@@ -46,7 +46,7 @@ def installed(home: Path) -> Path:
     target = current(home)
     if not target.is_dir():
         part = target.with_name(uuid.uuid4().hex)
-        with private_files.at_once(part):
+        with private_files.pipelined(part):
             for name in _names():
                 private_files.write(part / _ROOT / name, (_PACKAGE / name).read_text(encoding="utf-8"))
             (part / _ROOT / "__init__.py").touch()  # hides an installed package of the same name

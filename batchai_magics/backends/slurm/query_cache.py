@@ -156,7 +156,7 @@ class QueryCache:
         """Caches the reply for all processes, if the disk has room; releases the lock."""
         self._unsaved[file] = reply
         with left_for_later():
-            with private_files.at_once(file):
+            with private_files.pipelined(file):
                 private_files.write(file, json.dumps(reply))
                 if lock:
                     lock.unlink(missing_ok=True)

@@ -87,7 +87,7 @@ class Runs:
         )
         if attempt > 1:
             bundle_writer.write_script(self._layout, run.guid, attempt, python=more["python"])
-        with private_files.at_once(files.root):
+        with private_files.pipelined(files.root):
             number = self._slurm.submit(files.script, submit_options.options, python=more["python"])
             try:
                 is_first = files.note_submission(attempt, Submission(number, self._clock.now(), is_held))

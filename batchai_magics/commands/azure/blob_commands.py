@@ -56,7 +56,7 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
     below = place.below(arguments.destination_path)
     copies = file_transfers.folder_uploads(arguments.source, below, arguments.pattern, place="container")
     if arguments.dryrun:
-        return [copy.there for copy in copies]
+        return [copy.path for copy in copies]
     bucket = container(context, arguments, place.name, account=place.account)
     return _as_blobs(upload_operation(bucket, copies, arguments))
 
@@ -77,7 +77,7 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
         bucket, arguments.destination, below=below, pattern=arguments.pattern
     )
     if arguments.dryrun:
-        return [copy.there for copy in copies]
+        return [copy.path for copy in copies]
     return download_operation(bucket, copies, arguments)
 
 

@@ -28,7 +28,9 @@ def upload(bucket: Bucket, copies: Sequence[Copy]) -> Generator[int, None, Seque
 def download(bucket: Bucket, copies: Sequence[Copy]) -> Generator[int, None, list[dict[str, object]]]:
     """Downloads files; each appears once it is complete and its digest verified."""
     yield from bucket.storage.fetch(bucket.name, copies)
-    return [{"contentLength": copy.size_bytes, "name": copy.there, "path": str(copy.here)} for copy in copies]
+    return [
+        {"contentLength": copy.size_bytes, "name": copy.path, "path": str(copy.local_path)} for copy in copies
+    ]
 
 
 class DownloadFolder:

@@ -96,7 +96,7 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
         arguments.source, place.below(arguments.destination_path), arguments.pattern
     )
     if arguments.dryrun:
-        return [copy.there for copy in copies]
+        return [copy.path for copy in copies]
     bucket = share(context, arguments, place.name, account=place.account)
     return upload_operation(bucket, copies, arguments)
 
@@ -119,7 +119,7 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
         bucket, arguments.destination, below=below, pattern=arguments.pattern
     )
     if arguments.dryrun:
-        return [copy.there for copy in copies]
+        return [copy.path for copy in copies]
     return download_operation(bucket, copies, arguments)
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base.backend_registry import (
+    backend_setting,
     check_choice,
     choose,
     endpoint_of,
     open_backend,
-    own_of,
-    with_own,
+    with_backend_settings,
 )
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
@@ -36,7 +36,11 @@ class SettingsChoice:
 
     def to_data(self) -> dict[str, str]:
         """The settings by name."""
-        told = {name: value for name in BACKEND_OPTIONS if (value := own_of(self.settings, name)) is not None}
+        told = {
+            name: value
+            for name in BACKEND_OPTIONS
+            if (value := backend_setting(self.settings, name)) is not None
+        }
         return {**{name: getattr(self.settings, name) for name in DISPLAYED_SETTINGS}, **told}
 
     def to_table(self) -> Table:
@@ -62,7 +66,7 @@ def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
     if arguments.backend:
         settings = choose(settings, arguments.backend)
     if own:
-        settings = with_own(settings, **own)
+        settings = with_backend_settings(settings, **own)
     if arguments.backend or own:
         _check(settings)
     return settings
@@ -74,7 +78,7 @@ def _backend_options(arguments: Namespace) -> dict[str, str]:
 
 def _check(settings: Settings) -> None:
     """Raises an error for a wrong endpoint (checked offline) or login node (checked by connecting)."""
-    if endpoint_of(settings) is not None or own_of(settings, "ssh"):
+    if endpoint_of(settings) is not None or backend_setting(settings, "ssh"):
         open_backend(settings).close()
 
 

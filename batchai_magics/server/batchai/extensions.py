@@ -23,8 +23,8 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.base.job_needs import missing, unless_there
-from batchai_magics.backends.service.extensions import file_packs, output_wire, server_offer
+from batchai_magics.backends.base.job_needs import ignoring_existing, missing
+from batchai_magics.backends.service.extensions import file_packs, output_wire, server_info
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, check_share_name
@@ -45,14 +45,14 @@ from batchai_magics.server.batchai.job_handlers import directory_path
 from batchai_magics.server.handler_context import Handler, HandlerContext
 
 MAX_IDS = 5000  # in one look
-PACE = Pace(look_s=0.1, longest_wait_s=10.0)
+PACE = Pace(poll_interval_s=0.1, max_wait_s=10.0)
 _MAX_TIMESTAMP_S = 1e12  # since 1970
 _HEARTBEAT_S = 0.5  # between heartbeats of a silent command
 
 
 def show_capabilities(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows what the backend behind this server supports."""
-    return ApiResponse(data=server_offer.to_wire(context.backend, PACE))
+    return ApiResponse(data=server_info.to_wire(context.backend, PACE))
 
 
 def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -181,7 +181,7 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
     if share:
         check_share_name(share.rpartition("/")[2])
     for id, spec in missing(context.backend, needs):
-        with unless_there(context.backend, id):
+        with ignoring_existing(context.backend, id):
             resource_handlers.create_owned(context, call.user.name, id, spec, is_new=True)
     runs = context.backend.ensure(JobNeeds(job, share=share, files=files))
     return ApiResponse(data={"value": [resource_json(context, run) for run in runs]})

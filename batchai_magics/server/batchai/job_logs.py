@@ -40,13 +40,13 @@ def byte_mask(context: HandlerContext, path: str) -> Mask | None:
 def _redact_bytes(context: HandlerContext, file: FileRef, offset: int, data: bytes) -> bytes:
     """The bytes of a log with asterisks where its job printed a secret."""
     chunk = context.backend.read(file, offset, len(data))
-    return replace(chunk, data=data, offset=offset).shown.data
+    return replace(chunk, data=data, offset=offset).redacted.data
 
 
 def _redact_chunk(chunk: Chunk) -> Chunk:
     """The chunk without secrets, and without digests from which they could be guessed."""
     number = "-".join(chunk.generation.split("-")[:_GENERATION_PARTS])
-    return replace(chunk.shown, seal=None, generation=number)
+    return replace(chunk.redacted, seal=None, generation=number)
 
 
 def _has_secrets(context: HandlerContext, job: ResourceId) -> bool:

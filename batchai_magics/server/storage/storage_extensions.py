@@ -99,7 +99,7 @@ def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
     except (ValueError, RecursionError) as error:
         raise invalid_content(str(error)) from None
     for file in files:
-        if not file.is_right:
+        if not file.is_intact:
             raise api_errors.damaged_upload(share, file.path)
     return {file.path: file.data for file in files}
 
@@ -108,12 +108,12 @@ def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Returns a pack of the files at `paths` that exist and fit together."""
     context.check_subscription(call)
     paths = call.json().get("paths")
-    if not isinstance(paths, list) or len(paths) > file_packs.MOST_FILES:
-        raise invalid_content(f"paths must be a list of at most {file_packs.MOST_FILES} paths")
+    if not isinstance(paths, list) or len(paths) > file_packs.MAX_FILES:
+        raise invalid_content(f"paths must be a list of at most {file_packs.MAX_FILES} paths")
     share = call.query.get("share", "")
     storage = _storage_of(context, call, share)
     files: dict[str, bytes] = {}
-    room = file_packs.MOST_BYTES
+    room = file_packs.MAX_BYTES
     for path in (check_path(str(path)) for path in paths):
         try:
             data = storage.read(share, path, 0, room + 1)

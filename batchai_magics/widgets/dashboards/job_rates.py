@@ -73,7 +73,7 @@ class RateReader:
     def _read(self, chunk: Chunk) -> bool:
         if not chunk.data:
             return False
-        is_further = read_progress(self._progress, METRICS_FILE, chunk.shown, now=time.time())
+        is_further = read_progress(self._progress, METRICS_FILE, chunk.redacted, now=time.time())
         return self._add(records_in(chunk, self._parser)) | is_further
 
     def _read_errors(self) -> bool:
@@ -83,7 +83,7 @@ class RateReader:
         if start == size:
             return False
         chunk = self._backend.read(self._errors, start, size - start)
-        return read_progress(self._progress, ERR, chunk.shown, now=time.time())
+        return read_progress(self._progress, ERR, chunk.redacted, now=time.time())
 
     def _add(self, records: Iterable[Record]) -> bool:
         steps = [record for record in records if isinstance(record, StepRecord)]

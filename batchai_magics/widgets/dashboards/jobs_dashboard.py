@@ -74,7 +74,7 @@ class JobsSource:
         return [*news, *self._rates(jobs[:MAX_ROWS])]
 
     def _jobs(self) -> tuple[JobResource, ...]:
-        self._due_at = self._clock() + self._backend.capabilities.pace.look_s
+        self._due_at = self._clock() + self._backend.capabilities.pace.poll_interval_s
         try:
             listed = self._backend.list(self._experiment, Kind.JOB)
         except NotFoundError:

@@ -74,7 +74,7 @@ class Search:
     def _step(self) -> bool:
         """Scans the next chunk; returns whether there may be more."""
         chunk = self._read(self.scanned, CHUNK_BYTES)
-        if not self._mark.is_in(chunk):  # the file was replaced
+        if not self._mark.matches(chunk):  # the file was replaced
             self.hits, self._mark = array("d"), Bookmark()
             return True
         self.size = chunk.size

@@ -53,7 +53,7 @@ def test_hundreds_of_files_go_up_and_come_down_in_few_requests(
     assert sum(client.storage.send("packed", copies(tmp_path / "up", FILES))) == sum(map(len, FILES.values()))
     back = [Copy(tmp_path / "down" / path, path, len(data)) for path, data in FILES.items()]
     assert sum(client.storage.fetch("packed", back)) == sum(map(len, FILES.values()))
-    assert {copy.there: copy.here.read_bytes() for copy in back} == FILES
+    assert {copy.path: copy.local_path.read_bytes() for copy in back} == FILES
     assert sorted(path.name for path in (tmp_path / "down" / "in").iterdir()) == sorted(
         path.removeprefix("in/") for path in FILES
     )
@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there_is_named_and_the_others_come(client: ArmBacken
 
 
 def test_a_file_that_has_grown_meanwhile_comes_whole(client: ArmBackend, tmp_path: Path) -> None:
-    grown = b"x" * (file_packs.MOST_BYTES + 1)
+    grown = b"x" * (file_packs.MAX_BYTES + 1)
     client.storage.upload("packed", {"a": b"a", "log": grown})
     list(client.storage.fetch("packed", [Copy(tmp_path / name, name, 1) for name in ("log", "a")]))
     assert [(tmp_path / name).read_bytes() for name in ("log", "a")] == [grown, b"a"]
@@ -78,7 +78,7 @@ def test_a_file_that_has_grown_meanwhile_comes_whole(client: ArmBackend, tmp_pat
 def test_files_that_have_grown_since_they_were_listed_arrive_whole(
     server: Running, client: ArmBackend, tmp_path: Path
 ) -> None:
-    grown = b"x" * (file_packs.MOST_BYTES + 1)
+    grown = b"x" * (file_packs.MAX_BYTES + 1)
     listed = copies(tmp_path, {"log": b"x", "a": b"a"})
     (tmp_path / "log").write_bytes(grown)
     list(client.storage.send("packed", listed))

@@ -44,7 +44,7 @@ def shares(tmp_path: Path) -> Iterator[Shares]:
 
 @pytest.fixture
 def plain(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> PartUploads:
-    monkeypatch.setattr(share_transfers, "PIECE_BYTES", 4)
+    monkeypatch.setattr(share_transfers, "BLOCK_BYTES", 4)
     return PartUploads(shares)
 
 

@@ -27,8 +27,8 @@ DATA = bytes(range(256)) * 40
 @pytest.fixture
 def backend(server: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArmBackend]:
     """Our own client of a server that says nothing of what it is; operations take their long way."""
-    monkeypatch.setattr(connection, "AS_MADE", "handling=lenient")
-    monkeypatch.setattr(server_discovery.server_offer, "from_wire", lambda data, name: None)
+    monkeypatch.setattr(connection, "REPRESENTATION", "handling=lenient")
+    monkeypatch.setattr(server_discovery.server_info, "from_wire", lambda data, name: None)
     made = connected(server.url)
     made.accounts.create("plain", "batchai", "eastus")
     yield made
@@ -57,10 +57,10 @@ def job(name: str, command: str) -> tuple[ResourceId, JobSpec]:
 
 def test_what_it_has_not_is_said_by_name(backend: ArmBackend) -> None:
     for facet in (CONTAINERS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS):
-        with pytest.raises(CapabilityError, match=f"the arm backend has no {facet.words}"):
+        with pytest.raises(CapabilityError, match=f"the arm backend has no {facet.label}"):
             facet.of(backend)
-    assert backend.capabilities.pace.look_s == 2.0
-    assert backend.capabilities.pace.longest_wait_s == 0.0
+    assert backend.capabilities.pace.poll_interval_s == 2.0
+    assert backend.capabilities.pace.max_wait_s == 0.0
 
 
 def test_a_job_runs_and_its_log_is_read_from_its_address(backend: ArmBackend) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.base.jobs_ahead import MOST_EXPERIMENTS
+from batchai_magics.backends.base.jobs_ahead import MAX_EXPERIMENTS
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
@@ -30,7 +30,7 @@ def queued(server: Running) -> Iterator[list[ResourceId]]:
     """Jobs that wait for the same node, each in an experiment of its own, in their turn."""
     first = server.world.submit("first --nodes 2", SLEEPS)
     until(lambda: first.state is ExecutionState.RUNNING)
-    names = [f"waits-{number}" for number in range(MOST_EXPERIMENTS + 3)]
+    names = [f"waits-{number}" for number in range(MAX_EXPERIMENTS + 3)]
     jobs = [server.world.submit(f"{name} --nodes 2 --experiment {name}", SLEEPS) for name in names]
     yield [job.id for job in jobs]
     for job in [*reversed(jobs), first]:

@@ -16,19 +16,22 @@ from batchai_magics.backends.arm.server_discovery import ServerDiscovery
 from batchai_magics.backends.arm.server_extensions import ServerExtensions
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FACETS, Capabilities, Pace
-from batchai_magics.backends.service.extensions.server_offer import ServerOffer
+from batchai_magics.backends.service.extensions.server_info import ServerInfo
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
 from tests.backends.arm.scripted_connection import ScriptedConnection
 from tests.patience import PATIENCE_S
 
-OFFER = {"capabilities": {**asdict(Capabilities(name="x")), "pace": {"look_s": 0.25}}, "facets": ["storage"]}
+OFFER = {
+    "capabilities": {**asdict(Capabilities(name="x")), "pace": {"poll_interval_s": 0.25}},
+    "facets": ["storage"],
+}
 ANY = ("accounts", "groups", "storage", "usages")
 
 
-def discovery(connection: ScriptedConnection) -> ServerDiscovery[str | ServerOffer]:
+def discovery(connection: ScriptedConnection) -> ServerDiscovery[str | ServerInfo]:
     """Gives the offer of an extended server, or `published`."""
-    return ServerDiscovery(connection, "published", lambda offer: offer)
+    return ServerDiscovery(connection, "published", lambda info: info)
 
 
 def facets_of(backend: ArmBackend) -> list[str]:
@@ -51,7 +54,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ArmBackend]:
 def test_a_server_with_an_offer_gets_the_extended_api_and_is_queried_once() -> None:
     connection = ScriptedConnection(OFFER)
     found = discovery(connection)
-    assert (found.api.capabilities.pace, found.api.facets) == (Pace(look_s=0.25), ("storage",))
+    assert (found.api.capabilities.pace, found.api.facets) == (Pace(poll_interval_s=0.25), ("storage",))
     assert found.api is found.api
     assert len(connection.requests) == 1
 
@@ -69,14 +72,14 @@ def test_the_published_api_has_the_minimum_of_facets_and_capabilities(
 ) -> None:
     made = backend({})
     assert (type(made._api), facets_of(made)) == (PublishedApi, sorted(ANY))
-    assert made.capabilities == Capabilities(name="arm", pace=Pace(look_s=2.0))
+    assert made.capabilities == Capabilities(name="arm", pace=Pace(poll_interval_s=2.0))
 
 
 @pytest.mark.parametrize("facet", ["containers", "node_commands", "preemption", "setup_logs", "telemetry"])
 def test_extensions_have_the_facets_of_the_offer(backend: Callable[..., ArmBackend], facet: str) -> None:
     made = backend({**OFFER, "facets": ["storage", facet]})
     assert (type(made._api), facets_of(made)) == (ServerExtensions, sorted([*ANY, facet]))
-    assert made.capabilities.pace == Pace(look_s=0.25)
+    assert made.capabilities.pace == Pace(poll_interval_s=0.25)
 
 
 @pytest.mark.parametrize(
@@ -124,4 +127,4 @@ def test_concurrent_callers_share_one_query() -> None:
     for thread in threads:
         thread.join(PATIENCE_S)
     assert (told, len(connection.requests)) == ([found.api] * 4, 1)
-    assert isinstance(found.api, ServerOffer)
+    assert isinstance(found.api, ServerInfo)

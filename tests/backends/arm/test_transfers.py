@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.backends.arm.share_transfers import fetch, run_parallel
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.extensions.extension_headers import DIGEST, UPLOAD, UploadStep
-from batchai_magics.backends.service.extensions.file_packs import Packed
+from batchai_magics.backends.service.extensions.file_packs import PackedFile
 from batchai_magics.errors import StorageError
 from tests.server.running import Running, connected
 
@@ -81,8 +81,8 @@ class Damaging:
     def __init__(self, *, is_packed: bool) -> None:
         self.packed = self if is_packed else None
 
-    def fetch(self, share: str, paths: Sequence[str]) -> dict[str, Packed]:
-        return {path: Packed(path, b"came", is_right=False) for path in paths}
+    def fetch(self, share: str, paths: Sequence[str]) -> dict[str, PackedFile]:
+        return {path: PackedFile(path, b"came", is_intact=False) for path in paths}
 
     def download_with_digest(self, share: str, path: str) -> tuple[bytes, str]:
         return b"came", self.DIGEST
@@ -118,7 +118,7 @@ def test_many_small_files_and_a_large_one_arrive(server: Running, tmp_path: Path
         assert list(sent) == [backend.storage.show("many", path) for path in files]
         back = [Copy(tmp_path / "back" / copy.there, copy.there, copy.size_bytes) for copy in copies]
         assert sum(backend.storage.fetch("many", back)) == sum(map(len, files.values()))
-    assert {copy.there: copy.here.read_bytes() for copy in back} == files
+    assert {copy.path: copy.local_path.read_bytes() for copy in back} == files
     assert server.world.backend.storage.download("many", "in/large") == files["in/large"]
 
 

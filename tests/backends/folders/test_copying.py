@@ -8,7 +8,7 @@ import time
 import pytest
 
 from batchai_magics.backends.base import Copy
-from batchai_magics.backends.base.default_transfers import STALE_S, Unfinished
+from batchai_magics.backends.base.default_transfers import STALE_S, PartialDownloads
 from batchai_magics.backends.folders import checked_copy, copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError
@@ -106,7 +106,7 @@ def test_two_downloads_to_one_place_never_mix(storage, here):
 
 def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, here):
     storage.upload("data", {"a": b"1"})
-    Unfinished.name(here / "a", "a larger one").write_bytes(BIG)
+    PartialDownloads.name(here / "a", "a larger one").write_bytes(BIG)
     assert sum(storage.fetch("data", [Copy(here / "a", "a", 1)])) == 1
     assert (here / "a").read_bytes() == b"1"
     assert sorted(path.name for path in here.iterdir()) == ["a", "big"]

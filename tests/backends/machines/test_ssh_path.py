@@ -150,7 +150,7 @@ def test_what_is_written_at_once_takes_one_question(
     (tmp_path / "old").touch()
     asked, ask = [], SshConnection.open
     monkeypatch.setattr(SshConnection, "open", lambda link, *more: asked.append(link) or ask(link, *more))
-    with private_files.at_once(far):
+    with private_files.pipelined(far):
         make_all(far)
     assert len(asked) == 1
     assert (tmp_path / "links/to inner").readlink() == tmp_path / "inner"
@@ -160,7 +160,7 @@ def test_what_is_written_at_once_takes_one_question(
 
 
 def test_what_is_asked_meanwhile_comes_after_what_was_written(far: Path, tmp_path: Path) -> None:
-    with private_files.at_once(far):
+    with private_files.pipelined(far):
         private_files.write(far / "file", "text")
         assert not (tmp_path / "file").exists()
         assert (far / "file").read_text() == "text"
@@ -170,7 +170,7 @@ def test_what_is_asked_meanwhile_comes_after_what_was_written(far: Path, tmp_pat
 
 def test_what_cannot_be_written_is_named_and_ends_the_rest(far: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
-    with pytest.raises(OSError, match="taken/inner"), private_files.at_once(far):  # noqa: PT012
+    with pytest.raises(OSError, match="taken/inner"), private_files.pipelined(far):  # noqa: PT012
         private_files.write(far / "before", "")
         private_files.write(far / "taken" / "inner", "")
         private_files.write(far / "after", "")
@@ -181,13 +181,13 @@ def test_an_error_of_what_was_written_before_is_no_answer(far: Path, tmp_path: P
     """Else a folder that is in the way would pass for a file that is not there."""
     (tmp_path / "taken").touch()
     (tmp_path / "there").touch()
-    with pytest.raises(OSError, match="taken/inner"), private_files.at_once(far):  # noqa: PT012
+    with pytest.raises(OSError, match="taken/inner"), private_files.pipelined(far):  # noqa: PT012
         private_files.write(far / "taken" / "inner", "")
         assert (far / "there").exists()
 
 
 def test_what_went_wrong_first_is_told_and_what_came_before_is_there(far: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="first"), private_files.at_once(far):  # noqa: PT012
+    with pytest.raises(ValueError, match="first"), private_files.pipelined(far):  # noqa: PT012
         private_files.write(far / "file", "text")
         raise ValueError("first")
     assert (tmp_path / "file").read_text() == "text"

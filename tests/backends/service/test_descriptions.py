@@ -4,8 +4,8 @@ import json
 
 from batchai_magics.backends.service.descriptions import (
     fingerprint,
-    kept_text,
     output_segment,
+    stored_text,
     with_setup_suffix,
 )
 from batchai_magics.models.cluster_spec import ClusterSpec
@@ -20,13 +20,13 @@ CLUSTER = WORKSPACE.child(Kind.CLUSTER, "c")
 
 def test_no_secret_is_kept():
     spec = JobSpec.from_wire(job_body())
-    assert "hidden" not in kept_text(spec)
-    assert JobSpec.from_stored(kept_text(spec)).settings == spec.settings
+    assert "hidden" not in stored_text(spec)
+    assert JobSpec.from_stored(stored_text(spec)).settings == spec.settings
 
 
 def test_a_workspace_keeps_its_place_and_an_experiment_nothing():
-    assert json.loads(kept_text(WorkspaceSpec(location="eastus"))) == {"location": "eastus"}
-    assert kept_text(ExperimentSpec()) == "{}"
+    assert json.loads(stored_text(WorkspaceSpec(location="eastus"))) == {"location": "eastus"}
+    assert stored_text(ExperimentSpec()) == "{}"
 
 
 def test_the_same_description_is_known_again_and_another_is_not():

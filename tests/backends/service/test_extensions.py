@@ -20,7 +20,7 @@ from batchai_magics.backends.base import (
     Span,
     WriteTime,
 )
-from batchai_magics.backends.service.extensions import output_wire, server_offer
+from batchai_magics.backends.service.extensions import output_wire, server_info
 from batchai_magics.errors import ServiceError
 
 WHOLE = Chunk(
@@ -75,12 +75,12 @@ class Behind:
 
 
 def test_what_a_backend_can_do_arrives_under_the_clients_name() -> None:
-    told = json.loads(json.dumps(server_offer.to_wire(Behind(), Pace(0.5, 10.0))))
-    offer = server_offer.from_wire({**told, "new": 1}, "arm")
-    assert offer.capabilities == replace(Behind.capabilities, name="arm", pace=Pace(0.5, 10.0))
-    assert set(offer.facets) == {"storage", "usages", server_offer.ENSURE}
+    told = json.loads(json.dumps(server_info.to_wire(Behind(), Pace(0.5, 10.0))))
+    info = server_info.from_wire({**told, "new": 1}, "arm")
+    assert info.capabilities == replace(Behind.capabilities, name="arm", pace=Pace(0.5, 10.0))
+    assert set(info.facets) == {"storage", "usages", server_info.ENSURE}
 
 
 @pytest.mark.parametrize("data", [{}, {"capabilities": {}}, {"capabilities": 1, "facets": []}])
 def test_what_tells_nothing_of_it_is_no_server_of_ours(data: dict) -> None:
-    assert server_offer.from_wire(data, "arm") is None
+    assert server_info.from_wire(data, "arm") is None

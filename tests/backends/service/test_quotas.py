@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.backends.service.quotas import FAMILIES, MOST_CLUSTERS, Nodes, check, family, usages
+from batchai_magics.backends.service.quotas import FAMILIES, MAX_CLUSTERS, Nodes, check, family, usages
 from batchai_magics.errors import ConflictError
 
 CLUSTERS = [
@@ -30,7 +30,7 @@ def test_clusters_and_cores_are_counted_by_family_and_priority():
 def test_the_list_is_that_of_the_service():
     listed = usages([], 100)
     assert len(listed) == 1 + 2 * (1 + len(FAMILIES)) == 17
-    assert (listed[0].name, listed[0].limit) == ("Clusters", MOST_CLUSTERS)
+    assert (listed[0].name, listed[0].limit) == ("Clusters", MAX_CLUSTERS)
     assert {usage.limit for usage in listed[1:]} == {100}
     assert listed[9].localized_name == "Total Cluster Low Priority Regional vCPUs"
 

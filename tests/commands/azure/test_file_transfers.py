@@ -17,7 +17,7 @@ BIG = b"0123456789"
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    monkeypatch.setattr(default_transfers, "PIECE_BYTES", 4)
+    monkeypatch.setattr(default_transfers, "BLOCK_BYTES", 4)
 
 
 class Elsewhere(DefaultTransfers):
@@ -206,7 +206,7 @@ from batchai_magics.backends.folders import checked_copy
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.commands.azure import file_transfers
 from batchai_magics.commands.azure.storage_bucket import Bucket
-default_transfers.PIECE_BYTES = checked_copy.PIECE_BYTES = 4096
+default_transfers.BLOCK_BYTES = checked_copy.PIECE_BYTES = 4096
 checked_copy.SMALL_BYTES = 0
 kind, way, root, here = sys.argv[1:]
 class Elsewhere(default_transfers.DefaultTransfers):

@@ -22,7 +22,7 @@ def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
 
 @pytest.mark.parametrize("make", [cluster_source, jobs_source])
 def test_a_dashboard_asks_no_more_often_than_the_backend_wants(place, clock, make):
-    place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
+    place.capabilities = Capabilities(name="place", pace=Pace(poll_interval_s=10.0))
     source = make(place, clock)
     first, looks = source.poll(), place.looks
     place.run("another")
@@ -34,7 +34,7 @@ def test_a_dashboard_asks_no_more_often_than_the_backend_wants(place, clock, mak
 
 
 def test_a_dashboard_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
-    place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
+    place.capabilities = Capabilities(name="place", pace=Pace(poll_interval_s=10.0))
     source = cluster_source(place, clock)
     watcher = StatusPoller(place, [CLUSTER], clock=clock)
     watcher.poll()

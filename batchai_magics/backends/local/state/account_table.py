@@ -106,7 +106,7 @@ class LocalGroups:
         with self._store.read() as db:
             return [_group(row) for row in db.execute("SELECT * FROM resource_group ORDER BY key").fetchall()]
 
-    def forget(self, name: str) -> None:
+    def delete_record(self, name: str) -> None:
         """Deletes the row of an empty group."""
         self.show(name)
         with self._store.write() as db:

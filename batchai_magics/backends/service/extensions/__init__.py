@@ -1,1 +1,1 @@
-"""The wire format of our own server's additions to the published API; only our own client uses it."""
+"""The wire format of our own server's additions to the published API, used only by our own client."""

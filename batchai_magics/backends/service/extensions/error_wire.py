@@ -1,4 +1,4 @@
-"""An error as JSON, both ways: in the words of Azure, and beside them what ours are."""
+"""Errors as JSON in both directions: in Azure's format, with our additions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from batchai_magics import errors
 from batchai_magics.errors import BatchAIError, Problem, ServiceError, SpecError
 
-# What to do next, our name of the error, what has problems, and how each is mended.
+# Our additions: the hint, our error class, the description with problems, and the fix of each problem.
 HINT, KIND, WHAT, FIX = "batchaiHint", "batchaiKind", "batchaiWhat", "batchaiFix"
-SHARE_FULL = "ShareSizeLimitReached"  # what Azure Files calls a full disk
-_INVALID = "InvalidRequest"  # the code of what has none
+SHARE_FULL = "ShareSizeLimitReached"  # Azure Files' code for a full disk
+_INVALID = "InvalidRequest"  # the code for errors without one
 
 
 def to_wire(error: BatchAIError) -> dict[str, Any]:
-    """`code`, `message` and the rest; of what is none of `errors` no kind is said."""
+    """The JSON of an error; classes that `errors` does not define are not named."""
     code = error.code if isinstance(error, ServiceError) else ""
     more: dict[str, Any] = {HINT: error.hint} if error.hint else {}
     if isinstance(error, SpecError):
@@ -24,13 +24,13 @@ def to_wire(error: BatchAIError) -> dict[str, Any]:
 
 
 def kind_of(error: BatchAIError) -> dict[str, str]:
-    """What our own client is to raise, if it is an error that it knows."""
+    """The class that our own client is to raise, if it knows it."""
     name = type(error).__name__
     return {KIND: name} if hasattr(errors, name) else {}
 
 
 def from_wire(data: Mapping[str, Any]) -> BatchAIError | None:
-    """The error that our own server tells; None for one that is not of ours."""
+    """The error sent by our own server; None for any other error."""
     kind = _class_of(data)
     if kind is None:
         return None

@@ -1,37 +1,37 @@
-"""Headers of our own client's requests, and of the answers to them."""
+"""Headers of our own client's requests and of the responses to them."""
 
 from __future__ import annotations
 
 import enum
 
-# Of a request that waits for news: what its sender knows; of the answer: what to say the next time.
+# Long polling: in a request, the state that its sender knows; in the response, the next one to send.
 SINCE, STATE = "x-batchai-since", "x-batchai-state"
 
-# RFC 7240: so many seconds for news, and what was made in place of a long-running operation.
+# RFC 7240: how long to wait for changes; and the created resource in place of a long-running operation.
 PREFER = "Prefer"
-AS_MADE = "return=representation"
+REPRESENTATION = "return=representation"
 
-# Of all requests of our own client. It is told what the published API has no words for; of storage,
-# everything is listed, and deleted with all in it.
+# Sent with all requests of our own client. Responses may exceed the published API; lists of storage are
+# complete, and deletion is recursive.
 OWN_CLIENT = "x-batchai-client"
-SERVICE = "x-batchai-service"  # `blob`: containers, as if they were shares
+SERVICE = "x-batchai-service"  # `blob`: operate on containers as if they were shares
 WANT_DIGEST = "x-batchai-want-digest"
-DIGEST = "x-batchai-sha256"  # of a file, where it was wanted
+DIGEST = "x-batchai-sha256"  # of a file, if requested
 
-# A file in pieces: nobody sees one before it is whole, and what was interrupted goes on where it stood.
+# Chunked uploads: files are published when they are complete; interrupted uploads are resumed.
 UPLOAD = "x-batchai-upload"
-RECEIVED = "x-batchai-received"  # how many bytes are there already
+RECEIVED = "x-batchai-received"  # how many bytes the server has
 
 
 class UploadStep(enum.Enum):
-    """What a request that has the header UPLOAD does."""
+    """The operation of a request with the header UPLOAD."""
 
-    BEGIN = "begin"  # with the whole file's size
+    BEGIN = "begin"  # with the size of the file
     WRITE = "write"  # with the bytes from an offset on
-    FINISH = "finish"  # with the digest of all
-    WHOLE = "whole"  # all of it at once, with its digest
+    FINISH = "finish"  # with the digest of the file
+    WHOLE = "whole"  # a complete file with its digest
 
 
-def waiting(seconds: float) -> str:
-    """The preference of a request that may wait so long for news."""
+def prefer_wait(seconds: float) -> str:
+    """The Prefer header of a long-polling request."""
     return f"wait={max(1, round(seconds))}"

@@ -1,4 +1,4 @@
-"""Several small files in one body, both ways: of each a line of JSON, then its bytes."""
+"""Several small files in one body, in both directions: for each, a line of JSON and its bytes."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-MOST_FILES, MOST_BYTES = 500, 2 << 20  # of the content; with its lines a pack stays below 4 MiB
+MAX_FILES, MAX_BYTES = 500, 2 << 20  # of content; with the JSON lines, a pack stays below 4 MiB
 
 
 @dataclass(frozen=True)
-class Packed:
-    """A file of a pack; `is_right`: its bytes have the digest that was sent with them."""
+class PackedFile:
+    """A file of a pack; `is_intact`: its bytes have the digest that was sent with them."""
 
     path: str
     data: bytes
-    is_right: bool
+    is_intact: bool
 
 
 def to_bytes(files: Mapping[str, bytes]) -> bytes:
-    """The body that holds these files, by their paths."""
+    """The body with these files, by path."""
     return b"".join(piece for path, data in files.items() for piece in (_line(path, data), data))
 
 
-def from_bytes(body: bytes) -> Iterator[Packed]:
-    """Reads what `to_bytes` gives; ValueError for what is no such thing."""
+def from_bytes(body: bytes) -> Iterator[PackedFile]:
+    """Parses the result of `to_bytes`; ValueError for anything else."""
     start = count = 0
     while start < len(body):
         count += 1
-        if count > MOST_FILES:
-            raise ValueError(f"a pack has at most {MOST_FILES} files")
+        if count > MAX_FILES:
+            raise ValueError(f"a pack has at most {MAX_FILES} files")
         end = body.find(b"\n", start)
         path, size, digest = _parse_line(body[start:end] if end >= 0 else b"")
         start = end + 1 + size
         data = body[end + 1 : start]
         if len(data) != size:
             raise ValueError(f"{path} has {len(data)} bytes of {size}")
-        yield Packed(path, data, hashlib.sha256(data).hexdigest() == digest)
+        yield PackedFile(path, data, hashlib.sha256(data).hexdigest() == digest)
 
 
 def to_json(files: Mapping[str, bytes]) -> dict[str, str]:
@@ -54,8 +54,8 @@ def from_json(data: object) -> dict[str, bytes]:
 
 
 def _line(path: str, data: bytes) -> bytes:
-    told = [path, len(data), hashlib.sha256(data).hexdigest()]
-    return json.dumps(told, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
+    header = [path, len(data), hashlib.sha256(data).hexdigest()]
+    return json.dumps(header, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
 
 
 def _parse_line(line: bytes) -> tuple[str, int, str]:

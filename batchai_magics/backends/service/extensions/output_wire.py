@@ -1,4 +1,4 @@
-"""File chunks, and the output of commands on nodes, as JSON in both directions."""
+"""File chunks and the output of commands on nodes, as JSON in both directions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from batchai_magics.models.response_object import ResponseObject, unreadable
 
 
 def to_wire(chunk: Chunk) -> dict[str, Any]:
-    """The JSON of a piece."""
+    """The JSON of a chunk."""
     seal = chunk.seal
     known = {
         "spans": [[span.start, span.end, span.rank] for span in chunk.spans],
@@ -33,7 +33,7 @@ def to_wire(chunk: Chunk) -> dict[str, Any]:
 
 
 def from_wire(data: Mapping[str, Any]) -> Chunk:
-    """Reads what `to_wire` gives; a ServiceError that names what cannot be read."""
+    """Parses the result of `to_wire`; ServiceError for anything else."""
     answer = ResponseObject.of(data, "the piece of a file")
     try:
         return Chunk(
@@ -61,13 +61,13 @@ def _bytes(text: str) -> bytes:
 
 
 def to_lines(output: Iterable[CommandBytes | CommandEnd]) -> Iterator[bytes]:
-    """The lines of a command's output, each as soon as there is something."""
+    """The lines of a command's output, each yielded immediately."""
     for part in output:
         yield json.dumps(_wire(part)).encode() + b"\n"
 
 
 def from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | CommandEnd]:
-    """Reads what `to_lines` gives, cut anywhere."""
+    """Parses the result of `to_lines`, split arbitrarily."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")

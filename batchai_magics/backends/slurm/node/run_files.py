@@ -216,7 +216,7 @@ class RunFiles:
 
     def _write_end(self, end: RunEnd, part: Path) -> None:
         try:
-            with private_files.at_once(self.root):
+            with private_files.pipelined(self.root):
                 self.secrets.unlink(missing_ok=True)
                 end.write(part)
         except OSError as error:

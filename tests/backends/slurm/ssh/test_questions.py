@@ -56,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return ask(link, head, data)
 
     monkeypatch.setattr(SshConnection, "open", counted)
-    monkeypatch.setattr(file_clock, "READ_AGAIN_S", math.inf)  # else two questions more a minute
+    monkeypatch.setattr(file_clock, "READ_INTERVAL_S", math.inf)  # else two questions more a minute
     return names
 
 

@@ -1,4 +1,4 @@
-"""Base classes of backends: default implementations, and the capability check in front of every change."""
+"""Base classes of backends: default implementations, and the capability check before every change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
+from batchai_magics.backends.base.capabilities import Capabilities, check_supported
 from batchai_magics.backends.base.file_chunks import Chunk, FileRef
 from batchai_magics.backends.base.resource_requests import JobNeeds, Patch, Spec, StatusSnapshot
 from batchai_magics.errors import NotFoundError
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import JobResource, Resource
 
 
-class DefaultAnswers:
-    """Defaults: no facets, and `status`, `tail` and the like built on the other methods."""
+class BackendDefaults:
+    """Default implementations: no facets; `status`, `tail` and others built on the remaining methods."""
 
     storage: Storage | None = None
     containers: Storage | None = None
@@ -50,7 +50,7 @@ class DefaultAnswers:
         since: StatusSnapshot | None = None,
         wait_s: float = 0.0,
     ) -> StatusSnapshot:
-        """The status of jobs and clusters, with one request for each parent."""
+        """The status of jobs and clusters, with one request per parent."""
         return default_status(self, ids)
 
     def tail(
@@ -65,7 +65,7 @@ class DefaultAnswers:
         return default_tail(self, job, positions, limit)
 
     def names(self: Backend, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
-        """The names inside `parent` with a prefix, filtered from the whole list."""
+        """The names in `parent` with a prefix, filtered from the complete list."""
         names = [item.id.name for item in self.list(parent, kind)]
         return [name for name in names if name.lower().startswith(prefix.lower())]
 
@@ -85,35 +85,35 @@ class DefaultAnswers:
         """Releases nothing: the default holds no resources."""
 
 
-class BackendBase(DefaultAnswers, ABC):
-    """Base of our backends: specs beyond their capabilities never reach `_create` or `_update`."""
+class BackendBase(BackendDefaults, ABC):
+    """Base of our backends: unsupported specs never reach `_create` or `_update`."""
 
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What this backend can and cannot do."""
+        """What this backend supports."""
 
     def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
         """Creates a resource; raises CapabilityError before anything is sent."""
-        refuse_beyond(self.capabilities, spec)
+        check_supported(self.capabilities, spec)
         return self._create(id, spec, owner)
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
         """Updates a resource; raises CapabilityError before anything is sent."""
-        refuse_beyond(self.capabilities, patch)
+        check_supported(self.capabilities, patch)
         return self._update(id, patch)
 
     @abstractmethod
     def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
-        """Creates a resource within the capabilities."""
+        """Creates a supported resource."""
 
     @abstractmethod
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
-        """Updates a resource within the capabilities."""
+        """Applies a supported update."""
 
 
 def default_status(backend: Backend, ids: Collection[ResourceId]) -> StatusSnapshot:
-    """A snapshot built on `show`, or on `list` where several ids have one parent."""
+    """A snapshot built on `show`, or on `list` if several ids have the same parent."""
     families: dict[tuple[str, Kind], list[ResourceId]] = {}
     for id in ids:
         families.setdefault((id.parent.key, id.kind), []).append(id)
