@@ -97,7 +97,7 @@ class SqliteRepository:
         with self._store.read() as db:
             return resource_table.names(db, parent, kind, prefix)
 
-    def inside(self, id: ResourceId) -> list[Record]:
+    def subtree(self, id: ResourceId) -> list[Record]:
         """A resource and everything inside it, innermost first; NotFoundError when there is none."""
         with self._store.read() as db:
             _get(db, id)

@@ -127,11 +127,11 @@ def test_clusters_of_all_workspaces(records: Repository) -> None:
 
 def test_what_is_inside_is_told_innermost_first(records: Repository) -> None:
     insert(records, job_named("a"), WORKSPACE.child(Kind.EXPERIMENT, "e0"))
-    assert [each.name for each in records.inside(EXPERIMENT)] == ["a", "e"]
-    assert {each.name for each in records.inside(WORKSPACE)} == {"a", "c", "e", "e0", "w"}
-    assert records.inside(WORKSPACE)[-1].name == "w"
+    assert [each.name for each in records.subtree(EXPERIMENT)] == ["a", "e"]
+    assert {each.name for each in records.subtree(WORKSPACE)} == {"a", "c", "e", "e0", "w"}
+    assert records.subtree(WORKSPACE)[-1].name == "w"
     with pytest.raises(NotFoundError, match="job nope"):
-        records.inside(job_named("nope"))
+        records.subtree(job_named("nope"))
 
 
 # -- owners
