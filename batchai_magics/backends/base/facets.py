@@ -30,7 +30,7 @@ class StoredItem:
 
 @dataclass(frozen=True)
 class CommandBytes:
-    """Bytes that a command on a node has written, to its stdout or its stderr."""
+    """Output of a command on a node, to its stdout or stderr."""
 
     data: bytes
     is_error: bool = False
@@ -38,7 +38,7 @@ class CommandBytes:
 
 @dataclass(frozen=True)
 class CommandEnd:
-    """The end of a command on a node; 128 and the signal's number when a signal ended it."""
+    """The end of a command on a node; 128 plus the signal's number if a signal ended it."""
 
     exit_code: int
 

@@ -1,4 +1,4 @@
-"""Pieces of a job's files as backends return them, and how a reader recognizes a file that it has read."""
+"""Chunks of a job's files as backends return them, and how a reader recognizes a file that it has read."""
 
 from __future__ import annotations
 

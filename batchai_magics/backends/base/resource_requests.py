@@ -1,4 +1,4 @@
-"""What is asked of a backend about resources and what it answers: specs, patches, pages, states."""
+"""Requests about resources and their results: specs, patches, pages, statuses."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.resources import ExperimentSpec, Resource, WorkspacePatch, WorkspaceSpec
 
-# Texts: who only looks at what there is loads none of these.
+# as strings: nothing that only lists resources imports these
 Spec: TypeAlias = "WorkspaceSpec | ExperimentSpec | ClusterSpec | JobSpec | FileServerSpec"
 Patch: TypeAlias = "ClusterPatch | WorkspacePatch"
 
 
 @dataclass(frozen=True)
 class Page:
-    """A part of a list: at most `size` resources after those that the page before has told."""
+    """A page of a list: at most `size` resources after those of the previous page."""
 
     size: int | None = None
-    after: str = ""  # what `next` of the page before says; empty for the first one
+    after: str = ""  # `next.after` of the previous page; empty for the first one
 
 
 class Listing(tuple["Resource", ...]):
-    """Resources, oldest first; `next` is the page after these, None when there is none."""
+    """Resources, oldest first; `next` is the next page, None after the last one."""
 
     next: Page | None
 
@@ -49,16 +49,16 @@ class StatusSnapshot:
     state: str = field(default="", compare=False)
 
     def of(self, id: ResourceId) -> Resource | None:
-        """The resource, or None when it was not there."""
+        """The resource; None if it did not exist."""
         return self.states.get(id.key)
 
 
 @dataclass(frozen=True)
 class JobNeeds:
-    """What a new job needs: resources, which are created where they are missing, and files on a share.
+    """What a new job needs: resources, created if missing, and files on a share.
 
-    The resources are in the order in which they are created; one that is there is left as it is. `share` is
-    the share that the cluster mounts at the path of the job's scripts; `files` maps paths on it to content.
+    The resources are in the order of creation; existing ones are left unchanged. `share` is the share that
+    the cluster mounts at the path of the job's scripts; `files` maps paths on it to content.
     """
 
     job: ResourceId

@@ -111,9 +111,9 @@ def a_full_disk_of(home: Home) -> None:
     with pytest.raises((StorageError, OSError)) as refused:
         records.insert(JOB, record(JOB, text="z" * 8_000_000))
     assert is_disk_full(refused.value) or refused.value.code == "DiskFull"
-    tell([each.name for each in records.inside(WORKSPACE)])
+    tell([each.name for each in records.subtree(WORKSPACE)])
     records.delete(job_named("a"))
-    tell([each.name for each in home.opened().inside(WORKSPACE)])
+    tell([each.name for each in home.opened().subtree(WORKSPACE)])
     (home.folder.parent / "ballast").unlink()
     records.insert(JOB, record(JOB))
     tell(home.opened().get(JOB).name)
