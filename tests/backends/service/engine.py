@@ -1,0 +1,257 @@
+"""An engine in memory, whose runs do what a test says, and the service over it in a home of real files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.folders.file_accounts import FileGroups
+
+from batchai_magics.backends.base import Capabilities, CommandEnd
+from batchai_magics.backends.folders.file_repository import FileRepository
+from batchai_magics.backends.folders.home_directory import HomeDirectory
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
+from batchai_magics.backends.machines.machine import LocalMachine
+from batchai_magics.backends.node.node_programs import RUN_SCRIPT
+from batchai_magics.backends.service.context import Context
+from batchai_magics.backends.service.repository import Footprint
+from batchai_magics.backends.service.runner import (
+    ClusterRef,
+    ClusterRequest,
+    ClusterWarning,
+    EngineState,
+    Launch,
+    NodeStatus,
+    Run,
+    RunRequest,
+    RunResult,
+    RunStatus,
+    Site,
+)
+from batchai_magics.backends.service.service import Service
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
+from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+
+CAPABILITIES = Capabilities(name="memory")
+WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")
+EXPERIMENT = WORKSPACE.child(Kind.EXPERIMENT, "e")
+CLUSTER = WORKSPACE.child(Kind.CLUSTER, "c")
+SIZE = "Standard_D1"  # one core
+
+
+@dataclass
+class Resize:
+    """What the engine was told of a cluster's new size."""
+
+    cluster: ClusterRef
+    runs: Sequence[tuple[Run, RunStatus]]
+    option: DeallocationOption
+
+
+@dataclass
+class Engine:
+    """A `Runner` and `NodeShell`: runs wait until a test starts them, and run until it ends them."""
+
+    statuses: dict[str, RunStatus] = field(default_factory=dict)
+    launches: dict[str, Launch] = field(default_factory=dict)
+    asked: list[RunRequest] = field(default_factory=list)
+    allocations: list[tuple[ClusterRequest, ClusterRef | None, dict[str, str], list[EngineState]]] = field(
+        default_factory=list
+    )
+    resizes: list[Resize] = field(default_factory=list)
+    setup_secrets: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    unusable: dict[str, str] = field(default_factory=dict)  # reasons, by node name
+    warned: list[ClusterWarning] = field(default_factory=list)
+    refusal: Exception | None = None  # of the next `submit`
+    ends_when_stopped: bool = True
+    polls: int = 0
+    is_closed: bool = False
+
+    def start(self, guid: str, *nodes: str) -> None:
+        """The run gets its nodes."""
+        self.statuses[guid] = RunStatus(ExecutionState.RUNNING, 20.0, 20.0, nodes)
+
+    def end(self, guid: str, exit_code: int = 0, **error: str) -> None:
+        """The run ends."""
+        state = ExecutionState.FAILED if exit_code or error else ExecutionState.SUCCEEDED
+        result = RunResult(30.0, exit_code, errors=(error,) if error else ())
+        self.statuses[guid] = RunStatus(state, 30.0, 20.0, result=result)
+
+    def allocate(
+        self,
+        request: ClusterRequest,
+        *,
+        before: ClusterRef | None,
+        busy: Mapping[str, str],
+        others: Sequence[EngineState],
+    ) -> EngineState:
+        self.allocations.append((request, before, dict(busy), list(others)))
+        return {"size": request.scale.maximum}
+
+    def resized(
+        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
+    ) -> None:
+        self.resizes.append(Resize(cluster, runs, option))
+
+    def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
+        self.setup_secrets[cluster_guid] = secrets
+
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
+        names = [f"node{number}" for number in range(1, cluster.state["size"] + 1)]
+        return [self._node(name, busy) for name in names]
+
+    def _node(self, name: str, busy: Mapping[str, str]) -> NodeStatus:
+        if reason := self.unusable.get(name, ""):
+            return NodeStatus(name, NodeState.UNUSABLE, reason)
+        state = NodeState.RUNNING if name in busy else NodeState.IDLE
+        return NodeStatus(name, state, address=f"address of {name}")
+
+    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
+        return self.warned
+
+    def remove_cluster(self, cluster_guid: str) -> None:
+        del self.setup_secrets[cluster_guid]
+
+    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
+        self.asked.append(request)
+        return {"node_count": request.node_count}
+
+    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
+        return ("podman", "--signed-in") if has_credentials else ("podman",)
+
+    def site(self, cluster: ClusterRef) -> Site:
+        return Site(sys.executable, RUN_SCRIPT, {}, core_count=1, disk_grace_s=60.0)
+
+    def prepare(self, run: Run, launch: Launch) -> None:
+        self.launches[run.guid] = launch
+
+    def submit(self, run: Run, cluster: ClusterRef) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.statuses[run.guid] = RunStatus(ExecutionState.QUEUED, run.created, waiting="for its turn")
+
+    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        self.polls += 1
+        return [self.statuses[run.guid] for run in runs]
+
+    def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
+        return Footprint()
+
+    def stop(self, run: Run, reason: str = "") -> None:
+        if self.statuses[run.guid].is_open and self.ends_when_stopped:
+            self.end(run.guid, 130, code="Stopped", message=reason)
+
+    def cluster_deleted(self, run: Run, text: str) -> None:
+        self.end(run.guid, 1, code="ClusterNotFound", message=text)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
+        return name in (node.name for node in self.nodes(cluster, busy))
+
+    def execute(
+        self,
+        cluster: ClusterRef,
+        node: str,
+        command: str,
+        *,
+        runs: Sequence[tuple[Run, RunStatus]],
+        tick_s: float,
+    ) -> Iterator[Any]:
+        names = [run.name for run, _ in runs]
+        yield f"{cluster.guid} {node} {command} {names} {tick_s}".encode()
+        yield CommandEnd(0)
+
+
+@dataclass
+class EngineHome:
+    """A service over an engine in memory; its home is a folder."""
+
+    service: Service
+    engine: Engine
+    layout: Layout
+
+    def guid(self, id: ResourceId) -> str:
+        """The guid of a resource."""
+        return self.service.context.repository.get(id).guid
+
+    def workspace(self, id: ResourceId = WORKSPACE, **fields: object) -> None:
+        """Creates a workspace."""
+        self.service.create(id, WorkspaceSpec(location="eastus", **fields))
+
+    def experiment(self, id: ResourceId = EXPERIMENT) -> None:
+        """Creates an experiment."""
+        self.service.create(id, ExperimentSpec())
+
+    def cluster(self, id: ResourceId = CLUSTER, count: int = 2, **properties: object) -> Cluster:
+        """Creates a cluster."""
+        return self.service.create(id, cluster_spec(count, **properties))
+
+    def job(self, name: str = "j", **properties: object) -> JobResource:
+        """Creates a job."""
+        return self.service.create(EXPERIMENT.child(Kind.JOB, name), job_spec(**properties))
+
+
+def cluster_spec(count: int = 2, **properties: object) -> ClusterSpec:
+    """A cluster of so many nodes."""
+    scale = {"manual": {"targetNodeCount": count}}
+    user = {"adminUserName": "me", "adminUserPassword": "hush"}
+    body = {"vmSize": SIZE, "scaleSettings": scale, "userAccountSettings": user, **properties}
+    return ClusterSpec.from_wire({"properties": body})
+
+
+def job_spec(**properties: object) -> JobSpec:
+    """A job on one node of the cluster."""
+    body = {
+        "cluster": {"id": str(CLUSTER)},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/out",
+        "mountVolumes": {
+            "azureFileShares": [
+                {
+                    "accountName": "local",
+                    "azureFileUrl": "https://local.file.core.windows.net/out",
+                    "relativeMountPath": "out",
+                    "credentials": {"accountKey": "a2V5"},
+                }
+            ]
+        },
+        "customToolkitSettings": {"commandLine": "true"},
+        **properties,
+    }
+    return JobSpec.from_wire({"properties": body})
+
+
+def opened(home: Path, core_quota: int = 100) -> EngineHome:
+    """A service over an engine in memory."""
+    layout, machine, engine = Layout(home), LocalMachine(), Engine()
+    repository, groups = FileRepository(layout, machine), FileGroups(layout)
+    folders = HomeDirectory(layout, machine, setting="memory.home")
+    context = Context(repository, folders, engine, groups, core_quota, shell=engine)
+    users = ShareUsers(layout, lambda: (job for job, _, _ in context.all_open_runs()))
+
+    def storage(kind: str, noun: str) -> GuardedStorage:
+        return GuardedStorage(layout.home / kind, layout.unfinished(kind), noun, users=users)
+
+    shares, containers = storage("shares", "share"), storage("containers", "container")
+    accounts = GuardedAccounts(layout, groups, users=users)
+    service = Service(context, CAPABILITIES, storage=shares, containers=containers, accounts=accounts)
+    return EngineHome(service, engine, layout)
+
+
+def filled(home: Path, core_quota: int = 100) -> EngineHome:
+    """The same with a workspace, an experiment, a cluster of two nodes, and a share."""
+    made = opened(home, core_quota)
+    made.service.storage.make("out")
+    made.workspace()
+    made.experiment()
+    made.cluster()
+    return made

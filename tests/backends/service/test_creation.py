@@ -1,0 +1,350 @@
+"""Creating and resizing: checked first, recorded at once, submitted or gone. The engine is in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.service import creation
+from batchai_magics.backends.service.repository import Record
+from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, SpecError
+from batchai_magics.models.cluster_spec import ClusterPatch
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspacePatch, WorkspaceSpec
+from batchai_magics.models.states import AllocationState, DeallocationOption, ExecutionState
+from tests.backends.service.engine import (
+    CLUSTER,
+    EXPERIMENT,
+    WORKSPACE,
+    EngineHome,
+    cluster_spec,
+    filled,
+    job_spec,
+    opened,
+)
+
+JOB = EXPERIMENT.child(Kind.JOB, "j")
+ELSEWHERE = WORKSPACE.child(Kind.CLUSTER, "other")
+SERVER = {"id": str(WORKSPACE.child(Kind.FILE_SERVER, "nfs"))}
+ON_SERVER = "$AZ_BATCHAI_JOB_MOUNT_ROOT/nfs"
+WITH_SERVER = {"fileServers": [{"fileServer": SERVER, "relativeMountPath": "nfs"}]}
+
+
+def patched(count: int, option: str | None = None) -> ClusterPatch:
+    manual = {"targetNodeCount": count, **({"nodeDeallocationOption": option} if option else {})}
+    return ClusterPatch.from_wire({"properties": {"scaleSettings": {"manual": manual}}})
+
+
+def folders(home: EngineHome, kind: str) -> set[str]:
+    """The folders of runs, or of clusters, that there are."""
+    sample = home.layout.job("x").root if kind == "runs" else home.layout.cluster("x")
+    return {path.name for path in sample.parent.glob("*")}
+
+
+def test_a_workspace_brings_its_group_with_its_location(home: EngineHome) -> None:
+    group = home.service.groups.show("g")
+    assert (group.name, group.location) == ("g", "eastus")
+    shown = home.service.show(WORKSPACE)
+    assert (shown.location, shown.tags) == ("eastus", {})
+
+
+def test_who_creates_something_is_written_down_with_it(home: EngineHome) -> None:
+    other = WORKSPACE.child(Kind.EXPERIMENT, "hers")
+    home.service.ownership.within("")
+    creation.create(home.service.context, other, ExperimentSpec(), "ann")
+    assert home.service.ownership.within(other.key) == {other.key: "ann"}
+    assert home.service.ownership.within(EXPERIMENT.key) == {}
+
+
+def test_the_same_again_is_found_and_something_else_is_a_conflict(home: EngineHome) -> None:
+    first, guid = home.service.show(CLUSTER), home.guid(CLUSTER)
+    assert home.cluster().provisioning == first.provisioning
+    assert home.guid(CLUSTER) == guid
+    with pytest.raises(ConflictError) as caught:
+        home.cluster(count=3)
+    assert caught.value.code == "ClusterAlreadyExists"
+    assert len(home.engine.allocations) == 1
+    assert folders(home, "clusters") == {guid}
+
+
+def test_the_same_job_again_is_found_and_another_is_a_conflict(home: EngineHome) -> None:
+    home.job()
+    guid = home.guid(JOB)
+    assert home.job().state is ExecutionState.QUEUED
+    assert (home.guid(JOB), list(home.engine.launches)) == (guid, [guid])
+    with pytest.raises(ConflictError) as caught:
+        home.job(nodeCount=2)
+    assert caught.value.code == "JobAlreadyExists"
+    assert folders(home, "runs") == {guid}
+
+
+@pytest.mark.parametrize("name", ["a b", "x" * 65])
+def test_a_name_that_nothing_may_have_is_refused(home: EngineHome, name: str) -> None:
+    with pytest.raises(SpecError):
+        home.experiment(WORKSPACE.child(Kind.EXPERIMENT, name))
+
+
+def test_what_has_nothing_to_be_in_is_refused(tmp_path: Path) -> None:
+    home = opened(tmp_path / "home")
+    with pytest.raises(NotFoundError, match="workspace w"):
+        home.cluster()
+    home.workspace()
+    home.cluster()
+    with pytest.raises(NotFoundError, match="experiment e"):
+        home.job()
+
+
+def test_a_cluster_asks_the_engine_for_what_it_says_beside_the_other_ones(home: EngineHome) -> None:
+    auto = {"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 4, "initialNodeCount": 2}}
+    home.cluster(ELSEWHERE, scaleSettings=auto)
+    (first, *_), (request, before, busy, others) = home.engine.allocations
+    assert (first.scale.minimum, first.scale.maximum, first.scale.is_auto) == (2, 2, False)
+    assert (request.scale.minimum, request.scale.maximum, request.scale.initial) == (1, 4, 2)
+    assert request.scale.is_auto
+    assert (request.vm_size, request.what) == ("Standard_D1", "the cluster description")
+    assert (before, busy) == (None, {})
+    assert [other["size"] for other in others] == [2]
+
+
+def test_a_cluster_of_no_size_has_no_nodes(home: EngineHome) -> None:
+    auto = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 0}}
+    home.cluster(ELSEWHERE, scaleSettings=auto)
+    assert home.engine.allocations[-1][0].scale.initial == 0
+    assert home.service.nodes(ELSEWHERE) == []
+
+
+def test_the_secrets_of_a_setup_task_go_to_the_engine_and_nowhere_else(home: EngineHome) -> None:
+    task = {
+        "commandLine": "true",
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+        "secrets": [{"name": "TOKEN", "value": "hush-hush"}],
+    }
+    home.cluster(ELSEWHERE, nodeSetup={"setupTask": task})
+    assert home.engine.setup_secrets[home.guid(ELSEWHERE)] == {"TOKEN": "hush-hush"}
+    assert home.engine.setup_secrets[home.guid(CLUSTER)] == {}
+    texts = [path.read_bytes() for path in home.layout.home.rglob("*") if path.is_file()]
+    assert not [text for text in texts if b"hush-hush" in text]
+
+
+def test_a_cluster_that_mounts_a_missing_server_is_refused_and_leaves_nothing(home: EngineHome) -> None:
+    with pytest.raises(NotFoundError, match="file server nfs"):
+        home.cluster(ELSEWHERE, nodeSetup={"mountVolumes": WITH_SERVER})
+    assert folders(home, "clusters") == {home.guid(CLUSTER)}
+
+
+def test_cores_beyond_the_quota_are_refused_when_created_and_resized(tmp_path: Path) -> None:
+    home = filled(tmp_path / "home", core_quota=5)
+    home.cluster(ELSEWHERE, count=3)
+    for change in (
+        lambda: home.cluster(WORKSPACE.child(Kind.CLUSTER, "more"), count=1),
+        lambda: home.service.update(CLUSTER, patched(3)),
+    ):
+        with pytest.raises(ConflictError, match="exceeding quota limits"):
+            change()
+    home.service.update(CLUSTER, patched(1))
+    home.cluster(WORKSPACE.child(Kind.CLUSTER, "more"), count=1)
+
+
+def test_a_job_asks_the_engine_for_what_it_says(home: EngineHome) -> None:
+    limits = {"maxWallClockTime": "PT90S"}
+    home.job(nodeCount=2, schedulingPriority="high", constraints=limits)
+    home.job("low", schedulingPriority="low")
+    home.job("usual")
+    asked, low, usual = home.engine.asked
+    assert (asked.node_count, asked.priority, asked.wall_s) == (2, 0, 90.0)
+    assert (low.priority, usual.priority, usual.wall_s) == (2, 1, 7 * 24 * 3600.0)
+    assert (asked.backend_options, asked.what) == ({}, "the job description")
+
+
+def test_a_job_is_planned_for_its_nodes_with_its_secrets_beside(home: EngineHome) -> None:
+    secrets = [{"name": "TOKEN", "value": "hush-hush"}]
+    home.job(customToolkitSettings={"commandLine": "python train.py"}, nodeCount=2, secrets=secrets)
+    launch = home.engine.launches[home.guid(JOB)]
+    assert "python train.py" in launch.plan.processes[0].command
+    assert launch.secrets == {"TOKEN": "hush-hush"}
+    assert "hush-hush" not in launch.plan.to_json()
+
+
+@pytest.mark.parametrize(
+    ("credentials", "engine"),
+    [
+        ({}, ("podman",)),
+        ({"credentials": {"username": "me", "password": "hush"}}, ("podman", "--signed-in")),
+    ],
+)
+def test_a_job_with_an_image_gets_what_runs_containers(
+    home: EngineHome, credentials: dict[str, object], engine: tuple[str, ...]
+) -> None:
+    image = {"imageSourceRegistry": {"image": "tf:1", **credentials}}
+    home.job(containerSettings=image)
+    assert home.engine.launches[home.guid(JOB)].plan.containers.engine == engine
+    home.job("bare")
+    bare = home.guid(EXPERIMENT.child(Kind.JOB, "bare"))
+    assert home.engine.launches[bare].plan.containers.engine == ()
+
+
+def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(home: EngineHome) -> None:
+    from batchai_magics.backends.service.runner import ClusterWarning
+
+    home.engine.warned = [ClusterWarning("Slow", "The disks are slow.")]
+    home.job()
+    assert "The disks are slow." in home.engine.launches[home.guid(JOB)].plan.notes
+    errors = home.service.show(CLUSTER).errors
+    assert [(error.code, error.message) for error in errors] == [("Slow", "The disks are slow.")]
+
+
+def test_more_nodes_than_the_cluster_will_have_are_refused_and_as_many_are_not(home: EngineHome) -> None:
+    with pytest.raises(SpecError, match="3 nodes are asked for, and cluster c has 2"):
+        home.job(nodeCount=3)
+    assert home.engine.asked == []
+    assert home.job(nodeCount=2).spec.node_count == 2
+
+
+def test_a_cluster_that_has_no_nodes_yet_takes_a_job_of_any_size(home: EngineHome) -> None:
+    home.cluster(ELSEWHERE, count=0)
+    assert home.job(nodeCount=3, cluster={"id": str(ELSEWHERE)}).state is ExecutionState.QUEUED
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"cluster": {"id": str(ELSEWHERE)}}, "cluster other"),
+        (
+            {"mountVolumes": WITH_SERVER, "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/nfs"},
+            "server nfs",
+        ),
+    ],
+)
+def test_a_job_that_needs_what_is_missing_is_refused(
+    home: EngineHome, fields: dict[str, object], message: str
+) -> None:
+    with pytest.raises(NotFoundError, match=message):
+        home.job(**fields)
+    assert folders(home, "runs") == set()
+
+
+def test_nothing_is_left_of_a_job_that_the_engine_refuses(home: EngineHome) -> None:
+    home.engine.refusal = ServiceError("no such partition", code="JobRefused")
+    with pytest.raises(ServiceError, match="no such partition"):
+        home.job()
+    assert folders(home, "runs") == set()
+    assert home.service.context.open_runs(home.guid(CLUSTER)) == []
+    assert list(home.service.list(EXPERIMENT, Kind.JOB)) == []
+    home.engine.refusal = None
+    assert home.job().state is ExecutionState.QUEUED
+
+
+def test_of_two_who_create_the_same_job_at_once_one_submits_it(
+    home: EngineHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process creates the job while this one prepares it."""
+    prepare, others = home.engine.prepare, []
+
+    def prepare_twice(run, launch) -> None:
+        prepare(run, launch)
+        if not others:
+            others.append(run.guid)
+            home.job()
+
+    monkeypatch.setattr(home.engine, "prepare", prepare_twice)
+    assert isinstance(home.job(), JobResource)
+    guid = home.guid(JOB)
+    assert guid not in others
+    assert list(home.engine.statuses) == [guid]
+    assert folders(home, "runs") == {guid}
+    assert [run.guid for _, run, _ in home.service.context.open_runs(home.guid(CLUSTER))] == [guid]
+
+
+def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
+    home: EngineHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = home.engine.prepare
+
+    def prepare_meanwhile(run, launch) -> None:
+        prepare(run, launch)
+        home.service.update(CLUSTER, patched(1))
+
+    monkeypatch.setattr(home.engine, "prepare", prepare_meanwhile)
+    home.job()
+    during, after = home.engine.resizes
+    assert during.runs == []
+    assert [run.guid for run, _ in after.runs] == [home.guid(JOB)]
+    assert (after.cluster.scale.maximum, after.option) == (1, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+
+
+def test_a_cluster_that_stays_as_it_is_is_told_nothing(home: EngineHome) -> None:
+    home.job()
+    assert home.engine.resizes == []
+
+
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        (None, DeallocationOption.REQUEUE),
+        ("terminate", DeallocationOption.TERMINATE),
+        ("waitforjobcompletion", DeallocationOption.WAIT_FOR_JOB_COMPLETION),
+    ],
+)
+def test_runs_follow_the_new_size_as_the_option_says(
+    home: EngineHome, said: str | None, option: DeallocationOption
+) -> None:
+    home.job()
+    home.engine.start(home.guid(JOB), "node2")
+    resized = home.service.update(CLUSTER, patched(1, said))
+    request, before, busy, others = home.engine.allocations[-1]
+    assert (request.scale.maximum, request.vm_size, request.what) == (
+        1,
+        "Standard_D1",
+        "the cluster description",
+    )
+    assert before is not None
+    assert (before.scale.maximum, before.guid) == (2, home.guid(CLUSTER))
+    assert (busy, others) == ({"node2": home.guid(JOB)}, [])
+    (resize,) = home.engine.resizes
+    assert (resize.cluster.scale.maximum, resize.cluster.state["size"]) == (1, 1)
+    assert [(run.guid, status.nodes) for run, status in resize.runs] == [(home.guid(JOB), ("node2",))]
+    assert resize.option is option
+    assert resized.spec.scale_settings.manual.target_node_count == 1
+
+
+def test_an_auto_scale_cluster_waits_for_the_jobs_on_nodes_that_leave(home: EngineHome) -> None:
+    auto = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 1}}
+    home.service.update(CLUSTER, ClusterPatch.from_wire({"properties": {"scaleSettings": auto}}))
+    (resize,) = home.engine.resizes
+    assert resize.option is DeallocationOption.WAIT_FOR_JOB_COMPLETION
+    assert resize.cluster.scale.is_auto
+
+
+def test_when_a_cluster_changed_is_shown_with_it(home: EngineHome) -> None:
+    before = home.service.show(CLUSTER)
+    after = home.service.update(CLUSTER, patched(1))
+    assert before.allocation_changed >= before.provisioning.created
+    assert after.allocation_changed > before.allocation_changed
+    assert (after.provisioning.created, after.allocation_state) == (
+        before.provisioning.created,
+        AllocationState.STEADY,
+    )
+
+
+def test_a_resized_cluster_is_still_the_one_that_was_created(home: EngineHome) -> None:
+    home.service.update(CLUSTER, patched(1))
+    assert home.service.create(CLUSTER, cluster_spec(2)).spec.scale_settings.manual.target_node_count == 1
+
+
+def test_tags_are_replaced_and_nothing_else(home: EngineHome) -> None:
+    for tags in ({"a": "1", "b": "2"}, {"c": "3"}):
+        updated = home.service.update(WORKSPACE, WorkspacePatch.from_wire({"tags": tags}))
+        assert (dict(updated.tags), updated.location) == (tags, "eastus")
+    assert home.service.create(WORKSPACE, WorkspaceSpec(location="eastus")).tags == {"c": "3"}
+
+
+def test_the_record_of_a_job_keeps_its_cluster_as_it_was(home: EngineHome) -> None:
+    home.job()
+    record: Record = home.service.context.repository.get(JOB)
+    assert (record.more["cluster"], record.more["cluster_guid"]) == (str(CLUSTER), home.guid(CLUSTER))
+    assert json.loads(record.more["cluster_spec"])["properties"]["vmSize"] == "Standard_D1"
+    assert record.more["node_count"] == 1
+    assert record.more["output_root"].endswith("out")
+    assert job_spec().settings == home.service.show(JOB).spec.settings

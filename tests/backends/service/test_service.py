@@ -1,0 +1,308 @@
+"""What the service shows, lists, deletes and runs on nodes, over an engine in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import CommandEnd, FileRef, Page
+from batchai_magics.backends.service import deletion
+from batchai_magics.backends.service.runner import Attempt, RunStatus
+from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from tests.backends.service.engine import CLUSTER, EXPERIMENT, SIZE, WORKSPACE, EngineHome, opened
+
+JOB = EXPERIMENT.child(Kind.JOB, "j")
+OTHER = EXPERIMENT.child(Kind.JOB, "k")
+
+
+def test_a_job_is_shown_with_the_status_of_its_run(home: EngineHome) -> None:
+    assert (home.job().state, home.job().waiting) == (ExecutionState.QUEUED, "for its turn")
+    home.engine.start(home.guid(JOB), "node1")
+    assert home.service.show(JOB).state is ExecutionState.RUNNING
+    home.engine.end(home.guid(JOB), 3)
+    ended = home.service.show(JOB)
+    assert (ended.state, ended.execution.exit_code) == (ExecutionState.FAILED, 3)
+
+
+def test_the_attempts_of_a_run_are_shown_with_their_reasons(home: EngineHome) -> None:
+    home.job()
+    attempts = (Attempt(("node1",), 10.0, 15.0, "preempted"), Attempt(("node2",), 16.0))
+    status = RunStatus(ExecutionState.RUNNING, 16.0, 16.0, ("node2",), attempts=attempts)
+    home.engine.statuses[home.guid(JOB)] = status
+    shown = home.service.show(JOB).attempts
+    assert [(attempt.nodes, attempt.reason) for attempt in shown] == [
+        (("node1",), "preempted"),
+        (("node2",), ""),
+    ]
+
+
+def test_a_cluster_is_shown_with_the_states_and_problems_of_its_nodes(home: EngineHome) -> None:
+    home.job()
+    home.engine.start(home.guid(JOB), "node1")
+    home.engine.unusable["node2"] = "its disk is full"
+    cluster = home.service.show(CLUSTER)
+    assert cluster.node_states == NodeStateCounts(running_node_count=1, unusable_node_count=1)
+    (error,) = cluster.errors
+    assert (error.code, error.message) == ("NodeUnusable", "its disk is full")
+    assert [(detail.name, detail.value) for detail in error.details] == [("NodeId", "node2")]
+    assert cluster.allocation_state is AllocationState.STEADY
+
+
+def test_nodes_of_a_cluster_and_of_a_job_tell_who_uses_them(home: EngineHome) -> None:
+    home.job()
+    assert home.service.nodes(JOB) == []
+    home.engine.start(home.guid(JOB), "node1")
+    (of_job,) = home.service.nodes(JOB)
+    assert (of_job.id, of_job.state, of_job.job) == ("node1", NodeState.RUNNING, JOB)
+    used, free = home.service.nodes(CLUSTER)
+    assert (used.id, used.state, used.job, used.since) == ("node1", NodeState.RUNNING, JOB, of_job.since)
+    assert (free.id, free.state, free.job, free.ip_address) == (
+        "node2",
+        NodeState.IDLE,
+        None,
+        "address of node2",
+    )
+
+
+def test_lists_are_of_one_kind_oldest_first_and_by_page(home: EngineHome) -> None:
+    for name in ("b", "a", "c"):
+        home.job(name)
+    listing = home.service.list(EXPERIMENT, Kind.JOB, Page(2))
+    assert [job.id.name for job in listing] == ["b", "a"]
+    assert [job.id.name for job in home.service.list(EXPERIMENT, Kind.JOB, listing.next)] == ["c"]
+    whole = home.service.list(EXPERIMENT, Kind.JOB)
+    assert ([job.id.name for job in whole], whole.next) == (["b", "a", "c"], None)
+    assert [item.id.name for item in home.service.list(WORKSPACE, Kind.EXPERIMENT)] == ["e"]
+
+
+def test_workspaces_are_listed_by_group_without_one_to_start_from(home: EngineHome) -> None:
+    assert [item.id.name for item in home.service.list(WORKSPACE, Kind.WORKSPACE)] == ["w"]
+    with pytest.raises(NotFoundError):
+        home.service.list(WORKSPACE.child(Kind.EXPERIMENT, "none"), Kind.JOB)
+
+
+def test_names_begin_as_asked_in_any_letter_case(home: EngineHome) -> None:
+    for name in ("Resnet", "resnet-2", "other"):
+        home.job(name)
+    assert list(home.service.names(EXPERIMENT, Kind.JOB, "RES")) == ["Resnet", "resnet-2"]
+    assert list(home.service.names(EXPERIMENT, Kind.JOB)) == ["Resnet", "resnet-2", "other"]
+    with pytest.raises(NotFoundError):
+        home.service.names(WORKSPACE.child(Kind.EXPERIMENT, "none"), Kind.JOB)
+
+
+def test_the_status_of_many_is_one_question_to_the_engine(home: EngineHome) -> None:
+    home.job("j")
+    home.job("k")
+    home.engine.polls = 0
+    snapshot = home.service.status([JOB, OTHER, EXPERIMENT.child(Kind.JOB, "none")])
+    assert {key: job.state for key, job in snapshot.states.items()} == {
+        JOB.key: ExecutionState.QUEUED,
+        OTHER.key: ExecutionState.QUEUED,
+    }
+    assert home.engine.polls == 1
+
+
+def test_terminating_asks_the_engine_and_what_has_ended_stays_as_it_was(home: EngineHome) -> None:
+    home.job()
+    home.service.terminate(JOB)
+    ended = home.service.show(JOB)
+    assert (ended.state, ended.execution.exit_code) == (ExecutionState.FAILED, 130)
+    home.engine.end(home.guid(JOB), 0)
+    home.service.terminate(JOB)
+    assert home.service.show(JOB).state is ExecutionState.SUCCEEDED
+
+
+def test_what_is_missing_is_not_found_by_any_verb(home: EngineHome) -> None:
+    for verb in (
+        home.service.show,
+        home.service.delete,
+        home.service.terminate,
+        home.service.nodes,
+        home.service.files,
+    ):
+        with pytest.raises(NotFoundError, match="job j"):
+            verb(JOB)
+    with pytest.raises(NotFoundError, match="job j"):
+        home.service.tail(JOB, {})
+    with pytest.raises(NotFoundError, match="job j"):
+        home.service.read(FileRef(JOB, "stdout.txt"))
+
+
+def output_of(home: EngineHome) -> Path:
+    """The folder of the job's logs."""
+    folder = next(path.parent for path in home.layout.home.rglob("stdouterr") if path.is_dir()) / "stdouterr"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def test_a_log_can_grow_as_long_as_its_run_is_open(home: EngineHome) -> None:
+    home.job()
+    (output_of(home) / "stdout.txt").write_bytes(b"one\n")
+    chunk = home.service.read(FileRef(JOB, "stdout.txt"))
+    assert (chunk.data, chunk.is_complete) == (b"one\n", False)
+    assert home.service.tail(JOB, {"stdout.txt": 1})["stdout.txt"].data == b"ne\n"
+    assert home.service.read(FileRef(JOB, "stdout.txt"), 1, 2).data == b"ne"
+    assert [file.name for file in home.service.files(JOB)] == ["stdout.txt"]
+    home.engine.end(home.guid(JOB))
+    assert home.service.read(FileRef(JOB, "stdout.txt")).is_complete
+    assert home.service.tail(JOB, {})["stdout.txt"].is_complete
+
+
+# -- deleting
+
+
+def test_deleting_a_job_ends_it_and_leaves_nothing_but_its_output(home: EngineHome) -> None:
+    home.job("j")
+    home.job("k")
+    guid = home.guid(JOB)
+    (output_of(home) / "stdout.txt").write_bytes(b"kept")
+    home.service.delete(JOB)
+    assert home.engine.statuses[guid].result is not None
+    assert not home.layout.job(guid).root.exists()
+    assert [job.id for job in home.service.list(EXPERIMENT, Kind.JOB)] == [OTHER]
+    assert home.service.show(OTHER).state is ExecutionState.QUEUED
+    assert [run.name for _, run, _ in home.service.context.all_open_runs()] == ["k"]
+    assert [path.read_bytes() for path in home.layout.home.rglob("stdout.txt")] == [b"kept"]
+
+
+def test_deleting_a_workspace_deletes_what_is_in_it(home: EngineHome) -> None:
+    home.job()
+    runs, cluster = home.layout.job(home.guid(JOB)).root, home.layout.cluster(home.guid(CLUSTER))
+    home.service.delete(WORKSPACE)
+    assert home.service.status([JOB, CLUSTER]).states == {}
+    assert not runs.exists()
+    assert not cluster.exists()
+    with pytest.raises(NotFoundError):
+        home.service.show(WORKSPACE)
+
+
+def test_deleting_a_cluster_ends_its_jobs_and_says_why(home: EngineHome) -> None:
+    home.job()
+    home.engine.start(home.guid(JOB), "node1")
+    folder, guid = home.layout.cluster(home.guid(CLUSTER)), home.guid(CLUSTER)
+    home.service.delete(CLUSTER)
+    (error,) = home.service.show(JOB).execution.errors
+    assert (error.code, error.message) == ("ClusterNotFound", "The cluster c was deleted")
+    assert not folder.exists()
+    assert guid not in home.engine.setup_secrets
+
+
+def test_the_folder_of_a_cluster_stays_while_one_of_its_runs_does(
+    home: EngineHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.job()
+    home.engine.start(home.guid(JOB), "node1")
+    folder = home.layout.cluster(home.guid(CLUSTER))
+    monkeypatch.setattr(home.engine, "cluster_deleted", lambda run, text: None)  # it takes a moment to end
+    home.service.delete(CLUSTER)
+    assert folder.exists()
+
+
+def test_deleting_waits_until_the_job_has_ended(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.job()
+    home.engine.ends_when_stopped = False
+    guid, waited = home.guid(JOB), []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            home.engine.end(guid)
+
+    monkeypatch.setattr(deletion.time, "sleep", sleep)
+    home.service.delete(JOB)
+    assert len(waited) == 3
+    assert 0 < waited[0] < 1
+
+
+def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.job()
+    home.engine.ends_when_stopped = False
+    clock: list[float] = [0.0]
+    monkeypatch.setattr(deletion.time, "monotonic", lambda: sum(clock))
+    monkeypatch.setattr(deletion.time, "sleep", clock.append)
+    with pytest.raises(ConflictError, match="The job j does not end"):
+        home.service.delete(JOB)
+    assert sum(clock) == pytest.approx(deletion.END_TIMEOUT_S, abs=1)
+    assert home.service.show(JOB).state is ExecutionState.QUEUED
+
+
+def test_with_a_group_goes_all_that_is_in_it_and_nothing_else(home: EngineHome) -> None:
+    other = WORKSPACE.__class__("s", "other", "w2", Kind.WORKSPACE, "w2")
+    home.workspace(other)
+    home.service.accounts.create("mine", "G", "eastus")
+    home.service.accounts.create("hers", "other", "eastus")
+    home.service.groups.delete("G")
+    assert home.service.status([CLUSTER]).states == {}
+    assert [group.name for group in home.service.groups.list()] == ["other"]
+    assert home.service.show(other).id == other
+    assert [account.name for account in home.service.accounts.list("other")] == ["hers"]
+    assert home.service.accounts.list("g") == []
+    with pytest.raises(NotFoundError):
+        home.service.groups.show("g")
+    with pytest.raises(NotFoundError):
+        home.service.groups.delete("none")
+
+
+# -- facets
+
+
+def test_a_command_runs_on_a_node_of_a_cluster_beside_its_open_runs(home: EngineHome) -> None:
+    home.job("j")
+    home.job("k")
+    home.engine.end(home.guid(OTHER))
+    text, end = home.service.node_commands.execute(CLUSTER, "node2", "ls", tick_s=0.5)
+    assert text == f"{home.guid(CLUSTER)} node2 ls ['j'] 0.5".encode()
+    assert end == CommandEnd(0)
+    assert b"0.0" in next(home.service.node_commands.execute(CLUSTER, "node2", "ls"))
+
+
+def test_a_command_runs_on_the_nodes_of_a_job_and_on_no_others(home: EngineHome) -> None:
+    home.job()
+    home.engine.start(home.guid(JOB), "node1")
+    text, _ = home.service.node_commands.execute(JOB, "node1", "ls")
+    assert text.startswith(f"{home.guid(CLUSTER)} node1 ls".encode())
+    for id, node in ((JOB, "node2"), (CLUSTER, "node3")):
+        with pytest.raises(NotFoundError, match=node):
+            home.service.node_commands.execute(id, node, "ls")
+
+
+def test_only_a_cluster_with_a_setup_task_has_its_files(home: EngineHome) -> None:
+    with pytest.raises(ServiceError, match="startup task"):
+        home.service.setup_logs.files(CLUSTER)
+    task = {"commandLine": "true", "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/out"}
+    share = {
+        "accountName": "local",
+        "azureFileUrl": "https://local.file.core.windows.net/out",
+        "relativeMountPath": "out",
+        "credentials": {"accountKey": "a2V5"},
+    }
+    other = WORKSPACE.child(Kind.CLUSTER, "set-up")
+    home.cluster(other, nodeSetup={"setupTask": task, "mountVolumes": {"azureFileShares": [share]}})
+    assert home.service.setup_logs.files(other) == []
+
+
+def test_a_job_that_was_not_measured_has_no_samples(home: EngineHome) -> None:
+    home.job()
+    assert home.service.telemetry.read(JOB).samples == ()
+    with pytest.raises(NotFoundError):
+        home.service.telemetry.read(OTHER)
+
+
+def test_quotas_count_what_clusters_are_to_have_by_priority(home: EngineHome) -> None:
+    home.cluster(WORKSPACE.child(Kind.CLUSTER, "low"), count=3, vmPriority="lowpriority")
+    used = {usage.name: usage.current for usage in home.service.usages.list("eastus")}
+    assert used["Clusters"] == 2
+    assert used["Total Cluster Dedicated Regional vCPUs"] == 2
+    assert used["Total Cluster LowPriority Regional vCPUs"] == 3
+    assert SIZE == "Standard_D1"
+
+
+def test_closing_it_closes_the_engine(tmp_path: Path) -> None:
+    home = opened(tmp_path / "home")
+    assert home.service.capabilities.name == "memory"
+    home.service.close()
+    assert home.engine.is_closed
