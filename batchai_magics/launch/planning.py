@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.launch import process_logs
-from batchai_magics.launch.job_description import Description
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import (
     Containers,
     Directory,
+    Image,
     Launcher,
     Limits,
     LogFile,
@@ -24,26 +24,28 @@ from batchai_magics.launch.plan import (
 )
 from batchai_magics.launch.process_variables import batch_variables, thread_variables
 from batchai_magics.launch.references import joined
-from batchai_magics.launch.toolkits import TOPOLOGIES
+from batchai_magics.launch.toolkits import topology
 from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:  # supervisors plan without the models
     from batchai_magics.models.cluster_spec import NodeSetup, SetupTask
+    from batchai_magics.models.job_spec import ContainerSettings, JobSpec
     from batchai_magics.models.mount_volumes import MountVolumes
 
 
-def plan(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
+def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
     """Plan a job.
 
     Args:
-        job: The description of the job.
+        job: The spec of the job.
         nodes: Its nodes, as many as the description asks for.
         site: What the nodes share.
 
     Returns:
         The commands, environments, logs and mounts of every node.
     """
-    launcher, processes = TOPOLOGIES[job.toolkit](job, nodes, site)
+    max_time = job.constraints.max_wall_clock_time
+    launcher, processes = topology(job, nodes, site)
     output = _output(job, site, is_shared=len(processes) > 1)
     return Plan(
         guid=site.guid,
@@ -53,21 +55,22 @@ def plan(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         exits=site.exits,
         python=site.rank_python,
         launcher=launcher,
-        limits=Limits(job.max_time, duration(job.max_time).total_seconds(), site.disk_grace_s),
-        mounts=job.mounts,
-        containers=Containers(job.image),
-        secrets=job.secrets,
+        limits=Limits(max_time, duration(max_time).total_seconds(), site.disk_grace_s),
+        mounts=_mount_commands(job.mount_volumes),
+        containers=Containers(_image(job.container_settings)),
+        secrets=tuple(secret.name for secret in job.secrets or ()),
         execution_logs=_execution_logs(site, nodes),
         telemetry=site.telemetry,
     )
 
 
-def preparation(job: Description, plan: Plan, site: JobSite) -> Plan | None:
+def preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
     """Plan the job preparation: one process per node with logs of its own; None if there is none."""
-    if not job.preparation:
+    if not job.job_preparation:
         return None
+    command = job.job_preparation.command_line
     processes = tuple(
-        Process(index, index, job.preparation, output=_preparation_output(plan, job, site, node))
+        Process(index, index, command, output=_preparation_output(plan, job, site, node))
         for index, node in enumerate(plan.nodes)
     )
     exits = site.preparation_exits
@@ -99,17 +102,15 @@ def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
     )
 
 
-def environment(
-    job: Description, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite
-) -> dict[str, str]:
+def environment(job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite) -> dict[str, str]:
     """The variables of every process on `node`, except secrets; later ones may refer to earlier ones."""
     base = {
         **batch_variables(node, nodes, site),
         **_node_variables(node, site),
         **{directory.variable: directory.path for directory in _directories(job, node, site)},
     }
-    for name, value in job.variables:
-        base[name] = expand(value, base)
+    for item in job.environment_variables or ():
+        base[item.name] = expand(item.value, base)
     return {**base, **_module_path(base, site)}
 
 
@@ -124,8 +125,17 @@ def _mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:
     return tuple(Mount(system.mount_command, system.relative_mount_path) for system in systems)
 
 
+def _image(settings: ContainerSettings | None) -> Image | None:
+    """The image of a job's container; the password of its registry is a secret, which no plan has."""
+    if settings is None:
+        return None
+    source = settings.image_source_registry
+    username = source.credentials.username if source.credentials else ""
+    return Image(source.image, source.server_url or "", username, settings.shm_size or "")
+
+
 def _node(
-    job: Description, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
+    job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
 ) -> Node:
     own = environment(job, node, nodes, site)
     per_node = -(-process_count // len(nodes))
@@ -133,11 +143,11 @@ def _node(
     return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(job, node, site)))
 
 
-def _directories(job: Description, node: NodeShare, site: JobSite) -> Iterator[Directory]:
+def _directories(job: JobSpec, node: NodeShare, site: JobSite) -> Iterator[Directory]:
     return directories(job, _node_variables(node, site), site.output_segment)
 
 
-def _output(job: Description, site: JobSite, *, is_shared: bool) -> Output:
+def _output(job: JobSpec, site: JobSite, *, is_shared: bool) -> Output:
     """The common output; spans are recorded only if several processes share it."""
     logs = (_log(f"{name}.txt", job, site) for name in ("stdout", "stderr"))
     return Output(
@@ -148,18 +158,18 @@ def _output(job: Description, site: JobSite, *, is_shared: bool) -> Output:
     )
 
 
-def _with_own_logs(job: Description, process: Process, output: Output, launcher: Launcher) -> Process:
+def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: Launcher) -> Process:
     label = process_logs.log_label(job, process, launcher)
     return process._replace(own=process_logs.with_label(output, label)) if label else process
 
 
-def _preparation_output(plan: Plan, job: Description, site: JobSite, node: Node) -> Output:
+def _preparation_output(plan: Plan, job: JobSpec, site: JobSite, node: Node) -> Output:
     suffix = ["-", node.id] if len(plan.nodes) > 1 else []
     names = (joined([f"{stream}-job_prep", *suffix, ".txt"]) for stream in ("stdout", "stderr"))
     return Output(*(_log(name, job, site) for name in names))
 
 
-def _log(name: str, job: Description, site: JobSite) -> LogFile:
+def _log(name: str, job: JobSpec, site: JobSite) -> LogFile:
     hidden = joined([site.hidden, "/", name]) if site.hidden and job.secrets else ""
     return LogFile(joined([site.stdouterr, "/", name]), hidden=hidden)
 
@@ -186,7 +196,7 @@ def _node_variables(node: NodeShare, site: JobSite) -> dict[str, str]:
     }
 
 
-def directories(job: Description, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
+def directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
     """Yield the directories of the job on a node with these variables; `segment` is the path of its run.
 
     The path of a directory may contain variables of earlier ones.
@@ -204,16 +214,16 @@ def _absolute(path: str, variables: Mapping[str, str]) -> str:
     return joined([folder, "/", path]) if folder and not path.startswith(("/", "$")) else path
 
 
-def _inputs(job: Description) -> Iterator[Directory]:
+def _inputs(job: JobSpec) -> Iterator[Directory]:
     needs = {None: Requirement.NOTHING, True: Requirement.CREATE, False: Requirement.EXIST}
-    for item in job.inputs:
-        yield Directory(f"AZ_BATCHAI_INPUT_{item.id}", item.path, needs[item.is_new])
+    for item in job.input_directories or ():
+        yield Directory(f"AZ_BATCHAI_INPUT_{item.id}", item.path, needs[item.create_new])
 
 
-def _outputs(job: Description, segment: str) -> Iterator[Directory]:
-    for item in job.results:
+def _outputs(job: JobSpec, segment: str) -> Iterator[Directory]:
+    for item in job.output_directories or ():
         need = Requirement.CREATE if item.is_own else Requirement.EXIST
-        yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", item.path(segment), need)
+        yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", item.path_below(item.path_prefix, segment), need)
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:

@@ -6,44 +6,60 @@ The rules are in the descriptions of the toolkit settings in the 2018-05-01 spec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.launch.job_description import Description, ToolkitSettings
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Process, Role
 from batchai_magics.launch.references import joined, json_text
+
+if TYPE_CHECKING:  # programs that plan the setup of nodes do without the models
+    from batchai_magics.models import toolkit_settings as settings_of
+    from batchai_magics.models.job_spec import JobSpec
 
 _TORCH_BACKEND = "gloo"  # used if the description has none
 
 Topology = tuple[Launcher, list[Process]]
 
 
-# Toolkits by the key of their settings in job.json.
-CNTK, PYTORCH, TENSORFLOW = "cntkSettings", "pyTorchSettings", "tensorFlowSettings"
-CAFFE, CAFFE2, CHAINER = "caffeSettings", "caffe2Settings", "chainerSettings"
-CUSTOM, MPI, HOROVOD = "customToolkitSettings", "customMpiSettings", "horovodSettings"
+class ScriptSettings(Protocol):
+    """The settings of a toolkit that runs a Python script."""
+
+    @property
+    def python_script_file_path(self) -> str | None:
+        """The path of the script."""
+
+    @property
+    def python_interpreter_path(self) -> str | None:
+        """The Python that runs it; the site's by default."""
 
 
-def process_count(job: Description, gpus_per_node: int) -> int:
+def process_count(job: JobSpec, gpus_per_node: int) -> int:
     """The number of processes: as requested, else one per GPU (per node without GPUs)."""
-    settings = job.settings
-    asked = settings.process_count or settings.worker_count
-    if job.toolkit == CUSTOM:
-        return settings.batchai_process_count or 1
-    if job.toolkit in (CAFFE2, TENSORFLOW):
-        return asked or job.node_count
+    if job.custom_toolkit_settings:
+        return job.custom_toolkit_settings.batchai_process_count or 1
+    if job.tensor_flow_settings:
+        return job.tensor_flow_settings.worker_count or job.node_count
+    if job.caffe2_settings:
+        return job.node_count
+    asked: int | None = getattr(job.settings, "process_count", None)
     return asked or job.node_count * max(1, gpus_per_node)
 
 
-def port_count(job: Description) -> int:
+def port_count(job: JobSpec) -> int:
     """The number of free TCP ports that the plan needs."""
-    settings = job.settings
-    if job.toolkit == TENSORFLOW:
-        return (settings.worker_count or job.node_count) + (settings.parameter_server_count or 1)
-    return 1 if job.toolkit == PYTORCH else 0
+    if job.tensor_flow_settings:
+        servers = job.tensor_flow_settings.parameter_server_count or 1
+        return process_count(job, 0) + servers
+    return 1 if job.py_torch_settings else 0
 
 
-def _under_mpi(command: str, job: Description, nodes: Sequence[NodeShare]) -> Topology:
+def topology(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+    """How the processes of a job are started, and each of them."""
+    return TOPOLOGIES[job.toolkit.wire_key](job.settings, job, nodes, site)
+
+
+def _under_mpi(command: str, job: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
     count = process_count(job, nodes[0].gpu_count)
     return Launcher.MPI, [
         Process(i, node, command) for i, node in enumerate(block_placement(count, len(nodes)))
@@ -56,20 +72,27 @@ def block_placement(process_count: int, node_count: int) -> list[int]:
     return [rank // per_node for rank in range(process_count)]
 
 
-def _horovod(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = job.settings
-    return _under_mpi(_script(settings, site, wrapped=True), job, nodes)
+def _horovod(
+    settings: settings_of.HorovodSettings | settings_of.ChainerSettings,
+    job: JobSpec,
+    nodes: Sequence[NodeShare],
+    site: JobSite,
+) -> Topology:
+    return _under_mpi(_script(settings, site, settings.command_line_args, wrapped=True), job, nodes)
 
 
-def _mpi(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = job.settings
+def _mpi(
+    settings: settings_of.CustomMpiSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
+) -> Topology:
     return _under_mpi(settings.command_line, job, nodes)
 
 
-def _custom(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+def _custom(
+    settings: settings_of.CustomToolkitSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
+) -> Topology:
     """One process on the first node, as in the service, or the requested number, each with its index."""
-    command = job.settings.command_line or "true"
-    if not job.settings.batchai_process_count:
+    command = settings.command_line or "true"
+    if not settings.batchai_process_count:
         return Launcher.DIRECT, [Process(0, 0, command)]
     placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
     return Launcher.DIRECT, [
@@ -78,46 +101,50 @@ def _custom(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topo
     ]
 
 
-def _cntk(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = job.settings
+def _cntk(
+    settings: settings_of.CntkSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
+) -> Topology:
     is_distributed = process_count(job, nodes[0].gpu_count) > 1
     if settings.python_script_file_path:
-        command = _script(settings, site, wrapped=is_distributed)
+        command = _script(settings, site, settings.command_line_args, wrapped=is_distributed)
     else:
         parallel = "parallelTrain=true" if is_distributed else ""
-        command = _words("cntk", f"configFile={_quoted(settings.config_file_path)}", parallel)
+        command = _words("cntk", f"configFile={_quoted(settings.config_file_path or '')}", parallel)
         command = _words(command, settings.command_line_args)
     return _mpi_if(is_distributed, command, job, nodes)
 
 
-def _caffe(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = job.settings
+def _caffe(
+    settings: settings_of.CaffeSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
+) -> Topology:
     is_distributed = process_count(job, nodes[0].gpu_count) > 1
     if settings.python_script_file_path:
-        command = _script(settings, site, wrapped=is_distributed)
+        command = _script(settings, site, settings.command_line_args, wrapped=is_distributed)
     else:
-        solver = f"--solver={_quoted(settings.config_file_path)}"
+        solver = f"--solver={_quoted(settings.config_file_path or '')}"
         command = _words("caffe train", solver, settings.command_line_args)
     return _mpi_if(is_distributed, command, job, nodes)
 
 
-def _mpi_if(is_distributed: bool, command: str, job: Description, nodes: Sequence[NodeShare]) -> Topology:
+def _mpi_if(is_distributed: bool, command: str, job: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
     return _under_mpi(command, job, nodes) if is_distributed else (Launcher.DIRECT, [Process(0, 0, command)])
 
 
-def _caffe2(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = job.settings
-    command = _script(settings, site)
+def _caffe2(
+    settings: settings_of.Caffe2Settings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
+) -> Topology:
+    command = _script(settings, site, settings.command_line_args)
     return Launcher.DIRECT, [
         Process(i, i, command, env={"AZ_BATCHAI_TASK_INDEX": str(i)}) for i in range(len(nodes))
     ]
 
 
-def _pytorch(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = job.settings
-    backend = settings.communication_backend.lower()
+def _pytorch(
+    settings: settings_of.PyTorchSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
+) -> Topology:
+    backend = (settings.communication_backend or "").lower()
     if backend == "mpi":
-        return _under_mpi(_script(settings, site, wrapped=True), job, nodes)
+        return _under_mpi(_script(settings, site, settings.command_line_args, wrapped=True), job, nodes)
     placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
     rendezvous = {
         # torch's own rendezvous, and the variable that recipes pass to init_process_group.
@@ -128,7 +155,12 @@ def _pytorch(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Top
         "WORLD_SIZE": str(len(placement)),
     }
     return Launcher.DIRECT, [
-        Process(rank, node, _script(settings, site), env={**rendezvous, **_torch_rank(rank, placement)})
+        Process(
+            rank,
+            node,
+            _script(settings, site, settings.command_line_args),
+            env={**rendezvous, **_torch_rank(rank, placement)},
+        )
         for rank, node in enumerate(placement)
     ]
 
@@ -138,9 +170,10 @@ def _torch_rank(rank: int, placement: Sequence[int]) -> dict[str, str]:
     return {"RANK": str(rank), "LOCAL_RANK": str(local), "AZ_BATCHAI_TASK_INDEX": str(rank)}
 
 
-def _tensorflow(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+def _tensorflow(
+    settings: settings_of.TensorFlowSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
+) -> Topology:
     """Worker 0 is the master. On one node without counts there is only the master."""
-    settings = job.settings
     worker_count, server_count = _tensorflow_counts(settings, len(nodes))
     tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
     tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
@@ -156,13 +189,13 @@ def _tensorflow(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> 
     }
     processes = []
     for position, (role, index) in enumerate(tasks):
-        command = _script(settings, site, args=args[role])
+        command = _script(settings, site, args[role])
         env = _tensorflow_env(role, index, workers, servers)
         processes.append(Process(position, index % len(nodes), command, role, env))
     return Launcher.DIRECT, processes
 
 
-def _tensorflow_counts(settings: ToolkitSettings, node_count: int) -> tuple[int, int]:
+def _tensorflow_counts(settings: settings_of.TensorFlowSettings, node_count: int) -> tuple[int, int]:
     """The number of workers (including the master) and of parameter servers."""
     if node_count == 1 and not settings.worker_count and not settings.parameter_server_count:
         return 1, 0
@@ -181,33 +214,34 @@ def _tensorflow_env(role: Role, index: int, workers: list[str], servers: list[st
     }
 
 
-TOPOLOGIES: dict[str, Callable[[Description, Sequence[NodeShare], JobSite], Topology]] = {
-    CNTK: _cntk,
-    PYTORCH: _pytorch,
-    TENSORFLOW: _tensorflow,
-    CAFFE: _caffe,
-    CAFFE2: _caffe2,
-    CHAINER: _horovod,
-    CUSTOM: _custom,
-    MPI: _mpi,
-    HOROVOD: _horovod,
+# By the key of the settings in job.json.
+TOPOLOGIES: Mapping[str, Callable[..., Topology]] = {
+    "cntkSettings": _cntk,
+    "pyTorchSettings": _pytorch,
+    "tensorFlowSettings": _tensorflow,
+    "caffeSettings": _caffe,
+    "caffe2Settings": _caffe2,
+    "chainerSettings": _horovod,
+    "customToolkitSettings": _custom,
+    "customMpiSettings": _mpi,
+    "horovodSettings": _horovod,
 }
 
 
-def _script(settings: ToolkitSettings, site: JobSite, *, wrapped: bool = False, args: str = "") -> str:
+def _script(settings: ScriptSettings, site: JobSite, args: str | None, *, wrapped: bool = False) -> str:
     """`exec python script args` for a shell, which expands the `$AZ_BATCHAI_*` in it."""
     python = _quoted(settings.python_interpreter_path or site.python)
     wrapper = _quoted(site.python_wrapper) if wrapped and site.python_wrapper else ""
-    script = _quoted(settings.python_script_file_path)
-    return _words("exec", python, wrapper, script, args or settings.command_line_args)
+    return _words("exec", python, wrapper, _quoted(settings.python_script_file_path), args)
 
 
 def _words(*words: str | None) -> str:
     return " ".join(word for word in words if word)
 
 
-def _quoted(path: str) -> str:
+def _quoted(path: str | None) -> str:
     """A path in double quotes: variables are expanded, blanks are safe."""
+    path = path or ""
     for sign in ("\\", '"', "`"):
         path = path.replace(sign, "\\" + sign)
     return f'"{path}"'

@@ -157,7 +157,6 @@ def _show_text(job: Job) -> None:
 
 def _process_count(job: Job) -> int:
     """The number of processes of the job; 0 if it depends on an unknown cluster."""
-    from batchai_magics.launch.job_description import Description
     from batchai_magics.launch.toolkits import process_count
     from batchai_magics.models import vm_sizes
     from batchai_magics.models.resource_ids import ResourceId
@@ -169,4 +168,4 @@ def _process_count(job: Job) -> int:
         gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
     except BatchAIError:
         gpus = 0
-    return process_count(Description.of(spec), gpus)
+    return process_count(spec, gpus)

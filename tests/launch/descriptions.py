@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from batchai_magics.launch.job_description import Description
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output
 from batchai_magics.models.job_spec import JobSpec
@@ -12,13 +11,13 @@ SCRIPT = {"pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/my train.py", "comma
 SCRIPT_ALONE = {"pythonScriptFilePath": "t.py"}
 
 
-def spec(nodes: int = 2, **fields: object) -> Description:
+def spec(nodes: int = 2, **fields: object) -> JobSpec:
     properties = {
         "cluster": {"id": "c"},
         "nodeCount": nodes,
         "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x",
     }
-    return Description.of(JobSpec.from_wire({"properties": {**properties, **fields}}))
+    return JobSpec.from_wire({"properties": {**properties, **fields}})
 
 
 def shares(count: int = 2, gpus: int = 0) -> list[NodeShare]:

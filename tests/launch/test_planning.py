@@ -7,9 +7,10 @@ import json
 import pytest
 
 from batchai_magics.launch.job_site import NodeShare
-from batchai_magics.launch.plan import Launcher, Role
+from batchai_magics.launch.plan import Launcher, Mount, Role
 from batchai_magics.launch.planning import plan
-from batchai_magics.launch.toolkits import block_placement, port_count, process_count
+from batchai_magics.launch.toolkits import TOPOLOGIES, block_placement, port_count, process_count
+from batchai_magics.models.toolkit_settings import Toolkit
 from tests.launch.descriptions import SCRIPT, shares, site, spec
 
 
@@ -224,3 +225,21 @@ def test_a_worker_count_on_one_node_asks_for_a_parameter_server() -> None:
     settings = {"pythonScriptFilePath": "t.py", "workerCount": 1}
     made = plan(spec(1, tensorFlowSettings=settings), shares(1), site())
     assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
+
+
+def test_every_toolkit_has_a_topology() -> None:
+    assert list(TOPOLOGIES) == [kind.wire_key for kind in Toolkit]
+
+
+def test_the_mount_commands_and_the_time_limit_are_those_of_the_job() -> None:
+    volumes = {"unmanagedFileSystems": [{"mountCommand": "m", "relativeMountPath": "p"}]}
+    asked = spec(
+        customToolkitSettings={"commandLine": "x"},
+        mountVolumes=volumes,
+        constraints={"maxWallClockTime": "PT5M"},
+    )
+    made = plan(asked, shares(), site())
+    assert made.mounts == (Mount("m", "p"),)
+    assert (made.limits.wall, made.limits.wall_s) == ("PT5M", 300.0)
+    bare = plan(spec(customToolkitSettings={"commandLine": "x"}), shares(), site())
+    assert (bare.containers.image, bare.mounts, bare.limits.wall) == (None, (), "P7D")

@@ -22,7 +22,6 @@ from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_RO
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import Launch
 from batchai_magics.launch import planning
-from batchai_magics.launch.job_description import Description
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
 from batchai_magics.launch.process_variables import THREADS
@@ -86,11 +85,11 @@ class HomeDirectory:
 
     def make_run(self, run: RunFolder) -> Launch:
         """Creates the folder of a run with its links, and the Plans of what it starts."""
-        job, description = self._layout.job(run.guid), Description.of(run.spec)
+        job = self._layout.job(run.guid)
         self._make_folders(run, job)
         nodes = [self._node_share(run, index) for index in range(run.spec.node_count)]
-        site = _site(run, job, self._logs(run), port_count(description))
-        plan = own_logs.with_own_logs(planning.plan(description, nodes, site), self._layout.home)
+        site = _site(run, job, self._logs(run), port_count(run.spec))
+        plan = own_logs.with_own_logs(planning.plan(run.spec, nodes, site), self._layout.home)
         engine = plan.containers._replace(engine=run.container_engine)
         plan = containers.with_container_note(plan._replace(containers=engine))
         if run.container_engine:  # an image may have a module path of its own
@@ -100,10 +99,10 @@ class HomeDirectory:
         task = _setup_task(run.cluster)
         return Launch(
             plan=plan._replace(notes=(*plan.notes, *self._notes(run, job))),
-            preparation=planning.preparation(description, plan, site),
+            preparation=planning.preparation(run.spec, plan, site),
             setup=self._setup_plan(run, task, [node.id for node in nodes]) if task else None,
             is_setup_elevated=bool(task and task.run_elevated),
-            port_count=port_count(description),
+            port_count=port_count(run.spec),
             secrets={
                 item.name: item.value.get_secret_value() for item in run.spec.secrets or () if item.value
             },

@@ -8,7 +8,6 @@ from batchai_magics.cell.cell_request import CellRequest, describe
 from batchai_magics.config import Settings
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch import process_variables
-from batchai_magics.launch.job_description import Description
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
@@ -62,7 +61,7 @@ def _plan(request: CellRequest, gpus: int) -> Plan:
         output_segment="",
         python="python",
     )
-    return launch.plan(Description.of(request.spec), nodes, site)
+    return launch.plan(request.spec, nodes, site)
 
 
 def _process_lines(plan: Plan, preparation: str) -> Iterator[str]:
