@@ -11,7 +11,7 @@ import { isDashed, LinesChart, runColour } from "./runs_chart.js";
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
 /** @typedef {import("../core/messages.d.ts").Lines} Lines */
 /** @typedef {import("../core/messages.d.ts").Over} Over */
-/** @typedef {import("./chart_lines.js").Line} Line */
+/** @typedef {import("./runs_chart.js").Line} Line */
 
 /** @typedef {{charts: LinesChart[], update: (facts: ComparisonFacts, rows: RunRow[]) => void, take: (lines: Lines) => void}} Charts */
 

@@ -5,9 +5,9 @@ import { FramedChart, MOVE_SHARE } from "../core/chart_frame.js";
 import { ACCENT, looks, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
 import { quantity } from "../core/format.js";
-import { latest, merged, valueAt } from "./chart_lines.js";
 
-/** @typedef {import("./chart_lines.js").Line} Line */
+/** @typedef {(number | null)[]} Column */
+/** @typedef {{key: string, label: string, colour: string, isDashed?: boolean, isQuiet?: boolean, x: Column, y: Column}} Line */
 
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
 
@@ -173,4 +173,56 @@ export class LinesChart extends FramedChart {
     this.box.setAttribute("aria-label", `${title}${place ? ` at ${place}` : ", latest"}: ${words}`);
     setText(this.empty, empty);
   }
+}
+
+/**
+ * All x values in order, and a column for each line with its values at them.
+ * @param {Line[]} lines
+ * @returns {{xs: number[], columns: Column[]}}
+ */
+export function merged(lines) {
+  const known = lines.map(pointsOf);
+  const xs = [...new Set(known.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
+  return { xs, columns: known.map((points) => xs.map((x) => points.get(x) ?? null)) };
+}
+
+/**
+ * A column's value at a row, or the nearest one before it; null before its first and after its last value.
+ * @param {Column} column
+ * @param {number} row
+ * @returns {number | null}
+ */
+export function valueAt(column, row) {
+  if (!column.slice(row).some((value) => value !== null)) return null;
+  for (let i = row; i >= 0; i -= 1) {
+    const value = column[i];
+    if (value !== null && value !== undefined) return value;
+  }
+  return null;
+}
+
+/**
+ * @param {Column} column
+ * @returns {number | null}
+ */
+export function latest(column) {
+  for (let i = column.length - 1; i >= 0; i -= 1) {
+    const value = column[i];
+    if (value !== null && value !== undefined) return value;
+  }
+  return null;
+}
+
+/**
+ * @param {Line} line
+ * @returns {Map<number, number>}
+ */
+function pointsOf({ x, y }) {
+  /** @type {Map<number, number>} */
+  const points = new Map();
+  x.forEach((place, i) => {
+    const value = y[i];
+    if (place !== null && value !== null && value !== undefined) points.set(place, value);
+  });
+  return points;
 }

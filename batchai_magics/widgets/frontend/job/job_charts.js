@@ -1,11 +1,16 @@
 // The charts of a job, one per quantity, with their toolbar: which are drawn, how smooth, on which scale.
 
 import { el, setText } from "../core/dom.js";
-import { subjectsOf } from "./chart_subjects.js";
 import { StepChart } from "./step_chart.js";
 
+/** @typedef {import("./chart_points.js").PointTable} PointTable */
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("./step_chart.js").Subject} Subject */
+
+// Names of rates in other programs, preferred ones first.
+const RATES = [/^images_per_sec/, /^samples_per_sec$/, /^total_samples_per_sec$/, /^(?!eval|mean|spread).*(_per_|\/)sec$/];
+const ONCE = /^(mean_|spread_|devices$)/; // reported once for all steps, hence not a line over steps
+const LOSS = /(^|[_\/ -])loss$/;
 
 /** @typedef {{line: string, option: string}} Unread */
 
@@ -184,4 +189,53 @@ export class JobCharts {
     this.weight = weight;
     for (const chart of this.charts.values()) chart.smooth(weight);
   }
+}
+
+/**
+ * The charts of a job's numbers: rates first, then losses, then the rest in order of arrival.
+ * @param {PointTable} points
+ * @returns {Subject[]}
+ */
+export function subjectsOf(points) {
+  const names = [...points.others.keys()].filter((name) => !ONCE.test(name));
+  const rate = points.count ? undefined : rateAmong(names);
+  const rest = names.filter((name) => name !== rate);
+  const losses = rest.filter((name) => LOSS.test(name)).sort((a, b) => Number(b === "loss") - Number(a === "loss"));
+  const others = rest.filter((name) => !LOSS.test(name));
+  const steps = points.count ? stepLines(points) : [];
+  return [...steps, ...[...(rate === undefined ? [] : [rate]), ...losses, ...others].map((name) => other(points, name, name === rate))];
+}
+
+/** @param {string[]} names */
+export function rateAmong(names) {
+  for (const rate of RATES) {
+    const name = names.find((each) => rate.test(each));
+    if (name !== undefined) return name;
+  }
+  return undefined;
+}
+
+/**
+ * The charts of tf_cnn_benchmarks' step lines.
+ * @param {PointTable} table
+ * @returns {Subject[]}
+ */
+function stepLines(table) {
+  const { rates, jitters, losses } = table;
+  return [
+    { title: "images/sec", table, values: rates, band: jitters, over: "total", fromZero: true, hasWarmUp: true },
+    { title: "loss", table, values: losses, over: "mean" },
+  ];
+}
+
+/**
+ * @param {PointTable} points
+ * @param {string} name
+ * @param {boolean} fromZero
+ * @returns {Subject}
+ */
+function other(points, name, fromZero) {
+  const table = points.other(name);
+  const over = table.values.over === "sum" ? "total" : "mean";
+  return { title: name, table, values: table.values, over, fromZero };
 }

@@ -2,8 +2,7 @@
 
 import { el, setText } from "../core/dom.js";
 import { isGap } from "./log_document.js";
-import { plain } from "./log_text.js";
-import { finder, isRisky } from "./text_finder.js";
+import { finder, isRisky, plain } from "./log_text.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("./log_document.js").LogDocument} LogDocument */

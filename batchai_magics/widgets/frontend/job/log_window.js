@@ -1,9 +1,8 @@
 // A virtual list of a log's rows: only visible rows are in the DOM, and they keep their elements.
 
 import { el, oncePerFrame } from "../core/dom.js";
-import { LogBox } from "./log_box.js";
 import { isGap } from "./log_document.js";
-import { ROW_PX } from "./log_layout.js";
+import { LogBox, ROW_PX } from "./log_layout.js";
 import { rowElement } from "./log_text.js";
 
 /** @typedef {import("./log_document.js").LogDocument} LogDocument */

@@ -4,9 +4,10 @@ import uPlot from "uplot";
 import { FramedChart, MOVE_SHARE, smallButton } from "../core/chart_frame.js";
 import { ACCENT, FAINT, looks, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
+import { error, quantity } from "../core/format.js";
 import { smoothed } from "./chart_points.js";
-import { ALL, EACH, entriesAt, hasRoomFor, lastIndex } from "./chart_subjects.js";
 
+/** @typedef {import("../core/chart_frame.js").Entry} Entry */
 /** @typedef {import("./chart_points.js").Quantity} Quantity */
 /** @typedef {import("./chart_points.js").Table} Table */
 
@@ -16,6 +17,12 @@ import { ALL, EACH, entriesAt, hasRoomFor, lastIndex } from "./chart_subjects.js
  *   hasWarmUp?: boolean}} Subject
  */
 
+export const ALL = "all";
+export const EACH = "ranks";
+const MAX_RANKS = 4;
+const WORDS_PX = 224; // width of the legend without its ranks; below, per rank
+const RANK_PX = 74;
+const SMOOTH_PX = 100; // of the smoothed line's value
 const HEIGHT_PX = 190;
 const BUTTONS_PX = 120; // width of the header's buttons
 const TITLE_PX = 70; // assumed for all titles, so that charts side by side have headers of equal height
@@ -201,4 +208,48 @@ export class StepChart extends FramedChart {
     event.preventDefault();
     event.stopPropagation();
   }
+}
+
+/**
+ * The entries of the legend.
+ * @param {number} index of the step
+ * @param {{values: Quantity, over: string, band?: Quantity, smooth?: (number | null)[], isEach: boolean}} what
+ *   `isEach`: show every rank; `smooth`: the smoothed line over all ranks
+ * @returns {Entry[]}
+ */
+export function entriesAt(index, { values, over, band, smooth, isEach }) {
+  const { ranks } = values;
+  const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
+  const word = ranks.length > 1 ? `${over} ` : "";
+  const spread = band?.all[index] ? ` ± ${error(band.all[index], values.all[index])} jitter` : "";
+  const line = smooth ? `, smooth ${quantity(smooth[index])}` : "";
+  /** @type {Entry[]} */
+  const entries = [{ key: ALL, text: `${word}${quantity(values.all[index])}${spread}${line}`, colour: ACCENT }];
+  if (ranks.length < 2) return entries;
+  if (isEach) {
+    ranks.forEach((rank) => entries.push({ key: `r${rank}`, text: `r${rank} ${quantity(at(rank))}`, colour: rankColour(rank) }));
+    return entries;
+  }
+  const known = ranks.map(at).filter((value) => value !== null);
+  const text = known.length ? `${quantity(Math.min(...known))}–${quantity(Math.max(...known))}` : "–";
+  return [...entries, { key: EACH, text: `ranks ${text}`, colour: "" }];
+}
+
+/**
+ * Whether a legend has room for every rank.
+ * @param {number} ranks number of ranks
+ * @param {number} width in pixels
+ * @param {boolean} isSmooth whether it also shows the smoothed line
+ */
+export function hasRoomFor(ranks, width, isSmooth) {
+  return ranks <= MAX_RANKS && width >= WORDS_PX + ranks * RANK_PX + (isSmooth ? SMOOTH_PX : 0);
+}
+
+/**
+ * The index of a column's latest value; null if it has none.
+ * @param {(number | null)[]} column
+ */
+export function lastIndex(column) {
+  for (let i = column.length - 1; i >= 0; i -= 1) if (column[i] !== null) return i;
+  return null;
 }

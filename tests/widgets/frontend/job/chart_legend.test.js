@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
-import { entriesAt } from "../../../../batchai_magics/widgets/frontend/job/chart_subjects.js";
+import { entriesAt } from "../../../../batchai_magics/widgets/frontend/job/step_chart.js";
 
 const words = (subject) => entriesAt(0, { over: "total", isEach: false, ...subject }).map((entry) => entry.text);
 

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { collapse, plain, spans } from "../../../../batchai_magics/widgets/frontend/job/log_text.js";
+import { collapse, finder, isRisky, marked, plain, spans } from "../../../../batchai_magics/widgets/frontend/job/log_text.js";
 import { counted, duration, quantity, size } from "../../../../batchai_magics/widgets/frontend/core/format.js";
-import { finder, isRisky, marked } from "../../../../batchai_magics/widgets/frontend/job/text_finder.js";
 
 test("a carriage return overwrites from the start of the line", () => {
   assert.equal(collapse("10%\r20%\r100%"), "100%");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
-import { rateAmong, subjectsOf } from "../../../../batchai_magics/widgets/frontend/job/chart_subjects.js";
+import { rateAmong, subjectsOf } from "../../../../batchai_magics/widgets/frontend/job/job_charts.js";
 
 /** The titles of the charts of a log with these numbers. */
 function titlesOf(names, { hasSteps = false } = {}) {
