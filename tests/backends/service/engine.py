@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.folders.file_accounts import FileGroups
-
 from batchai_magics.backends.base import Capabilities, CommandEnd
 from batchai_magics.backends.folders.file_repository import FileRepository
+from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
@@ -233,7 +232,7 @@ def job_spec(**properties: object) -> JobSpec:
 def opened(home: Path, core_quota: int = 100) -> EngineHome:
     """A service over an engine in memory."""
     layout, machine, engine = Layout(home), LocalMachine(), Engine()
-    repository, groups = FileRepository(layout, machine), FileGroups(layout)
+    repository, groups = FileRepository(layout, machine), HomeGroups(FileRows(layout.home / "groups"))
     folders = HomeDirectory(layout, machine, setting="memory.home")
     context = Context(repository, folders, engine, groups, core_quota, shell=engine)
     users = ShareUsers(layout, lambda: (job for job, _, _ in context.all_open_runs()))
@@ -242,7 +241,7 @@ def opened(home: Path, core_quota: int = 100) -> EngineHome:
         return GuardedStorage(layout.home / kind, layout.unfinished(kind), noun, users=users)
 
     shares, containers = storage("shares", "share"), storage("containers", "container")
-    accounts = GuardedAccounts(layout, groups, users=users)
+    accounts = GuardedAccounts(layout, groups, FileRows(layout.home / "accounts"), users=users)
     service = Service(context, CAPABILITIES, storage=shares, containers=containers, accounts=accounts)
     return EngineHome(service, engine, layout)
 
