@@ -13,32 +13,58 @@ _LONGEST = 60  # characters of a value quoted in a message
 
 
 def check_text(call: str, name: str, value: object, *, hint: str = "") -> None:
-    """Raises UsageError unless the value is a string."""
+    """Checks that a value is a string.
+
+    Args:
+        call: The method in the message: `job.log`.
+        name: The parameter in the message.
+        value: The argument.
+        hint: What to do instead.
+
+    Raises:
+        UsageError: It is not.
+    """
     if not isinstance(value, str):
         raise argument_error(call, name, value, TEXT, hint=hint)
 
 
 def check_path(call: str, name: str, value: object) -> None:
-    """Raises UsageError unless the value is a path."""
+    """Checks that a value is a string or a path.
+
+    Raises:
+        UsageError: It is not.
+    """
     if not isinstance(value, (str, os.PathLike)):
         raise argument_error(call, name, value, "a path")
 
 
 def check_flag(call: str, name: str, value: object) -> None:
-    """Raises UsageError unless the value is True or False."""
+    """Checks that a value is True or False.
+
+    Raises:
+        UsageError: It is not.
+    """
     if not isinstance(value, bool):
         raise argument_error(call, name, value, "True or False")
 
 
 def check_count(call: str, name: str, value: object, *, hint: str = "") -> None:
-    """Raises UsageError unless the value is a non-negative integer or None."""
+    """Checks that a value is a non-negative integer or None.
+
+    Raises:
+        UsageError: It is not.
+    """
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if not (value is None or is_count):
         raise argument_error(call, name, value, "a non-negative integer or None", hint=hint)
 
 
 def check_seconds(call: str, name: str, value: object) -> None:
-    """Raises UsageError unless the value is a non-negative number of seconds or None."""
+    """Checks that a value is a non-negative number of seconds or None.
+
+    Raises:
+        UsageError: It is not.
+    """
     if value is None:
         return
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -47,7 +73,7 @@ def check_seconds(call: str, name: str, value: object) -> None:
 
 
 def argument_error(call: str, name: str, value: Any, wanted: str, *, hint: str = "") -> UsageError:
-    """The error for an argument that is not `wanted`."""
+    """The UsageError for an argument of a method (`call`) that is not what it must be (`wanted`)."""
     text = repr(value)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return UsageError(f"{call}: {name} must be {wanted}, not {shown} ({type(value).__name__})", hint=hint)

@@ -1,4 +1,4 @@
-"""The output files of a job: listing one level or all of them, and downloading one."""
+"""The output files of a job: lists one level or all of them, and downloads one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_ENTRIES = 10_000  # files and folders in a list of all
 
 
 def directories_of(spec: JobSpec) -> list[str]:
-    """The ids of a job's directories: logs, working directories, output directories."""
+    """The ids of a job's directories: `stdouterr`, `workdir`, then its output directories."""
     own = [item.id for item in spec.output_directories or ()]
     return [STDOUTERR, *([] if WORKDIR in map(str.lower, own) else [WORKDIR]), *own]
 
@@ -31,15 +31,21 @@ def directories_of(spec: JobSpec) -> list[str]:
 def one_level(
     backend: Backend, job: ResourceId, directory_id: str, path: str = "", *, limit: int | None = None
 ) -> list[OutputFile]:
-    """One level of a directory, sorted by name, at most `limit` entries."""
+    """One level of a directory, sorted by name; at most `limit` entries, or all with None.
+
+    Raises:
+        NotFoundError: There is no such job, directory or folder.
+        StorageError: The path leaves the directory.
+    """
     listed = backend.files(job, directory_id, path, limit=limit)
     return [replace(file, directory_id=directory_id) for file in listed]
 
 
 def all_files(backend: Backend, job: JobResource) -> list[OutputFile]:
-    """All files of all directories; warns if there are too many or a folder cannot be read.
+    """The files of all directories, without folders; at most 10,000 entries are read.
 
-    Leaves out directories on the nodes' own disks. Does not follow links to folders.
+    Warns if there are more, or if a folder cannot be read. Leaves out directories on the nodes' own disks,
+    and does not follow links to folders.
     """
     found = list(islice(_entries(backend, job), MAX_ENTRIES + 1))
     if len(found) > MAX_ENTRIES:
@@ -53,7 +59,17 @@ def entries_below(
 ) -> Iterator[OutputFile]:
     """Walks a directory recursively, each folder followed by its entries.
 
-    Yields at most `limit` entries per folder; warns about one that cannot be read.
+    Warns about a folder that cannot be read.
+
+    Args:
+        backend: The backend of the job.
+        job: The job.
+        directory_id: The id of the directory.
+        path: The folder to start at; empty for the directory itself.
+        limit: The maximum number of entries per folder; None for all.
+
+    Raises:
+        NotFoundError: There is no such job, directory or folder.
     """
     levels = [iter(one_level(backend, job, directory_id, path, limit=limit))]
     while levels:
@@ -85,7 +101,10 @@ def _list_or_warn(
 def save(backend: Backend, file: FileRef, place: Path, *, partial: bool = False) -> None:
     """Downloads a job's file to `place` atomically, through a uniquely named temporary file.
 
-    Raises StorageError if it cannot be written, and for an incomplete finished log unless `partial`.
+    Raises:
+        FileChangedError: The file was replaced each time while it was read.
+        StorageError: The copy cannot be written (code FileUnwritable), or a finished log is incomplete (code
+            LogIncomplete) and not `partial`.
     """
     part = place.with_name(f".{place.name[:40]}.{uuid.uuid4().hex}.part")
     try:

@@ -33,9 +33,15 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """A job on any backend. Holds only backend and id, so that it never goes stale.
+    """A job on any backend: a backend and an id, so that a handle never goes stale.
 
-    `await job` waits for the job to end without blocking the event loop.
+    Every method asks the backend. It raises NotFoundError if the job was deleted and UnreachableError if the
+    service does not respond. `await job` waits for the end without blocking the event loop.
+
+    Attributes:
+        backend: The backend.
+        id: The ARM id.
+        patterns: Metric name → regular expression (`--metric`), in addition to those of known programs.
     """
 
     def __init__(
@@ -71,17 +77,17 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """Whether the job has ended."""
+        """Whether the job has ended, with success or not."""
         return self.state.is_final
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of an ended job; None while it runs and for a terminated job."""
+        """The exit code of the job; None before it ends and for a terminated job."""
         execution = self.show().execution
         return execution.exit_code if execution else None
 
     def ranks(self) -> tuple[RankExit, ...]:
-        """How each process ended, first failure first; empty while the job runs."""
+        """The exit of each process, first failure first; empty before the job ends."""
         return self.show().ranks
 
     @property
@@ -99,9 +105,18 @@ class Job:
         return read_result(self.backend, self.show())
 
     def wait(self, timeout_s: float | None = None) -> Job:
-        """Waits for the job to end and returns the handle; `state` says how it ended.
+        """Blocks until the job has ended; `state` then says how.
 
-        Raises TimeoutError after `timeout_s` seconds. The job keeps running then, as after Ctrl-C.
+        Args:
+            timeout_s: Seconds to wait at most; None for ever. The job keeps running afterwards, as after
+                Ctrl-C.
+
+        Returns:
+            This handle.
+
+        Raises:
+            TimeoutError: The job has not ended in time.
+            UsageError: `timeout_s` is negative or no number.
         """
         argument_checks.check_seconds("job.wait", "timeout_s", timeout_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -115,33 +130,62 @@ class Job:
         return asyncio.to_thread(self.wait).__await__()
 
     def events(self, stop: threading.Event | None = None) -> Iterator[Event]:
-        """Yields all events of the job until it has ended or `stop` is set."""
+        """Yields the events of the job until it has ended or `stop` is set; blocks between them.
+
+        Raises:
+            UsageError: `stop` is no threading.Event.
+        """
         if not (stop is None or hasattr(stop, "is_set")):
             raise argument_checks.argument_error("job.events", "stop", stop, "a threading.Event or None")
         return events(self.backend, self.id, patterns=self.patterns, stop=stop)
 
     def log(self, tail: int | None = None, *, file: str = OUT) -> str:
-        """The job's output: all of it, or the last `tail` lines. Secrets are redacted."""
+        """The text of a log: all of it, or the last `tail` lines.
+
+        Secrets are redacted, and invalid UTF-8 becomes replacement characters.
+
+        Args:
+            tail: The number of lines; None for all.
+            file: Its path in the directory `stdouterr`: `stdout.txt`, `stderr.txt`, or one of a process.
+
+        Raises:
+            UsageError: An argument has the wrong type.
+            FileChangedError: The file was replaced each time while it was read.
+        """
         hint = f"For that file: job.log(file={tail!r})." if isinstance(tail, str) else ""
         argument_checks.check_count("job.log", "tail", tail, hint=hint)
         argument_checks.check_text("job.log", "file", file)
         return tail_of(self.backend, FileRef(self.id, file), tail)
 
     def records(self) -> list[Record]:
-        """All records in the job's output so far, in file order."""
+        """All records in the job's stdout so far, in file order.
+
+        Raises:
+            FileChangedError: The file was replaced each time while it was read.
+        """
         return retry_if_changed(lambda: list(records_of(self.backend, FileRef(self.id, OUT), self.patterns)))
 
     def metrics(self, *, tidy: bool = False) -> DataFrame:
-        """One row per step line: step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5.
+        """The numbers in the job's stdout so far.
 
-        With `tidy`, one row per number: step, rank, metric, value, unit, wall_time, offset. That table has
-        all numbers, including totals, evaluations and those of `--metric`.
+        Args:
+            tidy: One row per number instead of one per step line.
+
+        Returns:
+            One row per step line with the columns step, rank, images_per_sec, uncertainty, jitter, loss,
+                top_1 and
+            top_5. With `tidy`: step, rank, metric, value, unit, wall_time (seconds since 1970) and offset
+                (bytes);
+            that table has all numbers, including totals, evaluations and those of `--metric`.
+
+        Raises:
+            UsageError: `tidy` is not True or False.
         """
         argument_checks.check_flag("job.metrics", "tidy", tidy)
         return to_tidy(self.records()) if tidy else frame(self.records())
 
     def summary(self) -> Summary:
-        """A summary of the run: model, batch size, steady images/sec, stragglers, loss trend, …."""
+        """A summary of the run so far: model, batch size, steady images/sec, stragglers, loss trend, …."""
         summary = summarize(self.records(), nodes={exit.rank: exit.node for exit in self.ranks()})
         if not summary.stragglers or self.backend.telemetry is None:
             return summary
@@ -152,17 +196,31 @@ class Job:
     def telemetry(self) -> DataFrame:
         """Resource usage of its processes, sampled about once a second, less often in long runs.
 
-        One row per sample of a rank, GPU or machine; columns of the others are NaN. Columns: `time`
-        (UTC), `node`, `rank`, `gpu`; of ranks `cpu_percent` (100 is one core), `memory_bytes`,
-        `read_bytes_per_s` and `written_bytes_per_s` (files, pipes and sockets), `core_wait_percent` (of the
-        time it could run and had no core), `major_faults_per_s`, `processes`, `gpu_memory_bytes`; of GPUs
-        `gpu_percent`, `gpu_memory_bytes`; of machines `load`, `available_bytes`, `received_bytes_per_s` and
-        `sent_bytes_per_s` (the network, loopback left out). Raises CapabilityError where nothing is sampled.
+        Returns:
+            One row per sample of a rank, GPU or machine; columns of the others are NaN. Columns: `time`
+                (UTC),
+            `node`, `rank`, `gpu`; of ranks `cpu_percent` (100 is one core), `memory_bytes`,
+                `read_bytes_per_s` and
+            `written_bytes_per_s` (files, pipes and sockets), `core_wait_percent` (of the time in which it was
+            runnable without a core), `major_faults_per_s`, `processes`, `gpu_memory_bytes`; of GPUs
+                `gpu_percent`,
+            `gpu_memory_bytes`; of machines `load`, `available_bytes`, `received_bytes_per_s` and
+            `sent_bytes_per_s` (network without loopback).
+
+        Raises:
+            CapabilityError: The backend samples nothing.
         """
         return telemetry_frame(TELEMETRY.of(self.backend).read(self.id))
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """images/sec and loss over the steps, as matplotlib Axes."""
+        """Plots images/sec and loss over the steps.
+
+        Args:
+            ax: Axes to draw on; None for a new figure.
+
+        Raises:
+            UsageError: `ax` is no matplotlib Axes.
+        """
         if not (ax is None or hasattr(ax, "plot")):
             raise argument_checks.argument_error("job.plot", "ax", ax, "matplotlib Axes or None")
         return plot(self.records(), ax=ax)
@@ -172,14 +230,21 @@ class Job:
         return figure_png(self.plot())
 
     def progress(self) -> Progress | None:
-        """The progress reported in its output: a progress bar, `step i of n`, `epoch i/n`; else None."""
+        """The progress in its logs (a progress bar, `step i of n`, `epoch i/n`); None without any."""
         return progress_of(self.backend, self.show())
 
     def files(self, directory_id: str = "", path: str = "") -> Sequence[OutputFile]:
-        """All files that the job wrote, or one level of `path` in one of its directories.
+        """All files that the job wrote, or one level of a directory.
 
-        `stdouterr` has its logs, `workdir` the working directories of its processes, one per node; the
-        others are the ids of its output directories.
+        Args:
+            directory_id: `stdouterr` (the logs), `workdir` (the working directories of its processes, one per
+                node) or the id of an output directory; empty with a `path` for `stdouterr`.
+            path: A folder below that directory; empty with an empty `directory_id` for all files.
+
+        Raises:
+            NotFoundError: There is no such directory or folder.
+            StorageError: The path leaves the directory.
+            UsageError: An argument is no string.
         """
         argument_checks.check_text("job.files", "directory_id", directory_id)
         argument_checks.check_text("job.files", "path", path)
@@ -195,10 +260,22 @@ class Job:
         directory_id: str = STDOUTERR,
         partial: bool = False,
     ) -> Path:
-        """Downloads one output file into the folder `to` and returns its path; never leaves a partial copy.
+        """Downloads an output file atomically.
 
-        An item of `files()` goes into a subfolder named after its directory. An incomplete finished log
-        raises StorageError unless `partial`.
+        Args:
+            path: The path in its directory, or an item of `files()`, which goes into a subfolder named after
+                its directory.
+            to: The local folder.
+            directory_id: The id of the directory, for a path.
+            partial: Whether to accept a finished log that is incomplete.
+
+        Returns:
+            The path of the local copy.
+
+        Raises:
+            NotFoundError: The job has no such file.
+            StorageError: The path leaves `to`, the copy cannot be written, or the log is incomplete.
+            UsageError: An argument has the wrong type.
         """
         argument_checks.check_path("job.download", "to", to)
         argument_checks.check_text("job.download", "directory_id", directory_id)
@@ -227,11 +304,11 @@ class Job:
             raise NotFoundError(f"job {self.name} has no file {path!r}", code="FileNotFound", hint=hint)
 
     def cancel(self) -> None:
-        """Terminates the job; does nothing if it has ended."""
+        """Requests the end of the job, without waiting for it; no effect on a job that has ended."""
         self.backend.terminate(self.id)
 
     def delete(self) -> None:
-        """Deletes the job, terminating it first if it runs; its files stay on the share."""
+        """Deletes the job, terminating it first; files on shares remain."""
         self.backend.delete(self.id)
 
     def __repr__(self) -> str:

@@ -35,7 +35,13 @@ _PLACE = re.compile(r'File "(?P<folder>[^"\n]*[/\\])?(?P<file>[^"/\\\n]+)", line
 
 
 def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
-    """The text of a log, or its last `lines` lines; invalid UTF-8 becomes replacement characters."""
+    """The text of a log, or its last `lines` lines, redacted; invalid UTF-8 becomes replacement characters.
+
+    An incomplete finished log ends with a line that says so.
+
+    Raises:
+        FileChangedError: The file was replaced each time while it was read.
+    """
     if lines is None:
         return retry_if_changed(lambda: _full_text(backend, file))
     data = retry_if_changed(lambda: _end_of(backend, file, lines))
@@ -51,7 +57,7 @@ def _full_text(backend: Backend, file: FileRef) -> str:
 
 
 def consume(pieces: Generator[Chunk, None, str], take: Callable[[Chunk], object]) -> str:
-    """Passes all chunks to `take` and returns the fault of the file, as `chunks` does."""
+    """Passes all chunks to `take`; returns the fault of the file, as `chunks` does."""
     while True:
         try:
             take(next(pieces))
@@ -77,7 +83,14 @@ def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:
 
 
 def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None = None) -> tuple[str, ...]:
-    """The last lines of a log; of one rank, if the backend records which rank wrote what."""
+    """The last `count` lines within the last 64 KiB of a log, redacted.
+
+    Args:
+        backend: The backend of the job.
+        file: The log.
+        count: The maximum number of lines.
+        rank: Only the lines of this rank, if the backend records which rank wrote what.
+    """
     size = read_redacted(backend, file, 0, 1).size
     begin = max(0, size - TAIL_BYTES)
     chunk = read_redacted(backend, file, begin, TAIL_BYTES)
@@ -90,15 +103,18 @@ def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None 
 
 
 def read_redacted(backend: Backend, file: FileRef, offset: int, limit: int) -> Chunk:
-    """At most `limit` bytes of a file with secrets redacted; offsets are those of the file."""
+    """At most `limit` bytes of a file from the byte `offset` on, secrets as asterisks."""
     return backend.read(file, offset, limit).redacted
 
 
 def chunks(backend: Backend, file: FileRef) -> Generator[Chunk, None, str]:
-    """Yields the raw chunks of a file and returns its fault.
+    """Yields the raw chunks of a file, secrets included.
 
-    The fault is empty for a complete file; a finished log then matches its seal. Raises FileChangedError if
-    the file is replaced meanwhile.
+    Returns:
+        The fault of the file: empty for a complete one; a finished log then matches its seal.
+
+    Raises:
+        FileChangedError: The file was truncated or replaced meanwhile.
     """
     mark, digest = Bookmark(), hashlib.sha256()
     while (chunk := backend.read(file, mark.offset, CHUNK_BYTES)).data:
@@ -117,7 +133,11 @@ def _check(chunk: Chunk, mark: Bookmark, file: FileRef) -> None:
 
 
 def retry_if_changed(read: Callable[[], T]) -> T:
-    """Calls `read`, and again if the file was replaced meanwhile."""
+    """Calls `read`, at most three times if the file is replaced meanwhile.
+
+    Raises:
+        FileChangedError: It was replaced each time.
+    """
     for _ in range(MAX_READS - 1):
         with contextlib.suppress(FileChangedError):
             return read()
@@ -125,7 +145,16 @@ def retry_if_changed(read: Callable[[], T]) -> T:
 
 
 def records_of(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> Iterator[Record]:
-    """All records of a log, in file order, with the ranks recorded by the backend."""
+    """The records of a log, in file order, with the ranks that the backend recorded.
+
+    Args:
+        backend: The backend of the job.
+        file: The log.
+        patterns: Metric name → regular expression, in addition to the known formats.
+
+    Raises:
+        FileChangedError: The file was replaced while it was read.
+    """
     parser = Parser(patterns)
     for chunk in chunks(backend, file):
         yield from records_in(chunk.redacted, parser)
@@ -133,16 +162,16 @@ def records_of(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> 
 
 
 def script_name(job: JobResource) -> str:
-    """The file name of the script in the cell's body; empty for a job without one."""
+    """The file name of the script that the cell contains; empty for a job without one."""
     found = _SCRIPT.findall(job.spec.settings.model_dump_json())
     own = (f"{job.id.name}.py", f"{_RUN.sub('', job.id.name)}.py")
     return next((name for name in found if name in own), "")
 
 
 def with_cell_lines(lines: Sequence[str], script: str) -> list[str]:
-    """Adds the line number in the cell to log lines that refer to a line of the script.
+    """Appends the line number in the cell to log lines that refer to a line of `script`.
 
-    Removes the script's folder, which is of no use to the reader.
+    The script's folder is removed from them.
     """
     return [_with_cell_line(line, script) for line in lines]
 
@@ -168,12 +197,18 @@ def progress_of(backend: Backend, job: JobResource) -> Progress | None:
 
 
 def has_progress(job: JobResource) -> bool:
-    """Whether progress applies to the job: it runs, or ended without success."""
+    """Whether a job can have progress: it runs, or failed after its start."""
     return job.is_running or (job.state is ExecutionState.FAILED and job.execution is not None)
 
 
 def progress_text(job: JobResource, progress: Progress, now: float) -> str:
-    """The progress in one line: `45 %, 45/100, 3 min left`, `failed at step 120/500, 24 %`."""
+    """The progress in one line: `45 %, 45/100, 3 min left`, `failed at step 120/500, 24 %`.
+
+    Args:
+        job: The job.
+        progress: Its progress.
+        now: The current time in seconds since 1970.
+    """
     return progress.sentence(now) if job.is_running else f"{job.word} at {progress.position_text}"
 
 

@@ -1,4 +1,4 @@
-"""Reads back the `result` of a job's script: pure data, never code."""
+"""Decodes the `result` of a job's script: pure data, never code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ _HINT = "In the cell, assign a global `result`: numbers, texts, lists, dicts, ar
 
 
 def read_result(backend: Backend, job: JobResource) -> Any:
-    """The result of a job; see `Job.result` for the errors."""
+    """The result of a job; see `Job.result`.
+
+    Raises:
+        NotFoundError: The job has not ended, or has no result (code ResultNotFound).
+        JobFailedError: The job did not succeed.
+        StorageError: The result could not be saved, or cannot be read (code ResultUnreadable).
+    """
     if not job.state.is_final:
         text = f"job {job.id.name} has no result yet: it is {job.word}"
         raise NotFoundError(text, code=_NO_RESULT, hint="job.wait() waits for it.")
@@ -78,7 +84,11 @@ def _unreadable(job: JobResource, reason: str) -> StorageError:
 
 
 def value_of(plain: Any) -> Any:
-    """Decodes a value from the JSON that `cell.run_cell` writes; raises ValueError for anything else."""
+    """Decodes a value from the JSON that `cell.run_cell` writes.
+
+    Raises:
+        ValueError: It has an unknown tag, or an array of objects.
+    """
     if isinstance(plain, list):
         return [value_of(item) for item in plain]
     if not isinstance(plain, dict):

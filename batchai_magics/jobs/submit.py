@@ -1,4 +1,4 @@
-"""Submits a cell's request: has the backend make what it needs, creates the job or finds it again."""
+"""Submits a cell's request: creates what its job needs, then the job, unless an identical run exists."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource
 
 @dataclass(frozen=True)
 class Submitted:
-    """The job of a request, and whether it is new or was found again.
+    """The job of a request.
 
-    `kept` is the previous run of the name if the cell was edited since; `grown` is a message about nodes
-    added to the cluster.
+    Attributes:
+        job: The handle.
+        is_new: Whether the job was created; else an identical run was found.
+        kept: The previous run of the name if the cell was edited since; else empty.
+        grown: A message about nodes added to the cluster; else empty.
     """
 
     job: Job
@@ -56,10 +59,21 @@ class Submitted:
 
 
 def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submitted:
-    """Creates the job, or finds it again if a run of its name is identical.
+    """Creates a job with everything that it needs, or returns an identical run of its name.
 
-    A cell that differs from all runs becomes the next run of the name, as with `request.is_new`; with
-    `request.is_same` it raises ConflictError.
+    A request that differs from all runs becomes the next run of the name, as with `request.is_new`.
+
+    Args:
+        backend: Where the job is to run.
+        request: A parsed cell; see `batchai_magics.cell.parse`.
+        settings: The defaults: workspace, experiment, cluster and share.
+
+    Raises:
+        UsageError: An argument has the wrong type.
+        CapabilityError: The backend cannot do what the job requires; nothing of the job was created.
+        ConflictError: A different run of the name exists and `request.is_same`, or a quota is exceeded.
+        NotFoundError: Something that the job refers to, such as its cluster, does not exist.
+        SpecError: A value of the job is impossible on its cluster.
     """
     _check_arguments(request, settings)
     workspace = workspace_id(settings, request.workspace)
@@ -156,7 +170,11 @@ def _may_match(asked: Any, shown: Any) -> bool:
 
 
 def find(backend: Backend, name: str, settings: Settings) -> Job:
-    """The handle of a job in the experiment of the settings; raises NotFoundError with a similar name."""
+    """The handle of a job in the experiment of the settings.
+
+    Raises:
+        NotFoundError: It does not exist; the hint suggests a similar name.
+    """
     experiment = workspace_id(settings).child(Kind.EXPERIMENT, settings.experiment)
     job = Job(backend, experiment.child(Kind.JOB, name))
     try:
@@ -172,7 +190,17 @@ def find(backend: Backend, name: str, settings: Settings) -> Job:
 def ensure_defaults(
     backend: Backend, settings: Settings, *, workspace: str = "", experiment: str = ""
 ) -> None:
-    """Creates the workspace, the experiment and the default cluster unless they exist."""
+    """Creates the workspace, the experiment and the default cluster of the settings unless they exist.
+
+    Args:
+        backend: Where they are created.
+        settings: Their names, and the size of the cluster.
+        workspace: Another workspace, which gets no cluster.
+        experiment: Another experiment.
+
+    Raises:
+        ConflictError: The cluster exceeds a quota.
+    """
     id = workspace_id(settings, workspace)
     inside = id.child(Kind.EXPERIMENT, experiment or settings.experiment)
     is_default = id.workspace == settings.workspace
@@ -197,7 +225,11 @@ def _defaults(
 
 
 def next_run(backend: Backend, experiment: ResourceId, name: str) -> str:
-    """The name of the next run of a job: after `resnet` and `resnet-2`, `resnet-3`."""
+    """The name of the next run of a job: after `resnet` and `resnet-2`, `resnet-3`.
+
+    Raises:
+        NotFoundError: The experiment does not exist.
+    """
     base = first_run(name)
     first = base if _runs(backend, experiment, base) else name
     return _next_run(first, _runs(backend, experiment, first))

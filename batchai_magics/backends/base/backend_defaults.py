@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class BackendDefaults:
-    """Default implementations: no facets; `status`, `tail` and others built on the remaining methods."""
+    """Defaults: no facets, and methods that are built on the others.
+
+    None of them supports long polling. The errors are those of `Backend`.
+    """
 
     storage: Storage | None = None
     containers: Storage | None = None
@@ -50,7 +53,7 @@ class BackendDefaults:
         since: StatusSnapshot | None = None,
         wait_s: float = 0.0,
     ) -> StatusSnapshot:
-        """The status of jobs and clusters, with one request per parent."""
+        """The status of jobs and clusters, with one request for each parent; returns at once."""
         return default_status(self, ids)
 
     def tail(
@@ -61,7 +64,7 @@ class BackendDefaults:
         *,
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
-        """The new bytes of all of a job's logs, with one request to list them and one for each."""
+        """The new bytes of a job's logs, with one request to list them and one for each; returns at once."""
         return default_tail(self, job, positions, limit)
 
     def names(self: Backend, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
@@ -76,7 +79,7 @@ class BackendDefaults:
         return default_jobs_ahead_of(self, job)
 
     def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
-        """Creates what a job needs and is missing, with one request for each part."""
+        """Creates what is missing of what a job needs, with one request for each part."""
         from batchai_magics.backends.base.job_needs import default_ensure  # it loads the models
 
         return default_ensure(self, needs)
@@ -86,20 +89,28 @@ class BackendDefaults:
 
 
 class BackendBase(BackendDefaults, ABC):
-    """Base of our backends: unsupported specs never reach `_create` or `_update`."""
+    """Base of our backends: a spec or patch beyond the capabilities never reaches `_create` or `_update`."""
 
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What this backend supports."""
+        """What this backend can do, and how often it may be polled."""
 
     def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
-        """Creates a resource; raises CapabilityError before anything is sent."""
+        """Checks the spec against the capabilities, then creates the resource; see `Backend.create`.
+
+        Raises:
+            CapabilityError: The spec has a field that the backend cannot honour; nothing was sent.
+        """
         check_supported(self.capabilities, spec)
         return self._create(id, spec, owner)
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
-        """Updates a resource; raises CapabilityError before anything is sent."""
+        """Checks the patch against the capabilities, then updates the resource; see `Backend.update`.
+
+        Raises:
+            CapabilityError: The patch has a field that the backend cannot honour; nothing was sent.
+        """
         check_supported(self.capabilities, patch)
         return self._update(id, patch)
 
@@ -113,7 +124,7 @@ class BackendBase(BackendDefaults, ABC):
 
 
 def default_status(backend: Backend, ids: Collection[ResourceId]) -> StatusSnapshot:
-    """A snapshot built on `show`, or on `list` if several ids have the same parent."""
+    """`Backend.status` built on `show`, or on `list` where several ids have one parent."""
     families: dict[tuple[str, Kind], list[ResourceId]] = {}
     for id in ids:
         families.setdefault((id.parent.key, id.kind), []).append(id)
@@ -134,7 +145,11 @@ def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
 def default_tail(
     backend: Backend, job: ResourceId, positions: Mapping[str, int], limit: int
 ) -> Mapping[str, Chunk]:
-    """A tail built on `files` and `read`."""
+    """`Backend.tail` built on `files` and `read`: path → chunk with at most `limit` bytes.
+
+    Raises:
+        NotFoundError: The job does not exist.
+    """
     chunks: dict[str, Chunk] = {}
     for listed in backend.files(job):
         position = positions.get(listed.path, 0)

@@ -1,8 +1,8 @@
 """The registry of backends: built-in ones, and those of other packages.
 
-A package adds a backend by an entry point of the group `batchai_magics.backends`: its name is the backend's,
-its value a module that implements `Opening`. Nothing is imported before the backend is used, and other
-packages are searched only for names that are not built in, or to list all backends.
+Another package registers a backend as an entry point of the group `batchai_magics.backends`: the entry's name
+is the backend's, its value a module with the attributes of `Opening`. Nothing is imported before a backend is
+needed; entry points are read only when an unknown name, or all names, are asked for.
 """
 
 from __future__ import annotations
@@ -34,17 +34,23 @@ _BUILTIN = {
 
 
 class Opening(Protocol):
-    """The interface of a backend's module."""
+    """The attributes of a backend's module.
 
-    IMPLEMENTED_IN: str  # the module that `open_backend` imports
-    OWN_SETTINGS: type[Any] | None  # a frozen dataclass with defaults for all fields: see config.Backends
+    Attributes:
+        IMPLEMENTED_IN: The module that `open_backend` imports.
+        OWN_SETTINGS: The type of the backend's section of the settings: a frozen dataclass with a default for
+            each field; None if it has none.
+    """
+
+    IMPLEMENTED_IN: str
+    OWN_SETTINGS: type[Any] | None
 
     def open_backend(self, settings: Settings) -> Backend:
-        """Opens the backend with these settings."""
+        """Opens the backend that the settings describe."""
 
 
 class Registry:
-    """All backends by name, matched case-insensitively."""
+    """The names of all backends, matched case-insensitively, and their modules."""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name.lower() in _BUILTIN or name.lower() in _external())
@@ -61,15 +67,25 @@ class Registry:
 
     @property
     def builtin(self) -> Collection[str]:
-        """The built-in backends."""
+        """The backends of this package."""
         return _BUILTIN
 
     def settings_type(self, name: str) -> type[Any] | None:
-        """The type of a backend's own settings."""
+        """The type of a backend's own settings; None if it has none.
+
+        Raises:
+            UsageError: There is no backend of that name.
+            CapabilityError: Its module cannot be imported.
+        """
         return self.opening(name).OWN_SETTINGS
 
     def opening(self, name: str) -> Opening:
-        """The module of a backend; UsageError for an unknown name."""
+        """The module of a backend.
+
+        Raises:
+            UsageError: There is no backend of that name; the hint lists them.
+            CapabilityError: The module cannot be imported, for lack of a dependency.
+        """
         if name not in self:
             guess = did_you_mean(name, self) or f"There is: {', '.join(self)}."
             raise UsageError(f"there is no backend {name!r}", hint=guess)
@@ -86,43 +102,67 @@ BACKENDS = Registry()
 
 
 def open_backend(settings: Settings) -> Backend:
-    """Opens the backend named by the settings."""
+    """Opens the backend that the settings name.
+
+    Raises:
+        UsageError: There is no backend of that name, or its settings are invalid.
+        CapabilityError: Its module cannot be imported.
+    """
     return BACKENDS.opening(settings.backend).open_backend(settings)
 
 
 def check_choice(settings: Settings) -> str:
-    """Checks a backend when a user chooses it; returns its message, raises if it cannot run jobs.
+    """Checks that a chosen backend can run jobs; returns a note about it, or nothing.
 
-    A backend's module may have a function of this name that checks more than `open_backend` does.
+    A backend's module may have a function `check_choice` that checks more than `open_backend` does.
+
+    Raises:
+        BatchAIError: The backend cannot run jobs there.
     """
     check = getattr(BACKENDS.opening(settings.backend), "check_choice", None)
     return str(check(settings)) if check else ""
 
 
 def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = None) -> Settings:
-    """The settings of this process, including those of its backends."""
+    """The settings of this process, including the sections of its backends.
+
+    Args:
+        env: Environment variables; those of the process by default.
+        path: The settings file; by default the one of the user.
+
+    Raises:
+        UsageError: A setting is unknown or invalid.
+    """
     return load(env, path=path, backends=BACKENDS)
 
 
 def choose(settings: Settings, backend: str) -> Settings:
-    """The settings with another backend, and with its own settings from this process."""
+    """The settings with another backend, and with the section that this process has for it.
+
+    Raises:
+        UsageError: There is no backend of that name.
+    """
     loaded = load_settings({**os.environ, environment_variable("backend"): backend})
     return replace(settings, backend=loaded.backend, sections={**loaded.sections, **settings.sections})
 
 
 def endpoint_of(settings: Settings) -> str | None:
-    """The address of the backend's server; None if it has none."""
+    """The URL of the backend's server; None for a backend without one."""
     return backend_setting(settings, "endpoint")
 
 
 def backend_setting(settings: Settings, name: str) -> str | None:
-    """A setting of the backend's own; None if it does not have it."""
+    """A setting of the backend's section as text; None if the backend has no such setting."""
     value: str | None = getattr(settings.sections.get(settings.backend), name, None)
     return value
 
 
 def with_backend_settings(settings: Settings, **values: str) -> Settings:
-    """The settings with some of the backend's own replaced; UsageError for unknown ones."""
+    """The settings with other values in the backend's section.
+
+    Raises:
+        UsageError: The backend has no setting of that name.
+    """
     section = settings.sections.get(settings.backend)
     for name in values:
         if not hasattr(section, name):
@@ -133,7 +173,7 @@ def with_backend_settings(settings: Settings, **values: str) -> Settings:
 
 
 def backend_options(settings: Settings | None = None) -> tuple[BackendOption, ...]:
-    """The native options of jobs that backends declare: ours, and those with settings in this process."""
+    """The native options of jobs: of the built-in backends, and of those with settings in this process."""
     sections: list[object] = [BACKENDS.settings_type(name) for name in BACKENDS.builtin]
     with contextlib.suppress(BatchAIError):  # reported where the settings are used
         sections += map(type, (settings or load_settings()).sections.values())
@@ -141,12 +181,16 @@ def backend_options(settings: Settings | None = None) -> tuple[BackendOption, ..
 
 
 def import_backend() -> None:
-    """Imports the modules of the backend that this process's settings name, ahead of its use."""
+    """Imports the modules of this process's backend ahead of their first use."""
     importlib.import_module(BACKENDS.opening(load_settings().backend).IMPLEMENTED_IN)
 
 
 def save_settings(values: Mapping[str, Any], env: Mapping[str, str] | None = None) -> Path:
-    """Writes general settings to the file that `load_settings` reads; returns its path."""
+    """Writes general settings to the file that `load_settings` reads; returns its path.
+
+    Raises:
+        UsageError: A setting is unknown or invalid.
+    """
     return save(values, env, backends=BACKENDS)
 
 

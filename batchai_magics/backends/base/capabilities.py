@@ -1,4 +1,4 @@
-"""What a backend supports and how often it may be polled; rejects descriptions that need more."""
+"""What a backend can do and how often it may be polled, and the check of specs and patches against that."""
 
 from __future__ import annotations
 
@@ -15,15 +15,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pace:
-    """A backend's rate limit."""
+    """How often a backend may be polled.
 
-    poll_interval_s: float = 0.0  # between two polls, and between two tails of one job; 0: unlimited
-    max_wait_s: float = 0.0  # how long a status or tail request may block for changes; 0: no long polling
+    Attributes:
+        poll_interval_s: Seconds between two `status` requests, and between two `tail` requests of one job; 0:
+            no limit.
+        max_wait_s: Seconds that either may block for news (long polling); 0: it returns at once.
+    """
+
+    poll_interval_s: float = 0.0
+    max_wait_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a backend supports. Descriptions that need more are rejected by the field's name."""
+    """What a backend can do; a spec that needs more is rejected with the name of the field.
+
+    Attributes:
+        name: The name of the backend, as for `--backend`.
+        containers: Jobs may run in a container image.
+        setup_tasks: Clusters may have a setup task.
+        auto_scale: Clusters may scale automatically.
+        file_servers: File servers may be created and mounted.
+        unmanaged_mounts: Mount commands of users are run.
+        key_vault: Secrets may be references to a key vault.
+        logins: People log in: to the subscription, and to nodes with a password or key.
+        stop_conditions: Running jobs are stopped for what their logs say.
+        custom_processes: Jobs of the custom toolkit may have several processes.
+        known_sizes: It has the VM sizes of `models.vm_sizes`, and no others.
+        backend_options: The names of the native options that jobs may have.
+        pace: How often it may be polled.
+    """
 
     name: str
     containers: bool = True
@@ -32,11 +54,11 @@ class Capabilities:
     file_servers: bool = True
     unmanaged_mounts: bool = True
     key_vault: bool = True
-    logins: bool = True  # logins to the subscription, and to nodes with a password or a key
-    stop_conditions: bool = False  # it reads the logs of running jobs, and ends a job when a condition holds
-    custom_processes: bool = False  # jobs of the custom toolkit may have several processes
-    known_sizes: bool = False  # it has exactly the VM sizes of our table
-    backend_options: tuple[str, ...] = ()  # names of the native options that go with a job
+    logins: bool = True
+    stop_conditions: bool = False
+    custom_processes: bool = False
+    known_sizes: bool = False
+    backend_options: tuple[str, ...] = ()
     pace: Pace = Pace()
 
 
@@ -60,7 +82,12 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 
 def check_supported(capabilities: Capabilities, spec: Spec | Patch) -> None:
-    """Raises a CapabilityError that names the first unsupported field."""
+    """Checks a spec or patch before it is sent.
+
+    Raises:
+        CapabilityError: The first field that the backend cannot honour, with code NotSupported.
+        SpecError: A job has metric patterns that are invalid or cannot be searched for in linear time.
+    """
     from batchai_magics.models.file_server import FileServerSpec  # who makes nothing needs no model
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec

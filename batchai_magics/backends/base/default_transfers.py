@@ -1,6 +1,6 @@
-"""Default uploads and downloads in blocks; interrupted ones are resumed.
+"""Resumable transfers of files to and from a share, in pieces, built on a storage's other methods.
 
-Built on the other methods of a storage. Storage on this machine has a faster implementation.
+A storage on this machine has shorter ways.
 """
 
 from __future__ import annotations
@@ -25,17 +25,26 @@ _MARK_LENGTH = 12
 
 
 class DefaultTransfers:
-    """Default `send` and `fetch` of a storage: one file after the other, in blocks."""
+    """Default `send` and `fetch` of a storage: file by file, in pieces of 4 MiB."""
 
     def send(self: Storage, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
-        """Uploads files; each is published when it is complete and its digest is correct."""
+        """Uploads files, each atomically and with its digest checked; see `Storage.send`.
+
+        Raises:
+            StorageError: A file of this machine cannot be read, changed while it was sent, or was damaged.
+        """
         for copy in copies:
             with naming(copy, "read"):
                 yield from _send(self, share, copy)
         return [self.show(share, copy.path) for copy in copies]
 
     def fetch(self: Storage, share: str, copies: Sequence[Copy]) -> Iterator[int]:
-        """Downloads files; each appears when it is complete and its digest is correct."""
+        """Downloads files, each atomically and with its digest checked; see `Storage.fetch`.
+
+        Raises:
+            NotFoundError: There is no such file on the share.
+            StorageError: A file of this machine cannot be written, or the stored one changed or was damaged.
+        """
         partial = PartialDownloads()
         for copy in copies:
             with naming(copy, "written"):
@@ -53,31 +62,31 @@ def naming(copy: Copy, done: str) -> Iterator[None]:
 
 
 def transfer_error(copy: Copy, *, is_changed: bool) -> StorageError:
-    """The error for a file that changed or was damaged."""
+    """The StorageError for a file that changed during its transfer, or was damaged by it."""
     what = "changed while it was read" if is_changed else "was damaged on its way"
     return StorageError(f"{copy.path} {what}", hint="Run the same line again.")
 
 
 class PartialDownloads:
-    """Partial downloads of earlier calls; each folder is scanned once."""
+    """The partial files of interrupted downloads; each folder is searched once."""
 
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, list[Path]]] = {}
 
     @staticmethod
     def name(target: Path, identity: str) -> Path:
-        """The path of a partial download: named for the file and its version."""
+        """The path of a partial download, from its target and `identity`, the version of the source."""
         return Path(PartialDownloads.path(str(target), identity))
 
     @staticmethod
     def path(target: str, identity: str) -> str:
-        """The same as a string, for thousands of files."""
+        """The same path as text, which is faster for thousands of files."""
         mark = hashlib.sha256(identity.encode()).hexdigest()[:_MARK_LENGTH]
         folder, name = os.path.split(target)
         return f"{folder}/.{name}.{mark}.part" if folder else f".{name}.{mark}.part"
 
     def drop(self, target: str | Path) -> None:
-        """Deletes partial downloads of other versions of the file."""
+        """Deletes partial downloads of other versions of the target's source."""
         folder, name = os.path.split(target)
         if folder not in self._folders:
             self._folders[folder] = _parts_in(Path(folder))

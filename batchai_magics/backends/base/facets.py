@@ -1,4 +1,4 @@
-"""Optional parts of a backend; requiring a missing one raises an error that names it."""
+"""The facets of a backend: optional parts beside its core, and the error that names a missing one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AnyFacet = TypeVar("AnyFacet")
 
 @dataclass(frozen=True)
 class StoredItem:
-    """Part of the data that a backend stores on this machine, with its path and size."""
+    """A part of the data that a backend stores on this machine: its name, path, number of files and size."""
 
     name: str
     path: str
@@ -30,7 +30,7 @@ class StoredItem:
 
 @dataclass(frozen=True)
 class CommandBytes:
-    """Output of a command on a node, to its stdout or stderr."""
+    """Bytes that a command on a node wrote to stdout, or with `is_error` to stderr."""
 
     data: bytes
     is_error: bool = False
@@ -38,7 +38,7 @@ class CommandBytes:
 
 @dataclass(frozen=True)
 class CommandEnd:
-    """The end of a command on a node; 128 plus the signal's number if a signal ended it."""
+    """The exit code of a command on a node; 128 plus the signal's number if a signal killed it."""
 
     exit_code: int
 
@@ -52,72 +52,109 @@ class NodeCommands(Protocol):
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node of a cluster or job, in its folder and environment.
 
-        Yields its output as it arrives, and finally how it ended. Closing the generator ends the command and
-        everything it started. With `tick_s`, empty bytes are yielded whenever nothing arrived for that long,
-        so that the generator can be closed. Raises NotFoundError (immediately) for an unknown node.
+        Closing the generator kills the command and everything that it started.
+
+        Args:
+            id: A cluster, or a running job.
+            node_id: The name of the node.
+            command: A command line for `sh`.
+            tick_s: Seconds without output after which empty bytes are yielded, so that the caller can close
+                the generator; 0: never.
+
+        Yields:
+            The output as it is written, and at last the exit code.
+
+        Raises:
+            NotFoundError: There is no such cluster, job or node; raised by the call, before the first output.
         """
 
 
 class Preemption(Protocol):
-    """Nodes that can be preempted."""
+    """The preemption of low-priority nodes."""
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
-        """Preempts a node of a lowpriority cluster, as Azure could at any time; its job is requeued."""
+        """Preempts a node of a low-priority cluster, as Azure could at any time; its job is requeued.
+
+        Raises:
+            ConflictError: The cluster's nodes are dedicated.
+            NotFoundError: There is no such cluster or node.
+        """
 
 
 class SetupLogs(Protocol):
-    """The output of clusters' setup tasks."""
+    """The output of the setup tasks of clusters."""
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
-        """Lists a folder of it, sorted by name, like a backend's `files` for a job."""
+        """One level of it, sorted by name, as `Backend.files` lists a job's output directory.
+
+        Raises:
+            NotFoundError: There is no such cluster or folder.
+            StorageError: The path leaves the directory.
+        """
 
 
 class Telemetry(Protocol):
-    """Resource use of jobs' processes."""
+    """What the processes of jobs use of their machines."""
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
-        """The samples taken after the time `after`, in seconds since 1970; empty before the job has run."""
+        """The samples taken after `after` (seconds since 1970), in order of time; none before the job runs.
+
+        Raises:
+            NotFoundError: The job does not exist.
+        """
 
 
 class Ownership(Protocol):
-    """Who created which resource."""
+    """The owners of resources."""
 
     def within(self, key: str) -> Mapping[str, str]:
-        """The owners of the resource or group of a key and of each resource in it, by key.
+        """The owners of a resource or resource group and of everything inside it: key → owner.
 
-        Resources created without an owner are left out.
+        Resources that were created without an owner are left out.
         """
 
 
 class Usages(Protocol):
-    """Quotas."""
+    """The usage of quotas."""
 
     def list(self, location: str) -> Sequence[Usage]:
-        """The usage of each quota."""
+        """The usage of each quota in a location."""
 
 
 class Cleaning(Protocol):
     """The data that a backend stores on this machine."""
 
     def stored_items(self) -> Sequence[StoredItem]:
-        """The stored data, part by part."""
+        """The data, part by part."""
 
     def check(self) -> None:
-        """Raises ConflictError naming the jobs that have not ended, if there are any."""
+        """Checks that nothing is in use.
+
+        Raises:
+            ConflictError: Jobs have not ended; the message names them.
+        """
 
     def clean(self) -> None:
-        """Removes all of it, after a check."""
+        """Deletes all of it, after `check`.
+
+        Raises:
+            ConflictError: Jobs have not ended; nothing was deleted.
+        """
 
 
 @dataclass(frozen=True)
 class Facet(Generic[AnyFacet]):
-    """A facet: the attribute of a backend, and its name in messages."""
+    """A facet: the attribute of a backend that holds it, and its name in messages."""
 
     attribute: str
     label: str
 
     def of(self, backend: NamedBackend) -> AnyFacet:
-        """The backend's facet; CapabilityError naming both if it is missing."""
+        """The facet of a backend.
+
+        Raises:
+            CapabilityError: The backend has none; the message names both.
+        """
         found = getattr(backend, self.attribute)
         if found is None:
             name = backend.capabilities.name
@@ -135,11 +172,11 @@ class _Named(Protocol):
 
 
 class NamedBackend(Protocol):
-    """A backend as far as facets need it: it has a name."""
+    """A backend whose name an error can give."""
 
     @property
     def capabilities(self) -> _Named:
-        """Contains the name."""
+        """The capabilities, which have the name."""
 
 
 STORAGE: Facet[Storage] = Facet("storage", "file shares")

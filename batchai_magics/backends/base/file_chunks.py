@@ -1,4 +1,4 @@
-"""Chunks of a job's files as backends return them, and how a reader recognizes a file that it has read."""
+"""Chunks of a job's files as backends return them, and the bookmark by which a reader recognizes a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEFORE_BYTES = 64  # by which a reader recognizes a file that it has read before
 
 @dataclass(frozen=True)
 class FileRef:
-    """A file in one of a job's output directories (`stdouterr` holds its logs)."""
+    """A file in one of a job's output directories; `path` is relative to the directory, with `/`."""
 
     job: ResourceId
     path: str
@@ -24,7 +24,7 @@ class FileRef:
 
 @dataclass(frozen=True)
 class Span:
-    """Bytes `start` to `end` of a file (absolute offsets) were written by process `rank`."""
+    """Process `rank` wrote the bytes `start` to `end` of a file (absolute offsets, `end` excluded)."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True)
 class WriteTime:
-    """The bytes from `start` (an absolute offset) on were written at `time`, in seconds since 1970."""
+    """The bytes from the absolute offset `start` on were written at `time`, in seconds since 1970."""
 
     start: int
     time: float
@@ -41,7 +41,7 @@ class WriteTime:
 
 @dataclass(frozen=True)
 class RedactedSpan:
-    """Bytes `start` to `end` of a file (absolute offsets) are the value of a secret of the job."""
+    """The bytes `start` to `end` (absolute offsets, `end` excluded) are the value of a secret of the job."""
 
     start: int
     end: int
@@ -49,14 +49,25 @@ class RedactedSpan:
 
 @dataclass(frozen=True)
 class Seal:
-    """Size and digest of a finished log (empty if its end was not observed), and the bytes lost."""
+    """What was written to a log until its job ended.
+
+    Attributes:
+        size_bytes: Its size.
+        sha256: Its digest (hex); empty if the process that wrote the log was killed before the end.
+        lost_bytes: The bytes that the disk did not accept.
+    """
 
     size_bytes: int = 0
     sha256: str = ""
     lost_bytes: int = 0
 
     def fault(self, size_bytes: int, sha256: str) -> str:
-        """What is wrong with a log that was read completely; empty if it is what was written."""
+        """What is wrong with a log that was read to its end; empty if it is what was written.
+
+        Args:
+            size_bytes: The bytes that were read.
+            sha256: Their digest (hex).
+        """
         if not self.sha256:
             return "its last lines may be missing: what wrote it was killed"
         if self.lost_bytes:
@@ -70,18 +81,20 @@ class Seal:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A block of a file.
+    """A piece of a file; an empty chunk of size 0 for a file that does not exist (yet).
 
-    `offset` is where `data` starts; `size` is the current size of the file; `is_complete` means that it will
-    not grow any more. `spans` says which rank wrote which bytes of the block, `times` when they were written
-    (to a tenth of a second, each up to the next one), where known. `hidden` are the spans in which the job
-    printed its secrets: `data` is what it wrote, `redacted` what users may see.
-
-    A file that does not exist (yet) is an empty chunk of size 0.
-
-    `generation` identifies the file among others of its name; while it is the same, the file only grows.
-    `before` are the last bytes before `offset`. A `Bookmark` compares both with what a reader has. `seal` is
-    that of a complete log, if known.
+    Attributes:
+        data: The bytes as the job wrote them, secrets included; `redacted` is for display.
+        offset: The absolute offset of `data` in the file.
+        size: The current size of the file in bytes.
+        is_complete: Whether the file will not grow any more.
+        spans: Which rank wrote which bytes, where known.
+        times: When the bytes were written, to a tenth of a second, where known; each up to the next one.
+        hidden: Where the job printed its secrets.
+        generation: Identifies the file among those that had its name; while it is the same, the file only
+            grows. Empty where unknown.
+        before: The last bytes before `offset`, at most 64, by which `Bookmark` recognizes a file.
+        seal: What was written to a complete log, where known.
     """
 
     data: bytes
@@ -91,13 +104,13 @@ class Chunk:
     spans: tuple[Span, ...] = ()
     times: tuple[WriteTime, ...] = ()
     hidden: tuple[RedactedSpan, ...] = ()
-    generation: str = ""  # empty if unknown
+    generation: str = ""
     before: bytes = b""
     seal: Seal | None = None
 
     @property
     def redacted(self) -> Chunk:
-        """The chunk for display, with an asterisk for each byte of a secret."""
+        """The chunk for display: an asterisk for each byte of a secret."""
         if not self.hidden:
             return replace(self, before=b"") if self.before else self  # `before` may end in a secret
         data = bytearray(self.data)
@@ -108,20 +121,26 @@ class Chunk:
 
     @property
     def end(self) -> int:
-        """The offset to read on from."""
+        """The offset of the next chunk."""
         return self.offset + len(self.data)
 
 
 @dataclass(frozen=True)
 class Bookmark:
-    """How far a reader has come in a file, and how it recognizes the file later."""
+    """How far a reader has read a file, and by what it recognizes the file the next time.
+
+    Attributes:
+        offset: The bytes that were read.
+        generation: That of the last chunk.
+        before: The last bytes that were read, at most 64.
+    """
 
     offset: int = 0
     generation: str = ""
     before: bytes = b""
 
     def matches(self, chunk: Chunk) -> bool:
-        """Whether a chunk is of the same file, rather than one truncated, replaced or rewritten since."""
+        """Whether a chunk is from the same file, which was not truncated, replaced or rewritten since."""
         if chunk.size < self.offset:
             return False
         if chunk.generation and not chunk.generation.startswith(self.generation):
@@ -130,7 +149,7 @@ class Bookmark:
         return self.before[len(self.before) - length :] == chunk.before[len(chunk.before) - length :]
 
     def after(self, chunk: Chunk) -> Bookmark:
-        """The bookmark after a chunk."""
+        """The bookmark at the end of a chunk."""
         known = self.before if chunk.offset == self.offset and chunk.offset else b""
         before = (known + chunk.data[-BEFORE_BYTES:])[-BEFORE_BYTES:]
         return Bookmark(chunk.end, chunk.generation, before)

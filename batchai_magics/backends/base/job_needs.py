@@ -19,7 +19,15 @@ _RUN = re.compile(r"-(\d+)$")
 
 
 def default_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
-    """Creates the missing resources, writes the files to the share; returns the runs of the job's name."""
+    """`Backend.ensure` built on the other methods, with one request for each part.
+
+    Returns:
+        The latest runs of the job's name, oldest first.
+
+    Raises:
+        CapabilityError: Files are to be stored, and the backend has no shares.
+        ConflictError: A missing resource exceeds a quota.
+    """
     for id, spec in missing(backend, needs):
         with ignoring_existing(backend, id):
             backend.create(id, spec)
@@ -32,7 +40,7 @@ def default_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
 
 
 def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
-    """The missing resources; parents of an existing resource are not requested."""
+    """The needed resources that do not exist; parents of an existing resource are not looked up."""
     existing: list[str] = []
     for id, _ in reversed(needs.resources):
         if not any(key.startswith(f"{id.key}/") for key in existing) and _exists(backend, id):
@@ -46,7 +54,7 @@ def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
 
 @contextlib.contextmanager
 def ignoring_existing(backend: Backend, id: ResourceId) -> Iterator[None]:
-    """Suppresses a ConflictError if another process has created the resource in the meantime."""
+    """Suppresses the ConflictError of a creation if another process has created the resource."""
     try:
         yield
     except ConflictError:
@@ -63,7 +71,7 @@ def _exists(backend: Backend, id: ResourceId) -> bool:
 
 
 def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
-    """The latest runs of a job's name, oldest first."""
+    """The latest 50 runs of a job's name, oldest first."""
     names = run_names(backend.names(job.parent, Kind.JOB, job.name), job.name)[-MAX_RUNS:]
     ids = [job.parent.child(Kind.JOB, name) for name in names]
     snapshot = backend.status(ids)
@@ -80,10 +88,10 @@ def _runs_among(names: Sequence[str], name: str) -> Iterator[str]:
 
 
 def first_run(name: str) -> str:
-    """The name without the number of a run."""
+    """A run's name without its number: `resnet` for `resnet-2`."""
     return _RUN.sub("", name)
 
 
 def run_number(run: str, name: str) -> int:
-    """The number of a run of `name`: `resnet-50` is the first of itself, and the fiftieth of `resnet`."""
+    """The number of a run of `name`, from 1: `resnet-50` is run 1 of itself, and run 50 of `resnet`."""
     return 1 if run == name else int(run[len(name) + 1 :])

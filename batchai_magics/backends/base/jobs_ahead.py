@@ -16,7 +16,10 @@ _ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
 
 def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
-    """The jobs before a queued one, by priority and age: from its experiment and the newest others."""
+    """The jobs ahead of a queued one on its cluster, by priority and age, next job first.
+
+    Only its own experiment and the newest eight others are searched.
+    """
     listed = [other for experiment in _experiments(backend, job) for other in _jobs(backend, experiment)]
     before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
     return [other.id for other in sorted(before, key=_queue_key)]

@@ -1,4 +1,4 @@
-"""The Backend protocol itself."""
+"""The Backend protocol: the verbs and facets that every backend has."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """A place where jobs run: core methods, and facets that are objects or None.
+    """A place where jobs run: core verbs on resources, and facets, each an object or None.
 
-    `facets` has a name for each facet, for error messages. See the package for the numbered promises.
+    The numbered promises are in the package's docstring. Beyond the errors listed here, every method may
+    raise UnreachableError where the backend is a service that does not respond, and StorageError where a disk
+    fails. Times are aware datetimes in UTC.
     """
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend supports."""
+        """What this backend can do, and how often it may be polled."""
 
     @property
     def storage(self) -> Storage | None:
@@ -61,11 +63,11 @@ class Backend(Protocol):
 
     @property
     def node_commands(self) -> NodeCommands | None:
-        """Commands on its nodes."""
+        """Commands on the nodes of its clusters and jobs."""
 
     @property
     def preemption(self) -> Preemption | None:
-        """Preemption of its nodes."""
+        """The preemption of its low-priority nodes."""
 
     @property
     def setup_logs(self) -> SetupLogs | None:
@@ -73,62 +75,112 @@ class Backend(Protocol):
 
     @property
     def telemetry(self) -> Telemetry | None:
-        """The resource use of its jobs' processes."""
+        """What the processes of its jobs use of their machines."""
 
     @property
     def cleaning(self) -> Cleaning | None:
-        """Removal of the data that it stores on this machine."""
+        """The data that it stores on this machine, and the removal of it."""
 
     @property
     def ownership(self) -> Ownership | None:
-        """Who created which of its resources."""
+        """The owner of each of its resources."""
 
     @property
     def usages(self) -> Usages | None:
         """The usage of its quotas."""
 
     def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
-        """Creates a resource; the kind of `id` and the type of `spec` must match.
+        """Creates a resource, or returns the existing one if its spec is identical.
 
-        A backend with the facet `ownership` records the owner in the transaction that creates the resource.
+        Args:
+            id: The id of the new resource; its parent must exist.
+            spec: The description, of the type that belongs to the kind of `id`.
+            owner: Who creates it, recorded in the same transaction by a backend with the facet `ownership`.
+
+        Returns:
+            The resource. Nothing waits: a job may still be queued, a cluster's nodes still prepared.
+
+        Raises:
+            CapabilityError: The spec has a field that the backend cannot honour; nothing was sent.
+            ConflictError: A different resource has this name, or a quota is exceeded.
+            NotFoundError: The parent, or a resource that the spec refers to, does not exist.
+            SpecError: A value of the spec is impossible here, such as more nodes than its cluster can have.
         """
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
-        """Creates what a job needs and is missing and stores its files, if possible in one request.
+        """Creates what is missing of what a job needs and stores its files, in one request where possible.
 
-        Returns the latest fifty runs of the job's name (`resnet`, `resnet-2` and so on), oldest first.
+        Returns:
+            The latest 50 runs of the job's name (`resnet`, `resnet-2`, …), oldest first.
+
+        Raises:
+            CapabilityError: Files are to be stored, and the backend has no shares.
+            ConflictError: A missing resource exceeds a quota; what comes after it is not created.
         """
 
     def show(self, id: ResourceId) -> Resource:
-        """The current resource.
+        """The current state of a resource.
 
         Raises:
-            NotFoundError: It does not exist.
+            NotFoundError: It does not exist, or its parent does not; the message names the outermost missing
+                one.
         """
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
-        """The resources of a kind directly in `parent`, oldest first: all, or a page of them.
+        """The resources of a kind directly inside `parent`, oldest first.
 
-        For workspaces, those of the group that `parent` names, whether it exists or not.
+        Args:
+            parent: A workspace or experiment; for workspaces, an id in the resource group, which need not
+                exist.
+            kind: The kind of resource to list.
+            page: Where to start and how many to return; None for all.
+
+        Raises:
+            NotFoundError: The parent does not exist.
         """
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
-        """The names of the resources of a kind directly in `parent` with this prefix, oldest first.
+        """The names of the resources of a kind directly inside `parent`, oldest first, without reading them.
 
-        Prefixes are matched case-insensitively. The resources themselves are not read.
+        Args:
+            parent: As for `list`.
+            kind: The kind of resource to list.
+            prefix: How the names begin, matched case-insensitively; empty for all.
+
+        Raises:
+            NotFoundError: The parent does not exist.
         """
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
-        """Changes a cluster's scale or a workspace's tags; the kind of `id` and the patch must match."""
+        """Changes a cluster's scale or a workspace's tags; the patch belongs to the kind of `id`.
+
+        Raises:
+            CapabilityError: The patch has a field that the backend cannot honour; nothing was sent.
+            ConflictError: The new size exceeds a quota.
+            NotFoundError: The resource does not exist.
+        """
 
     def delete(self, id: ResourceId) -> None:
-        """Deletes a resource and everything in it; NotFoundError if it does not exist."""
+        """Deletes a resource and everything inside it; jobs are terminated first.
+
+        Raises:
+            ConflictError: Something that is not inside it uses it.
+            NotFoundError: It does not exist.
+        """
 
     def terminate(self, job: ResourceId) -> None:
-        """Asks a job to stop; no effect on one that has ended."""
+        """Requests the end of a job, without waiting for it; no effect on a job that has ended.
+
+        Raises:
+            NotFoundError: The job does not exist.
+        """
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
-        """The nodes of a cluster, or those a job runs on."""
+        """The nodes of a cluster, or those that a job runs on.
+
+        Raises:
+            NotFoundError: The cluster or job does not exist.
+        """
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs, of any experiment, that get nodes before this queued one, next job first."""
@@ -142,17 +194,29 @@ class Backend(Protocol):
         expiry_min: int = 60,
         limit: int | None = None,
     ) -> Sequence[OutputFile]:
-        """Lists a folder of a job's output directory, sorted by name, up to `limit` entries.
+        """One level of a job's output directory, sorted by name.
 
-        `stdouterr` has its logs, `workdir` the working directories of its processes, one per node. URLs are
-        valid for at least `expiry_min` minutes.
+        Args:
+            job: The job.
+            directory_id: An id of the job's output directories; `stdouterr` has its logs, `workdir` the
+                working directories of its processes, one for each node.
+            path: A folder below the directory, with `/`; empty for the directory itself.
+            expiry_min: Minutes that the download addresses are valid for, at least.
+            limit: The maximum number of entries; None for all.
+
+        Raises:
+            NotFoundError: There is no such job, output directory or folder.
+            StorageError: The path leaves the directory, by `..` or by a link.
         """
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
-        """At most `limit` bytes of a file from `offset`.
+        """At most `limit` bytes of a file from the byte `offset` on.
+
+        A file that does not exist yet is an empty chunk of size 0; so is one read at its end.
 
         Raises:
-            NotFoundError: The path is not a regular file.
+            NotFoundError: There is no such job or output directory, or the path is no regular file.
+            StorageError: The path leaves the directory, by `..` or by a link.
         """
 
     def status(
@@ -174,14 +238,24 @@ class Backend(Protocol):
         *,
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
-        """The new bytes of a job's logs, by path in its directory `stdouterr`, in one request.
+        """The new bytes of all logs of a job, in one request.
 
-        `positions` has the offset up to which each log is known; unlisted logs are read from the start. At
-        most `limit` bytes of each log are returned. Logs without new bytes are left out, and so are those of
-        single processes (`stdout-wk-0.txt`), whose content is also in another log. A log that became shorter
-        was truncated: its chunk begins at 0. With `wait_s`, the call may block that long for new bytes or the
-        job's end, if the backend's pace allows it.
+        Args:
+            job: The job.
+            positions: Path in the directory `stdouterr` → bytes that the caller has; an unlisted log starts
+                at 0.
+            limit: The maximum number of bytes per log.
+            wait_s: Seconds to block at most until there are new bytes or the job has ended, where the backend
+                supports long polling.
+
+        Returns:
+            Path → chunk, without the logs that have no new byte and those of single processes
+                (`stdout-wk-0.txt`),
+            whose lines are in another log too. The chunk of a log that was truncated starts at 0.
+
+        Raises:
+            NotFoundError: The job does not exist.
         """
 
     def close(self) -> None:
-        """Releases connections and files; jobs keep running."""
+        """Closes connections and files; jobs keep running."""

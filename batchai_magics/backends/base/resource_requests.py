@@ -1,4 +1,4 @@
-"""Requests about resources and their results: specs, patches, pages, statuses."""
+"""Arguments and results of a backend's methods: specs and patches, pages, status, a job's needs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ Patch: TypeAlias = "ClusterPatch | WorkspacePatch"
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a list: at most `size` resources after those of the previous page."""
+    """A page of a list.
+
+    Attributes:
+        size: The maximum number of resources; None for all.
+        after: Where the page starts: opaque text from `Listing.next`; empty for the first page.
+    """
 
     size: int | None = None
-    after: str = ""  # `next.after` of the previous page; empty for the first one
+    after: str = ""
 
 
 class Listing(tuple["Resource", ...]):
-    """Resources, oldest first; `next` is the next page, None after the last one."""
+    """Resources, oldest first; `next` is the page after these, None at the end."""
 
     next: Page | None
 
     def __new__(cls, resources: Iterable[Resource] = (), next: Page | None = None) -> Listing:
-        """The resources of one page."""
+        """Creates the list of one page."""
         made = super().__new__(cls, resources)
         made.next = next
         return made
@@ -40,25 +45,30 @@ class Listing(tuple["Resource", ...]):
 
 @dataclass(frozen=True)
 class StatusSnapshot:
-    """The status of jobs and clusters, by `id.key`; missing ones are left out.
+    """The status of jobs and clusters at one time; missing ones are left out.
 
-    `state` identifies the snapshot to the backend, where it supports long polling.
+    Attributes:
+        states: `id.key` → resource.
+        state: Opaque text that identifies the snapshot to a backend with long polling; else empty.
     """
 
     states: Mapping[str, Resource]
     state: str = field(default="", compare=False)
 
     def of(self, id: ResourceId) -> Resource | None:
-        """The resource; None if it did not exist."""
+        """The resource of an id, or None if it did not exist."""
         return self.states.get(id.key)
 
 
 @dataclass(frozen=True)
 class JobNeeds:
-    """What a new job needs: resources, created if missing, and files on a share.
+    """What a new job needs: resources, created unless they exist, and files on a share.
 
-    The resources are in the order of creation; existing ones are left unchanged. `share` is the share that
-    the cluster mounts at the path of the job's scripts; `files` maps paths on it to content.
+    Attributes:
+        job: The id that the job is to have.
+        resources: Ids and specs in the order of creation; an existing resource is left as it is.
+        share: The share that the cluster mounts at the path of the job's scripts; empty without files.
+        files: Path on the share → content.
     """
 
     job: ResourceId

@@ -21,7 +21,12 @@ FRESH_S = 0.2  # cache TTL for another poller's snapshot; generous, because a bu
 class StatusPoller:
     """Polls the status of some jobs and clusters.
 
-    One request serves all pollers of the backend in this process.
+    One request serves all pollers of the backend in this process; the backend's pace is the rate limit.
+
+    Attributes:
+        backend: The backend that is polled.
+        ids: `id.key` → id of what is polled.
+        seen: The number of the last snapshot that this poller got.
     """
 
     def __init__(
@@ -42,7 +47,11 @@ class StatusPoller:
         self.ids[id.key] = id
 
     def poll(self) -> StatusSnapshot | None:
-        """The next snapshot; None until the backend's rate limit allows another request."""
+        """The next snapshot; None until the backend's rate limit allows another request.
+
+        Raises:
+            UnreachableError: The service does not respond.
+        """
         return self._shared.poll_for(self)
 
 

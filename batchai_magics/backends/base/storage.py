@@ -1,4 +1,4 @@
-"""Storage of backends: resource groups, accounts, shares."""
+"""The facets of storage: file shares or blob containers, the accounts and resource groups they belong to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShareFile:
-    """A file, a folder or something else on a share; `path` is relative to the share's root, with `/`."""
+    """A file, folder or special file on a share; `path` is relative to the share's root, with `/`.
+
+    `size_bytes` is 0 for anything but a file; `modified` is in UTC, None where the backend does not know it.
+    """
 
     path: str
     kind: FileKind
@@ -36,7 +39,7 @@ class ShareFile:
 
 @dataclass(frozen=True)
 class Copy:
-    """A local file and a path on a share; one becomes a copy of the other."""
+    """A transfer, in either direction, between the file `local_path` and `path` on a share."""
 
     local_path: Path
     path: str
@@ -46,109 +49,196 @@ class Copy:
 class Storage(Protocol):
     """Shares (or blob containers): named trees of files that nodes mount.
 
-    A share is `account/name`, or `name` in the account `local`. Paths are relative and cannot leave it.
+    A share is `account/name`, or `name` in the account `local`. Paths are relative to the share, with `/`.
+
+    Every method raises SpecError for an invalid share name, NotFoundError (ShareNotFound or
+    ContainerNotFound) for a missing share, and StorageError for a path that leaves the share, by `..` or by a
+    link, or for a failed disk. A missing file is NotFoundError with code ResourceNotFound.
     """
 
     def make(self, share: str) -> None:
         """Creates a share unless it exists."""
 
     def shares(self) -> Sequence[str]:
-        """The names of all shares, sorted."""
+        """The names of all shares, sorted; those of other accounts than `local` as `account/name`."""
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
-        """Writes files (path → content), each atomically."""
+        """Writes files (path → content) and the folders they are in, each file atomically."""
 
     def list(self, share: str, path: str = "") -> Sequence[ShareFile]:
-        """Lists a folder, sorted by name."""
+        """One level of a folder, sorted by name; a link that leads out of the share is listed as a link."""
 
     def show(self, share: str, path: str) -> ShareFile:
-        """A file or folder; NotFoundError if it does not exist."""
+        """The properties of a file or folder.
+
+        Raises:
+            NotFoundError: There is nothing at that path.
+        """
 
     def download(self, share: str, path: str) -> bytes:
-        """The content of a file; NotFoundError if it does not exist or is not a regular file."""
+        """The content of a file.
+
+        Raises:
+            NotFoundError: There is nothing at that path, or no regular file.
+        """
 
     def delete(self, share: str, path: str) -> None:
-        """Deletes a file, a folder with its contents, or another entry; a link itself, not its target."""
+        """Deletes a file, a folder with everything in it, a special file, or a link without its target.
+
+        Raises:
+            NotFoundError: There is nothing at that path.
+        """
 
     def remove(self, share: str) -> None:
-        """Deletes a share with its contents; NotFoundError if it does not exist."""
+        """Deletes a share with everything in it.
+
+        Raises:
+            ConflictError: Jobs that have not ended use it.
+        """
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
-        """At most `limit` bytes of a file from `offset`; empty at its end."""
+        """At most `limit` bytes of a file from the byte `offset` on; empty at its end.
+
+        Raises:
+            NotFoundError: There is nothing at that path, or no regular file.
+        """
 
     def digest(self, share: str, path: str) -> str:
-        """The SHA-256 (hex) of a file; empty if the storage cannot compute it."""
+        """The SHA-256 (hex) of a stored file; empty if the service does not compute it.
+
+        Raises:
+            NotFoundError: There is nothing at that path, or no regular file.
+        """
 
     def make_folder(self, share: str, path: str) -> None:
-        """Creates a folder unless it exists; NotFoundError (ParentNotFound) if its parent does not exist."""
+        """Creates a folder unless it exists.
+
+        Raises:
+            NotFoundError: Its parent folder does not exist (code ParentNotFound).
+        """
 
     def resize(self, share: str, path: str, size_bytes: int) -> None:
-        """Truncates a file, or extends it with zeros; creates it if necessary."""
+        """Sets the size of a file by truncating it or appending zeros; creates a missing file."""
 
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """Writes into an existing file at an offset, immediately."""
+        """Overwrites part of an existing file from the byte `offset` on, in place."""
 
     def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
-        """Fills a range of an existing file with zeros, as a hole where possible."""
+        """Sets part of an existing file to zeros, as a sparse range where the file system has those."""
 
     def rename(self, share: str, path: str, new_path: str) -> None:
-        """Renames a file or folder on its share, replacing an existing file."""
+        """Renames a file or folder on its share; replaces a file that has the new name."""
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
-        """Starts or resumes the upload of a file; returns the offset to send from."""
+        """Starts or resumes an upload in pieces.
+
+        Args:
+            share: The share.
+            path: The path that the file gets.
+            size_bytes: The size of the whole file; stored bytes beyond it are discarded.
+
+        Returns:
+            The byte offset to send from: 0, or the bytes that an interrupted upload has stored.
+        """
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
-        """Writes the next block of a file started by `begin`; the file itself does not change yet."""
+        """Stores the next piece of an upload at its byte `offset`; the file itself does not change yet."""
 
     def finish(self, share: str, path: str, sha256: str) -> None:
-        """Publishes the uploaded file if its digest (hex) is correct; StorageError otherwise."""
+        """Moves an uploaded file to its path atomically.
+
+        Raises:
+            StorageError: The digest of the uploaded bytes is not `sha256` (hex); they are discarded.
+        """
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
-        """Uploads files; each is published when it is complete and its digest is correct.
+        """Uploads files, each atomically and with its digest checked; an interrupted upload is resumed.
 
-        Yields the number of bytes of each step, and returns the files. Interrupted uploads are resumed.
+        Yields:
+            The bytes that were stored since the last one.
+
+        Returns:
+            The stored files, in the order of `copies`.
+
+        Raises:
+            StorageError: A file of this machine cannot be read, changed while it was sent, or was damaged.
         """
 
     def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
-        """Downloads files; each appears when it is complete and its digest is correct.
+        """Downloads files, each atomically and with its digest checked; an interrupted download is resumed.
 
-        Yields the number of bytes of each step. Interrupted downloads are resumed.
+        Yields:
+            The bytes that were received since the last one.
+
+        Raises:
+            NotFoundError: There is no such file on the share.
+            StorageError: A file of this machine cannot be written, or the stored one changed or was damaged.
         """
 
 
 class Groups(Protocol):
-    """Resource groups. Creating something in a group that does not exist creates the group."""
+    """Resource groups. Creating a resource or account in a missing group creates the group."""
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Creates a group, or changes its tags."""
+        """Creates a group, or changes the tags of an existing one."""
 
     def show(self, name: str) -> ResourceGroup:
-        """The group; NotFoundError with code ResourceGroupNotFound if it does not exist."""
+        """The group of a name.
+
+        Raises:
+            NotFoundError: It does not exist (code ResourceGroupNotFound).
+        """
 
     def list(self) -> Sequence[ResourceGroup]:
         """All groups, sorted by name."""
 
     def delete(self, name: str) -> None:
-        """Deletes a group with all its workspaces and storage accounts; jobs are ended first."""
+        """Deletes a group with all workspaces and storage accounts in it; jobs are terminated first.
+
+        Raises:
+            NotFoundError: It does not exist (code ResourceGroupNotFound).
+        """
 
 
 class Accounts(Protocol):
     """Storage accounts. Names are unique over all groups, and matched case-insensitively."""
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
-        """Creates an account, or returns the existing one; ConflictError if it is in another group."""
+        """Creates an account, or returns the one of that name in that group.
+
+        Raises:
+            ConflictError: Another group has an account of that name.
+            SpecError: The name is not 3 to 24 lower-case letters and digits.
+        """
 
     def show(self, name: str) -> StorageAccount:
-        """The account; NotFoundError with code StorageAccountNotFound if it does not exist."""
+        """The account of a name.
+
+        Raises:
+            NotFoundError: It does not exist (code StorageAccountNotFound).
+        """
 
     def list(self, group: str | None = None) -> Sequence[StorageAccount]:
-        """The accounts of a group, or all accounts, sorted by name."""
+        """The accounts of a group, or with None of all groups, sorted by name."""
 
     def keys(self, name: str) -> tuple[str, str]:
-        """The two keys of an account."""
+        """The two keys of an account, in base64.
+
+        Raises:
+            NotFoundError: The account does not exist.
+        """
 
     def renew_key(self, name: str, number: int) -> None:
-        """Replaces key 1 or 2."""
+        """Replaces key 1 or 2; signatures made with the old one become invalid.
+
+        Raises:
+            NotFoundError: The account does not exist.
+        """
 
     def delete(self, name: str) -> None:
-        """Deletes an account with its shares and containers."""
+        """Deletes an account with its shares and containers.
+
+        Raises:
+            ConflictError: Jobs that have not ended use its shares.
+            NotFoundError: The account does not exist.
+        """
