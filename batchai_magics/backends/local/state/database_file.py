@@ -27,8 +27,8 @@ _TRIES = 5  # attempts to copy a database in use
 class DatabaseFile:
     """An open database; on a read-only disk a temporary copy."""
 
-    def __init__(self, path: Path, *, may_make: bool) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, may_make: bool, busy_s: float = BUSY_S) -> None:
+        self.path, self._busy_s = path, busy_s
         self.pid = os.getpid()
         try:
             self.is_copy = path.exists() and private.is_read_only(path.parent)
@@ -41,9 +41,10 @@ class DatabaseFile:
 
     def _connected(self, may_make: bool) -> sqlite3.Connection:
         if not self.is_copy:
-            return _connect(self.path, may_make=may_make)
+            return _connect(self.path, may_make=may_make, busy_s=self._busy_s)
         try:
-            return _connect(_copy(self.path, Path(self._folder)), may_make=may_make)
+            copy = _copy(self.path, Path(self._folder))
+            return _connect(copy, may_make=may_make, busy_s=self._busy_s)
         except BaseException:
             _remove(self._folder)
             raise
@@ -75,33 +76,33 @@ def _allocate(log: Path) -> None:
         os.close(descriptor)
 
 
-def _connect(path: Path, *, may_make: bool) -> sqlite3.Connection:
+def _connect(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
     """A connection to a migrated database; raises StorageError if it is missing or unusable."""
     if not may_make:
         if not path.exists():
             raise database_errors.missing(path)
-        return _set_up(path, may_make=False)
+        return _set_up(path, may_make=False, busy_s=busy_s)
     private.make_home(path.parent)
-    with _exclusive(path.parent):
+    with _exclusive(path.parent, busy_s):
         if path.exists() and not path.stat().st_size:  # seen as deleted, not damaged, by others
             path.unlink()
         private.make_file(path)
-        return _set_up(path, may_make=True)
+        return _set_up(path, may_make=True, busy_s=busy_s)
 
 
 @contextlib.contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
+def _exclusive(folder: Path, busy_s: float) -> Iterator[None]:
     """Locks the folder for creating a database; StorageError on timeout."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _lock(descriptor, folder)
+        _lock(descriptor, folder, busy_s)
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, folder: Path) -> None:
-    wait = database_errors.LockWait(folder, BUSY_S, opener_in)
+def _lock(descriptor: int, folder: Path, busy_s: float) -> None:
+    wait = database_errors.LockWait(folder, busy_s, opener_in)
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,8 +113,8 @@ def _lock(descriptor: int, folder: Path) -> None:
         time.sleep(PAUSE_S)
 
 
-def _set_up(path: Path, *, may_make: bool) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+def _set_up(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")

@@ -34,8 +34,12 @@ class Store:
     a deleted one keeps raising until `make_reserve` is called to create something.
     """
 
-    def __init__(self, path: Path, *, may_make: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, may_make: bool = True, busy_s: float = BUSY_S, stuck_s: float = LOCKED_S
+    ) -> None:
+        """`busy_s` is how long a lock is waited for; after each `stuck_s` of that `unlock` is called."""
         self._path = path
+        self._busy_s, self._stuck_s = busy_s, stuck_s
         self.reserve = DiskReserve(path.with_name("reserve"))
         self._lock = threading.RLock()
         self._may_make = may_make
@@ -143,8 +147,8 @@ class Store:
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Begins a transaction; calls `unlock` while another process holds the lock for long."""
-        wait = database_errors.LockWait(self._path, BUSY_S, writer_of)
-        with _busy_timeout(connection, min(LOCKED_S, BUSY_S)):
+        wait = database_errors.LockWait(self._path, self._busy_s, writer_of)
+        with self._busy_timeout(connection, min(self._stuck_s, self._busy_s)):
             while True:
                 try:
                     connection.execute("BEGIN IMMEDIATE")
@@ -154,6 +158,15 @@ class Store:
                         raise
                 self.unlock(connection)
                 wait.warn_if_stopped()
+
+    @contextlib.contextmanager
+    def _busy_timeout(self, connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
+        """Sets how long SQLite waits for a lock within the block."""
+        connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+        try:
+            yield
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(self._busy_s * 1000)}")
 
     def unlock(self, db: Database) -> None:
         """Hook: helps another process to finish its transaction."""
@@ -174,7 +187,7 @@ class Store:
 
     def _opened(self) -> DatabaseFile:
         with translate_errors(self._path):
-            return DatabaseFile(self._path, may_make=self._may_make)
+            return DatabaseFile(self._path, may_make=self._may_make, busy_s=self._busy_s)
 
     def _with_reserve(self, do: Callable[[], T]) -> T:
         """Calls `do`, again after each released slice of the reserve while the disk is full."""
@@ -194,13 +207,3 @@ class Store:
     def _lost_error(self) -> StorageError:
         self._is_lost = not self._path.exists()
         return database_errors.missing(self._path) if self._is_lost else database_errors.replaced(self._path)
-
-
-@contextlib.contextmanager
-def _busy_timeout(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Sets how long SQLite waits for a lock within the block."""
-    connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
-    try:
-        yield
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")

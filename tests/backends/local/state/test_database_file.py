@@ -167,10 +167,9 @@ def maker(path: Path) -> Iterator[int]:
 def test_who_waited_long_enough_is_told_who_makes_it(
     path: Path, monkeypatch: pytest.MonkeyPatch, holder: LockHolder | None
 ) -> None:
-    monkeypatch.setattr(database_file, "BUSY_S", 0.0)
     monkeypatch.setattr(database_file, "opener_in", {path.parent: holder}.__getitem__)
     with pytest.raises(StorageError) as caught:
-        DatabaseFile(path, may_make=True)
+        DatabaseFile(path, may_make=True, busy_s=0.0)
     expected = database_errors.locked(path.parent, holder)
     assert (caught.value.message, caught.value.hint) == (expected.message, expected.hint)
     assert caught.value.__suppress_context__

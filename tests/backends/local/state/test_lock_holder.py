@@ -13,8 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.local.state import database_file, lock_holder
-from batchai_magics.backends.local.state import store as module
+from batchai_magics.backends.local.state import lock_holder
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 from tests.patience import PATIENCE_S
@@ -33,12 +32,10 @@ Start = Callable[[str], subprocess.Popen[str]]
 
 
 @pytest.fixture
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def database(tmp_path: Path) -> Path:
     path = tmp_path / "home" / "state.db"
     with Store(path).write():
         pass
-    monkeypatch.setattr(module, "BUSY_S", 0.2)
-    monkeypatch.setattr(database_file, "BUSY_S", 0.2)
     return path
 
 
@@ -60,8 +57,8 @@ def start(database: Path) -> Iterator[Start]:
         child.communicate()
 
 
-def write(database: Path) -> None:
-    with Store(database).write() as db:
+def write(database: Path, busy_s: float = 0.2) -> None:
+    with Store(database, busy_s=busy_s).write() as db:
         db.execute(GROUP)
 
 
@@ -143,12 +140,10 @@ def test_a_stopped_process_is_named_soon_and_waited_for(
 ) -> None:
     child = start(hold)
     stop(child)
-    monkeypatch.setattr(module, "BUSY_S", PATIENCE_S)
-    monkeypatch.setattr(database_file, "BUSY_S", PATIENCE_S)
     said: list[str] = []
     monkeypatch.setattr("warnings.warn", lambda text, *_, **__: said.append(text))
     with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(write, database)
+        waiting = pool.submit(write, database, PATIENCE_S)
         until(lambda: said)
         assert not waiting.done()
         child.send_signal(signal.SIGCONT)

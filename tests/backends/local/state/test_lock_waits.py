@@ -1,37 +1,38 @@
-"""Who meets a transaction of another: how often it tries, what it does meanwhile, and what it is told."""
+"""Who meets a transaction of another: how often it tries, and what it does meanwhile."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.state import database_errors
-from batchai_magics.backends.local.state import store as module
-from batchai_magics.backends.local.state.lock_holder import LockHolder
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.errors import StorageError
 
-STOPPED = LockHolder(8, "batchai", is_stopped=True)
-LOCKED_MS = 5
+STUCK_S = 0.005
 
 
 class Helping(Store):
-    """A store that ends the other's transaction when it has met it some times; a try takes a second."""
+    """A store that ends the other's transaction when it has met it some times."""
 
-    def __init__(self, path: Path, other: Database, *, tries: int) -> None:
-        super().__init__(path)
-        self.other, self.tries, self.now_s = other, tries, 100.0
+    def __init__(self, path: Path, other: Database, *, tries: int, busy_s: float = 30.0) -> None:
+        super().__init__(path, busy_s=busy_s, stuck_s=STUCK_S)
+        self.other, self.tries = other, tries
         self.timeouts_ms: list[int] = []
 
     def unlock(self, db: Database) -> None:
         self.timeouts_ms.append(timeout_ms(db))
-        self.now_s += 1.0
         if len(self.timeouts_ms) == self.tries:
             self.other.execute("ROLLBACK")
+
+
+class Alone(Store):
+    """A store that nobody else has locked."""
+
+    def unlock(self, db: Database) -> None:
+        pytest.fail("nobody has it locked")
 
 
 def timeout_ms(db: Database) -> int:
@@ -44,10 +45,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def other(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def other(path: Path) -> Iterator[Database]:
     """A connection that is in a transaction."""
-    monkeypatch.setattr(module, "LOCKED_S", LOCKED_MS / 1000)
-    monkeypatch.setattr(module, "writer_of", {path: STOPPED}.__getitem__)
     store = Store(path)
     with store.read() as db:
         db.execute("BEGIN IMMEDIATE")
@@ -55,54 +54,30 @@ def other(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     store.close()
 
 
-def stand_on(store: Helping, monkeypatch: pytest.MonkeyPatch) -> Helping:
-    """The store, whose clock goes on with its tries alone."""
-    monkeypatch.setattr(database_errors, "time", SimpleNamespace(monotonic=lambda: store.now_s))
-    return store
-
-
+@pytest.mark.parametrize("tries", [1, 5])
 def test_a_lock_is_tried_again_each_time_something_was_done_about_it(
-    path: Path, other: Database, monkeypatch: pytest.MonkeyPatch
+    path: Path, other: Database, tries: int
 ) -> None:
-    store = stand_on(Helping(path, other, tries=1), monkeypatch)
+    store = Helping(path, other, tries=tries)
     with store.write() as db:
         assert (db.in_transaction, timeout_ms(db)) == (True, 30_000)
-    assert store.timeouts_ms == [LOCKED_MS]
+    assert store.timeouts_ms == [5] * tries
 
 
-def test_who_is_stopped_is_told_once_while_others_wait(
-    path: Path, other: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = stand_on(Helping(path, other, tries=5), monkeypatch)
-    with pytest.warns(RuntimeWarning) as told, store.write():
-        pass
-    (warning,) = (each for each in told if each.category is RuntimeWarning)
-    assert f"{path} cannot be changed yet: process 8" in str(warning.message)
-    assert "up to 28 s more" in str(warning.message)
-    assert len(store.timeouts_ms) == 5
-
-
-@pytest.mark.filterwarnings("ignore:.*cannot be changed yet")
-def test_a_lock_that_is_never_let_go_is_told_when_the_time_is_over(
-    path: Path, other: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database_errors, "writer_of", {path: STOPPED}.__getitem__)
-    store = stand_on(Helping(path, other, tries=100), monkeypatch)
-    with (
-        pytest.raises(StorageError, match=r"process 8 \(batchai\) has it locked and is stopped"),
-        store.write(),
-    ):
+def test_a_lock_that_is_never_let_go_is_told_when_the_time_is_over(path: Path, other: Database) -> None:
+    store = Helping(path, other, tries=1000, busy_s=0.1)
+    with pytest.raises(StorageError, match="locked"), store.write():
         pytest.fail("two transactions are open for writing")
-    assert store.timeouts_ms == [LOCKED_MS] * 30
+    assert 1 < len(store.timeouts_ms) < 1000
+    assert set(store.timeouts_ms) == {5}
     with store.read() as db:
-        assert timeout_ms(db) == 30_000
+        assert timeout_ms(db) == 100
 
 
-def test_what_is_no_lock_is_told_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(path)
+def test_what_is_no_lock_is_told_at_once(path: Path) -> None:
+    store = Alone(path)
     with store.read() as db:
         db.execute("PRAGMA query_only = ON")
-    monkeypatch.setattr(store, "unlock", lambda db: pytest.fail("nobody has it locked"))
     with pytest.raises(StorageError, match="readonly database") as caught, store.write():
         pytest.fail("a transaction where nothing can be written")
     assert isinstance(caught.value.__cause__, sqlite3.OperationalError)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import Page
-from batchai_magics.backends.local.state import store as store_module
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
@@ -121,10 +120,9 @@ def test_a_transaction_is_seen_by_nobody_before_it_ends(home: SqliteHome, record
     assert other.get(JOB).name == "Job"
 
 
-def test_while_another_process_writes_records_are_read_and_not_changed(
-    home: SqliteHome, records: SqliteRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
+def test_while_another_process_writes_records_are_read_and_not_changed(home: SqliteHome) -> None:
+    filled(home)
+    records = SqliteRepository(Store(home.path, busy_s=0.0))
     with Store(home.path).write():
         assert records.get(WORKSPACE).name == "w"
         with pytest.raises(StorageError, match="locked"):

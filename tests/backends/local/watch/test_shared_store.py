@@ -12,8 +12,8 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import store
 from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec
@@ -103,13 +103,10 @@ def test_others_can_write_while_a_preparer_was_stopped(still: Still, holder: sub
     assert holder.poll() is None
 
 
-def test_a_process_that_only_has_its_pid_stays_stopped(
-    still: Still, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_only_has_its_pid_stays_stopped(still: Still, holder: subprocess.Popen[str]) -> None:
     pid, started, boot = process.identity(holder.pid).split(":")
-    job = supervised(still, holder, f"{pid}:{int(started) + 1}:{boot}")
-    monkeypatch.setattr(store, "BUSY_S", 0.5)
-    monkeypatch.setattr(store, "LOCKED_S", 0.05)
-    with pytest.raises(StorageError, match=f"process {holder.pid} .* is stopped"):
-        opened(still).terminate(job)
+    supervised(still, holder, f"{pid}:{int(started) + 1}:{boot}")
+    impatient = SharedStore(still.layout.database, busy_s=0.5, stuck_s=0.05)
+    with pytest.raises(StorageError, match=f"process {holder.pid} .* is stopped"), impatient.write():
+        pytest.fail("two transactions are open for writing")
     assert is_stopped(holder)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.state import store as store_module
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 from tests.backends.local.state.database.rows import GROUP, count
@@ -34,9 +33,8 @@ with store.read() as db:
 """
 
 
-def test_nobody_else_writes_while_a_transaction_is_open(store: Store, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
-    other = Store(tmp_path / "home" / "state.db")
+def test_nobody_else_writes_while_a_transaction_is_open(store: Store, path: Path) -> None:
+    other = Store(path, busy_s=0.0)
     assert count(store) == count(other) == 0
     with store.write():
         with pytest.raises(StorageError, match="locked"), other.write():
@@ -95,18 +93,14 @@ def test_an_interrupt_that_is_told_as_a_transaction_begins_leaves_none_open(
         patch.setattr(store, "_begin", interrupted)
         with pytest.raises(KeyboardInterrupt), store.write():
             pytest.fail("it was interrupted before")
-    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
-    for each, name in ((Store(path), "another"), (store, "the same")):
+    for each, name in ((Store(path, busy_s=0.0), "another"), (store, "the same")):
         with each.write() as db:
             db.execute(GROUP, (name,))
     assert count(store) == 2
 
 
-def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(store: Store, path: Path) -> None:
     """A notebook keeps the traceback, which has the rows that nobody has read yet."""
-    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
     with store.write() as db:
         db.executemany(GROUP, [("a",), ("b",)])
     left: list[sqlite3.Cursor] = []
@@ -118,7 +112,7 @@ def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    for each, name in ((Store(path), "another"), (store, "the same")):
+    for each, name in ((Store(path, busy_s=0.0), "another"), (store, "the same")):
         with each.write() as db:
             db.execute(GROUP, (name,))
     assert count(store) == 4
