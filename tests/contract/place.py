@@ -7,12 +7,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from batchai_magics import cell
 from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.config import Settings
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.submit import submit
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServer, FileServerSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}
@@ -72,6 +77,15 @@ class Place:
         command = {"commandLine": f"bash -c '{script}'", "processCount": count}
         fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
         return self.start(name=name, **fields)
+
+    def submit(self, line: str, script: str = "print('hello')") -> Job:
+        """Submits a cell."""
+        settings = Settings()
+        return submit(self.backend, cell.parse(line, script, settings=settings), settings).job
+
+    def run_cell(self, line: str, script: str = "print('hello')") -> Job:
+        """Submits a cell and waits for its end."""
+        return self.submit(line, script).wait(PATIENCE_S)
 
     def wait(self, id: ResourceId) -> JobResource:
         """The job when it has ended."""

@@ -35,10 +35,10 @@ _OF_FILES = frozenset(
     {"test_metrics", "test_output", "test_running", "test_storage", "test_workdir", "test_uploads"}
 )
 NOT_SLURMS = frozenset(
-    {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order"}
-)  # nodes and queue are its own: it sets a node up for the first job that gets it
+    {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order", "open_mpi"}
+)  # nodes and queue are its own: it sets a node up for the first job that gets it, and starts ranks itself
 
-NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}
+NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "time_limits"}
 DOCS = Path(__file__).parents[2] / "docs"
 PROCESSES = Capabilities(
     name="processes",

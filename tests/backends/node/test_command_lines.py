@@ -269,3 +269,19 @@ def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means() -> No
         mpi_launchers.OWN_LAUNCHER,
     )
     assert mpi_launchers.with_launcher_note(plan("python train.py")).notes == ("first",)
+
+
+OPEN_MPI = "mpirun -n 3 --hostfile $AZ_BATCHAI_MPI_HOST_FILE -mca btl self,tcp --allow-run-as-root "
+
+
+@pytest.mark.parametrize(
+    ("command", "is_meant"),
+    [
+        (OPEN_MPI + "x", True),
+        ("cd /x && mpirun -x LD_LIBRARY_PATH python t.py", True),
+        ("mpirun -n 4 -hosts a,b python t.py", False),
+        ("python t.py --mca 1", False),
+    ],
+)
+def test_open_mpis_options_are_known(command: str, is_meant: bool) -> None:
+    assert mpi_launchers.needs_open_mpi(command) is is_meant

@@ -34,17 +34,6 @@ SUM = (
 # what runs
 
 
-def test_mpi_ranks_of_several_nodes_are_one_world(place: Place) -> None:
-    mpi = {"commandLine": f"python -c '{SUM}'", "processCount": 4}
-    job = place.run(nodeCount=2, customToolkitSettings=None, customMpiSettings=mpi)
-    assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
-    lines = sorted(place.log(job.id).decode().splitlines())
-    assert lines == [f"rank {rank} of 4, 2 here, sum 6" for rank in range(4)]
-    assert [rank.node for rank in sorted(job.ranks, key=lambda each: each.rank)] == ["node1"] * 2 + [
-        "node2"
-    ] * 2
-
-
 def test_ranks_without_a_process_manager_never_run_alone(place: Place, slurm: RealSlurm) -> None:
     with_none = SlurmBackend(replace(place.backend.settings, mpi="none"))
     mpi = {"commandLine": "echo alone", "processCount": 2}
@@ -53,39 +42,6 @@ def test_ranks_without_a_process_manager_never_run_alone(place: Place, slurm: Re
     job = place.wait(place.job())
     assert job.state is ExecutionState.FAILED
     assert place.log(job.id) == b""
-
-
-def test_parameter_servers_end_with_the_last_worker(place: Place) -> None:
-    script = b'case $TF_CONFIG in *\'"type": "ps"\'*) exec sleep 1000;; *) echo $AZ_BATCHAI_PS_HOSTS;; esac'
-    place.backend.storage.upload(place.share, {"role.sh": script})
-    arguments = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
-    settings = {
-        "pythonScriptFilePath": f"{MOUNTED}/role.sh",
-        "pythonInterpreterPath": "/bin/bash",
-        **dict.fromkeys(arguments, "-"),
-        "workerCount": 2,
-        "parameterServerCount": 1,
-    }
-    job = place.run(nodeCount=2, customToolkitSettings=None, tensorFlowSettings=settings)
-    assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
-    host, port = place.log(job.id, "stdout-wk-1.txt").decode().strip().split(":")
-    assert (host, 0 < int(port) < 65536) == ("127.0.0.1", True)
-
-
-def test_each_node_is_prepared_once(place: Place) -> None:
-    prepare = {"commandLine": f"echo $AZ_BATCH_NODE_ID >> {MOUNTED}/prepared"}
-    mpi = {"commandLine": "true", "processCount": 4}
-    job = place.run(nodeCount=2, customToolkitSettings=None, customMpiSettings=mpi, jobPreparation=prepare)
-    assert job.state is ExecutionState.SUCCEEDED
-    assert sorted(place.stored("prepared").split()) == ["node1", "node2"]
-
-
-def test_the_environment_of_the_submitter_stays_where_it_is(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NOTEBOOK_TOKEN", "hush")
-    job = place.run('echo "<$NOTEBOOK_TOKEN>"')
-    assert place.log(job.id) == b"<>\n"
 
 
 def test_secrets_are_in_no_file_when_the_job_has_ended(place: Place, tmp_path: Path) -> None:
@@ -203,19 +159,6 @@ def test_a_job_whose_program_was_killed_has_failed(place: Place, tmp_path: Path)
                 process.send_signal(signal.SIGKILL)
     job = place.wait(id)
     assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobSupervisorLost")
-    until(lambda: not below(tmp_path))
-
-
-def test_a_job_that_ends_by_its_own_limit_says_so(place: Place) -> None:
-    job = place.run(HOLD, constraints={"maxWallClockTime": "PT1S"})
-    assert first_error(job).code == "JobMaxWallClockTimeReached"
-
-
-def test_a_rank_that_ignores_its_end_is_ended_all_the_same(place: Place, tmp_path: Path) -> None:
-    id = place.start_ranks('trap "" TERM; echo up; sleep 1000 & sleep 1000; sleep 1000', count=4)
-    until(lambda: place.log(id).count(b"up") == 4)
-    place.backend.terminate(id)
-    assert place.wait(id).is_cancelled
     until(lambda: not below(tmp_path))
 
 

@@ -8,30 +8,24 @@ import pytest
 
 from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.states import ExecutionState
-from tests.world import PATIENCE_S, World
+from tests.contract.place import Place
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
 
-def run(world: World, script: str, **settings: object) -> Job:
-    world.backend.storage.make("batchaishare")
-    world.backend.storage.upload("batchaishare", {"t.py": script.encode()})
-    properties = {
-        "cluster": {"id": str(world.cluster)},
-        "nodeCount": 2,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        **settings,
-    }
-    world.backend.create(world.job_id("j"), JobSpec.from_wire({"properties": properties}))
-    return Job(world.backend, world.job_id("j")).wait(PATIENCE_S)
+def run(place: Place, script: str, **settings: object) -> Job:
+    place.backend.storage.make(place.share)
+    place.backend.storage.upload(place.share, {"t.py": script.encode()})
+    fields = {"nodeCount": 2, "customToolkitSettings": None, **settings}
+    return Job(place.backend, place.start(**fields)).wait(PATIENCE_S)
 
 
 PATH = "$AZ_BATCHAI_MOUNT_ROOT/autoafs/t.py"
 
 
-def test_parameter_servers_are_ended_when_the_workers_are_done(world: World) -> None:
+def test_parameter_servers_are_ended_when_the_workers_are_done(place: Place) -> None:
     script = """
 import json, os, time
 task = json.loads(os.environ["TF_CONFIG"])["task"]
@@ -39,12 +33,12 @@ print(task["type"], task["index"], flush=True)
 if task["type"] == "ps":
     time.sleep(1000)
 """
-    job = run(world, script, tensorFlowSettings={"pythonScriptFilePath": PATH})
+    job = run(place, script, tensorFlowSettings={"pythonScriptFilePath": PATH})
     assert (job.state, job.exit_code) == (ExecutionState.SUCCEEDED, 0)
     assert sorted(job.log().splitlines()) == ["master 0", "ps 0", "worker 0"]
 
 
-def test_each_task_of_tensorflow_has_files_of_its_own_on_the_disk(world: World) -> None:
+def test_each_task_of_tensorflow_has_files_of_its_own(place: Place) -> None:
     script = """
 import json, os, time
 task = json.loads(os.environ["TF_CONFIG"])["task"]
@@ -52,22 +46,16 @@ print(task["type"], task["index"], flush=True)
 if task["type"] == "ps":
     time.sleep(1000)
 """
-    run(world, script, tensorFlowSettings={"pythonScriptFilePath": PATH})
-    files = {path.name: path for path in world.home.rglob("stdouterr/stdout-*")}
-    assert {name: path.read_text() for name, path in files.items()} == {
+    job = run(place, script, tensorFlowSettings={"pythonScriptFilePath": PATH})
+    names = [file.path for file in place.backend.files(job.id) if file.path.startswith("stdout-")]
+    assert {name: place.log(job.id, name).decode() for name in names} == {
         "stdout-ps-0.txt": "ps 0\n",
         "stdout-wk-0.txt": "master 0\n",
         "stdout-wk-1.txt": "worker 0\n",
     }
 
 
-def test_the_file_of_a_lone_process_is_a_link_to_the_jobs(world: World) -> None:
-    run(world, "print('hello')", tensorFlowSettings={"pythonScriptFilePath": PATH}, nodeCount=1)
-    (path,) = world.home.rglob("stdouterr/stdout-wk-0.txt")
-    assert (path.is_symlink(), path.read_text()) == (True, "hello\n")
-
-
-def test_pytorch_processes_meet_at_the_given_address(world: World) -> None:
+def test_pytorch_processes_meet_at_the_given_address(place: Place) -> None:
     """As torch's own gloo and `init_process_group` do it: rank 0 listens, the others come and add up."""
     script = """
 import os, socket, time, urllib.parse
@@ -93,39 +81,40 @@ else:
 print(place.scheme, rank, "of", size, os.environ["LOCAL_RANK"], total)
 """
     settings = {"pythonScriptFilePath": PATH, "communicationBackend": "gloo", "processCount": 4}
-    job = run(world, script, pyTorchSettings=settings)
+    job = run(place, script, pyTorchSettings=settings)
     told = [f"tcp {rank} of 4 {rank % 2} 10" for rank in range(4)]
     assert sorted(job.log().splitlines()) == told, job.log(file="stderr.txt")
 
 
-def test_a_failing_worker_ends_the_others(world: World) -> None:
+def test_a_failing_worker_ends_the_others(place: Place) -> None:
     script = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(5)\ntime.sleep(1000)"
-    job = run(world, script, pyTorchSettings={"pythonScriptFilePath": PATH})
+    job = run(place, script, pyTorchSettings={"pythonScriptFilePath": PATH})
     assert (job.exit_code, job.ranks()[0].rank) == (5, 1)
 
 
-def test_arguments_may_use_the_environment(world: World) -> None:
+def test_arguments_may_use_the_environment(place: Place) -> None:
     settings = {"pythonScriptFilePath": PATH, "commandLineArgs": "--shard $AZ_BATCHAI_TASK_INDEX"}
-    job = run(world, "import sys; print(sys.argv[1:])", caffe2Settings=settings)
+    job = run(place, "import sys; print(sys.argv[1:])", caffe2Settings=settings)
     assert sorted(job.log().splitlines()) == ["['--shard', '0']", "['--shard', '1']"]
 
 
-def test_a_custom_command_can_start_mpi_itself(world: World) -> None:
+@pytest.mark.needs("mpi")
+def test_a_custom_command_can_start_mpi_itself(place: Place) -> None:
     script = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
     command = f"mpirun -n 3 --hostfile $AZ_BATCHAI_MPI_HOST_FILE python {PATH}"
-    job = run(world, script, customToolkitSettings={"commandLine": command})
+    job = run(place, script, customToolkitSettings={"commandLine": command})
     # The job's own mpirun forwards pieces of lines: what glues there is the job's affair.
     assert job.log().replace("\n", "") == "333", job.log(file="stderr.txt")
 
 
-def test_a_command_that_is_not_there_fails_with_the_shells_code(world: World) -> None:
-    job = run(world, "", customToolkitSettings={"commandLine": "no_such_program"})
+def test_a_command_that_is_not_there_fails_with_the_shells_code(place: Place) -> None:
+    job = run(place, "", customToolkitSettings={"commandLine": "no_such_program"})
     assert job.exit_code == 127
     assert "no_such_program" in job.log(file="stderr.txt")
 
 
-def test_the_wire_form_of_a_failed_job_is_json(world: World) -> None:
-    job = run(world, "", customToolkitSettings={"commandLine": "exit 2"})
+def test_the_wire_form_of_a_failed_job_is_json(place: Place) -> None:
+    job = run(place, "", customToolkitSettings={"commandLine": "exit 2"})
     wire = json.loads(json.dumps(job.show().to_wire()))
     assert wire["properties"]["executionInfo"]["exitCode"] == 2
     assert None not in wire["properties"].values()
@@ -134,30 +123,19 @@ def test_the_wire_form_of_a_failed_job_is_json(world: World) -> None:
 RECIPE = "mpirun -n 3 --hostfile $AZ_BATCHAI_MPI_HOST_FILE -mca btl self,tcp --allow-run-as-root "
 
 
+@pytest.mark.needs("open_mpi")
 @pytest.mark.skipif(not mpi_launchers.find_open_mpi(), reason="Open MPI is not installed")
-def test_open_mpis_options_run_open_mpi(world: World) -> None:
+def test_open_mpis_options_run_open_mpi(place: Place) -> None:
     command = RECIPE + "bash -c 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE'"
-    job = run(world, "", customToolkitSettings={"commandLine": command})
+    job = run(place, "", customToolkitSettings={"commandLine": command})
     assert sorted(job.log().splitlines()) == ["0 of 3", "1 of 3", "2 of 3"], job.log(file="stderr.txt")
 
 
-def test_open_mpis_options_without_open_mpi_are_explained(world: World, monkeypatch) -> None:
+@pytest.mark.needs("open_mpi")
+def test_open_mpis_options_without_open_mpi_are_explained(place: Place, monkeypatch) -> None:
     monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "")
-    job = run(world, "", nodeCount=1, customToolkitSettings={"commandLine": RECIPE + "true"})
+    job = run(place, "", nodeCount=1, customToolkitSettings={"commandLine": RECIPE + "true"})
     assert job.state is ExecutionState.FAILED
     (note,) = [d.value for d in job.show().execution.errors[0].details if d.name == "note"]
     assert "Open MPI" in note
     assert note in job.log(file="execution.log")
-
-
-@pytest.mark.parametrize(
-    ("command", "is_meant"),
-    [
-        (RECIPE + "x", True),
-        ("cd /x && mpirun -x LD_LIBRARY_PATH python t.py", True),
-        ("mpirun -n 4 -hosts a,b python t.py", False),
-        ("python t.py --mca 1", False),
-    ],
-)
-def test_open_mpis_options_are_known(command: str, is_meant: bool) -> None:
-    assert mpi_launchers.needs_open_mpi(command) is is_meant
