@@ -98,7 +98,7 @@ def _fail(message: str, code: int, words: Sequence[str]) -> int:
 
 def _run(words: list[str]) -> int:
     from batchai_magics.commands.parsing.command_parser import parse
-    from batchai_magics.options.option_help import DisplayText
+    from batchai_magics.options.option import DisplayText
 
     if words == ["--version"]:
         from batchai_magics import __version__

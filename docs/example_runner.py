@@ -25,7 +25,7 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.node import mpi_check, requirements
+from batchai_magics.backends.node import mpi_launchers, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.inherited_environment import inherited
 from batchai_magics.backends.node.node_programs import RUN_SCRIPT
@@ -377,7 +377,7 @@ def _run_plan(plan: Plan, env: Mapping[str, str], job: JobLayout, bell: SignalPi
             termination.end(ranks, patience_s=60.0)
         finally:
             record.write(ranks.seals)
-        return PlanResult([*ranks.ends.values()], ended_on_their_own, mpi_check.is_unused(ranks))
+        return PlanResult([*ranks.ends.values()], ended_on_their_own, mpi_launchers.has_no_mpi(ranks))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ from typing import Any
 
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 from batchai_magics.models.backend_options import BackendOption
-from batchai_magics.options.option import NameKind, Option, ValueKind, with_declared
+from batchai_magics.options.option import NameKind, Option, ValueKind, option_lines, with_declared
 from batchai_magics.options.option_completion import Expected, candidates_after
-from batchai_magics.options.option_help import option_lines
 from batchai_magics.options.option_parsing import join_dashed_values, parse_options
 
 MAGIC = "%%batchai_job"

@@ -15,7 +15,7 @@ from typing import TypeVar
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import FileChangedError
-from batchai_magics.follow.chunk_readers import read_progress
+from batchai_magics.follow.follower import read_progress
 from batchai_magics.log_lines import lines_at_end
 from batchai_magics.metrics import Parser, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader

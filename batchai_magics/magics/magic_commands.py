@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
 from batchai_magics.magics.magic_completion import completions_for, parse_line, schedule_warm_up
+from batchai_magics.models.resource_ids import as_name
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -19,7 +22,32 @@ if TYPE_CHECKING:
     from batchai_magics.commands.parsing.command_completion import NameLookup
     from batchai_magics.jobs.job_handle import Job
     from batchai_magics.metrics import Comparison, Scaling
-    from batchai_magics.options.option_help import DisplayText
+    from batchai_magics.options.option import DisplayText
+
+
+NAMELESS = "job"  # used when the notebook is unknown
+_SUFFIXES = (".ipynb", ".py", ".md")  # of session names that are files
+_CELL_LENGTH = 6
+
+
+def name_of_cell(shell: InteractiveShell) -> str:
+    """The default name, `train-3f2a9c`: notebook name from the server or editor, and cell id.
+
+    A cell keeps its name across kernel restarts.
+    """
+    notebook = str(shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME") or "")
+    path = Path(notebook)
+    name = as_name(path.stem) if path.suffix in _SUFFIXES else ""
+    cell = as_name(_cell_id(shell))[:_CELL_LENGTH]
+    cell = f"c{cell}" if cell.isdigit() else cell  # must not look like a run number
+    return "-".join(part for part in (name or NAMELESS, cell) if part)
+
+
+def _cell_id(shell: InteractiveShell) -> str:
+    """The cell id sent by the front end; empty in a terminal or an older front end."""
+    parent: Any = getattr(shell, "get_parent", dict)()
+    metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
+    return str(metadata.get("cellId") or "") if isinstance(metadata, Mapping) else ""
 
 
 Magic = TypeVar("Magic", bound=Callable[..., Any])
@@ -68,9 +96,8 @@ class BatchAIMagics(Magics):
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
         from batchai_magics.cell import parse
         from batchai_magics.cell.cell_options import HelpRequested
-        from batchai_magics.magics.cell_job_name import name_of_cell
         from batchai_magics.magics.notebook_output import print_notes
-        from batchai_magics.options.option_help import DisplayText
+        from batchai_magics.options.option import DisplayText
 
         settings = self.context.settings
         try:
@@ -107,7 +134,7 @@ class BatchAIMagics(Magics):
     def az(self, line: str) -> Any:
         """Runs a tutorial's line as it stands: `%az batchai job list`."""
         from batchai_magics.commands.parsing.command_parser import az_command_words
-        from batchai_magics.options.option_help import DisplayText
+        from batchai_magics.options.option import DisplayText
 
         words = az_command_words(self._words(line))
         return words if isinstance(words, DisplayText) else self._run(words)
@@ -174,7 +201,7 @@ class BatchAIMagics(Magics):
         from batchai_magics.commands.parsing.command_parser import parse
         from batchai_magics.errors import command_error
         from batchai_magics.magics.notebook_output import print_notes, print_stream
-        from batchai_magics.options.option_help import DisplayText
+        from batchai_magics.options.option import DisplayText
 
         invocation = parse(words, self.context.settings)
         if isinstance(invocation, DisplayText):

@@ -11,8 +11,14 @@ from pathlib import Path
 
 from batchai_magics.backends.base.backend_registry import BACKENDS, choose, load_settings
 from batchai_magics.errors import UsageError, did_you_mean
-from batchai_magics.options.option import LazyChoices, Option, ValueKind
-from batchai_magics.options.option_help import DisplayText, option_sections, section
+from batchai_magics.options.option import (
+    DisplayText,
+    LazyChoices,
+    Option,
+    ValueKind,
+    option_sections,
+    section,
+)
 from batchai_magics.options.option_parsing import parse_options
 from batchai_magics.server import running_servers
 from batchai_magics.server.access.authentication import LOOPBACK, Users

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.service.log_records import records_in
-from batchai_magics.follow.chunk_readers import read_progress
+from batchai_magics.follow.follower import read_progress
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.progress.progress_reader import ProgressReader
 from batchai_magics.widgets.job.merged_log import MergedLog

@@ -1,4 +1,7 @@
-"""Copies files of this machine to a share and back, each atomically."""
+"""Copies files of this machine to a share and back, each atomically.
+
+Each block is compared with what was written; an interrupted copy is resumed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import ctypes
 import errno
 import os
 import shutil
+import stat
 import sys
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -16,12 +20,111 @@ from pathlib import Path
 
 from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.backends.base.default_transfers import PartialDownloads, naming, transfer_error
-from batchai_magics.backends.folders import checked_copy
-from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copy_file
 from batchai_magics.backends.folders.entries import checked_name, resolve_inside
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.models.job_execution import FileKind
+
+SMALL_BYTES = 1 << 18  # files up to this size are read at once, and not resumed
+BLOCK_BYTES = 1 << 18  # fits into the CPU cache between reading and comparing
+
+
+class ChangedError(Exception):
+    """The source changed while it was read."""
+
+
+class DamagedError(Exception):
+    """The data written differs from the data read."""
+
+
+def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.stat_result]:
+    """Copies a file to `part`; yields the number of bytes of each step, and returns the status of the copy.
+
+    Raises ChangedError or DamagedError after deleting `part`.
+    """
+    source_fd, status = _open_regular(source)
+    try:
+        part_fd = _open_part(part, mode)
+        try:
+            yield from _copy_content(source_fd, status, part_fd)
+            return os.fstat(part_fd)
+        except (ChangedError, DamagedError):
+            Path(part).unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(part_fd)
+    finally:
+        os.close(source_fd)
+
+
+def _copy_content(source_fd: int, before: os.stat_result, part_fd: int) -> Iterator[int]:
+    if before.st_size <= SMALL_BYTES:
+        yield from _copy_small(source_fd, part_fd, before.st_size)
+    else:
+        yield from _copy_large(source_fd, part_fd, before.st_size)
+    after = os.fstat(source_fd)
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise ChangedError
+
+
+def _copy_small(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
+    data = os.pread(source_fd, size + 1, 0)
+    if len(data) != size:
+        raise ChangedError
+    _write(part_fd, data, 0)
+    if os.pread(part_fd, size + 1, 0) != data:
+        os.ftruncate(part_fd, size)  # an earlier attempt may have left a larger file
+        if os.pread(part_fd, size + 1, 0) != data:
+            raise DamagedError
+    yield size
+
+
+def _copy_large(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
+    """Copies what is missing from `part` or differs: each block is read back and compared."""
+    os.ftruncate(part_fd, min(size, os.fstat(part_fd).st_size))
+    block, buffer = bytearray(BLOCK_BYTES), bytearray(BLOCK_BYTES)
+    at = 0
+    while count := os.preadv(source_fd, [block], at):
+        if not _is_same(part_fd, at, block, buffer, count):
+            _write(part_fd, memoryview(block)[:count], at)
+            if not _is_same(part_fd, at, block, buffer, count):
+                raise DamagedError
+        at += count
+        yield count
+
+
+def _is_same(descriptor: int, at: int, block: bytearray, buffer: bytearray, count: int) -> bool:
+    """Whether a file has the first `count` bytes of a block at `at`; `buffer` is reused."""
+    if os.preadv(descriptor, [buffer], at) < count:
+        return False
+    return block == buffer if count == len(block) else block[:count] == buffer[:count]
+
+
+def _write(descriptor: int, data: bytes | memoryview, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(descriptor, view, at)
+        view, at = view[count:], at + count
+
+
+def _open_regular(path: str) -> tuple[int, os.stat_result]:
+    """Opens a regular file for reading, without blocking; returns its status too."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is no regular file")
+
+
+def _open_part(part: str, mode: int) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(part, flags, mode)
+    except FileNotFoundError:
+        Path(part).parent.mkdir(parents=True, exist_ok=True)
+        return os.open(part, flags, mode)
+
 
 GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # are flushed to the disk together
 DEFAULT_MODE = 0o666  # restricted by the process's umask
@@ -128,7 +231,7 @@ def download_all(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[i
 
 def _identity(share: str, copy: Copy, source: str, download_id: str) -> str:
     """Identifies a version of a file; small files are identified by the download, so they are not resumed."""
-    if copy.size_bytes <= checked_copy.SMALL_BYTES:
+    if copy.size_bytes <= SMALL_BYTES:
         return download_id
     status = Path(source).stat()
     return f"{share}/{copy.path} {status.st_size} {status.st_mtime_ns} {status.st_ino}"

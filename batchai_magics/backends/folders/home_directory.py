@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.backends.folders import entries, full_disk, mounts, outputs, own_logs, telemetry
+from batchai_magics.backends.folders import entries, full_disk, mounts, outputs, telemetry
 from batchai_magics.backends.folders.file_repository import Snapshots
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.logs import Logs
@@ -32,6 +32,37 @@ from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.telemetry_records import TelemetryRecord
 from batchai_magics.models.vm_sizes import lookup
+
+
+def with_own_logs(plan: Plan, folder: Path = Path()) -> Plan:
+    """The plan with per-process log files; a single process's files are links to the job's logs.
+
+    Lines of several processes are written twice, so that any program can open a process's file. Relative
+    paths in the plan are below `folder`.
+    """
+    return plan._replace(processes=tuple(_create_logs(plan, process, folder) for process in plan.processes))
+
+
+def _create_logs(plan: Plan, process: Process, folder: Path) -> Process:
+    if not process.own:
+        return process
+    paths = [folder / log.path for log in process.own]
+    if len(plan.processes) == 1 and all(map(_link, paths, plan.output)):
+        return process._replace(own=None)
+    for path in paths:
+        path.touch(mode=private_files.FILE)
+    return process
+
+
+def _link(path: Path, target: LogFile) -> bool:
+    """Links a file to another of the folder; False if the file system has no links."""
+    try:
+        path.symlink_to(Path(target.path).name)
+    except FileExistsError:
+        return path.is_symlink()
+    except OSError:
+        return False
+    return True
 
 
 class HomeDirectory:
@@ -89,7 +120,7 @@ class HomeDirectory:
         self._make_folders(run, job)
         nodes = [self._node_share(run, index) for index in range(run.spec.node_count)]
         site = _site(run, job, self._logs(run), port_count(run.spec))
-        plan = own_logs.with_own_logs(planning.plan(run.spec, nodes, site), self._layout.home)
+        plan = with_own_logs(planning.plan(run.spec, nodes, site), self._layout.home)
         engine = plan.containers._replace(engine=run.container_engine)
         plan = containers.with_container_note(plan._replace(containers=engine))
         if run.container_engine:  # an image may have a module path of its own

@@ -14,17 +14,16 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Run, RunStatus
-from batchai_magics.backends.slurm import bundle_writer, end_inference, parse
+from batchai_magics.backends.slurm import bundle_writer, parse, run_state
 from batchai_magics.backends.slurm.accounting import AccountedEnd, AccountingCache, PolledTogether
 from batchai_magics.backends.slurm.cli_args import SubmitOptions as SubmitOptions
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
-from batchai_magics.backends.slurm.end_inference import Evidence
 from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of
-from batchai_magics.backends.slurm.node.run_files import EngineReport, RunFiles, Stop, Submission
-from batchai_magics.backends.slurm.node.written_once import written_at
+from batchai_magics.backends.slurm.node.run_files import EngineReport, RunFiles, Stop, Submission, written_at
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.query_cache import Observation, QueryCache
 from batchai_magics.backends.slurm.run_state import (
+    Evidence,
     RunState,
     queued_again,
     reported_end,
@@ -258,14 +257,12 @@ class Runs:
         evidence = Evidence(files, attempt, self._layout.home, run.state.get("partition", ""), line)
         is_cancelled = ending is EndState.CANCELLED and self.state(run.guid).is_waiting
         over_s = self._clock.age_s(files.written_at("over", attempt))
-        if end_inference.never_started(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
+        if run_state.never_started(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
             known, ended, words = self._accounted_end(run, submission, ending)
             stop = files.last_stop(attempt)
             reason = stop.reason if stop and stop.reason != REQUEUE else ""
-            problems = (
-                self._node_problems(over.time) if end_inference.depends_on_nodes(known, evidence) else {}
-            )
-            outcome = end_inference.outcome(known, evidence, reason=reason, problems=problems)
+            problems = self._node_problems(over.time) if run_state.depends_on_nodes(known, evidence) else {}
+            outcome = run_state.outcome(known, evidence, reason=reason, problems=problems)
             outcome = with_sentence(with_last_log_line(outcome, files), words)
             self.conclude(run, outcome, ended=ended or over.time)
 

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers import (
-    mount_options,
-    resource_commands,
-    storage_credentials,
-    vm_options,
-    workspace_commands,
-)
+from batchai_magics.commands.handlers import mount_options, resource_commands, vm_options, workspace_commands
 from batchai_magics.commands.handlers.mount_options import auto_storage
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import command_error
@@ -85,7 +79,7 @@ def _described(context: Context, arguments: Namespace) -> Description:
     """Reads the cluster's file."""
     if not arguments.config_file:
         return NOTHING
-    account = storage_credentials.account_of(context, arguments)
+    account = mount_options.account_of(context, arguments)
     return load_file(ClusterSpec, Path(arguments.config_file).expanduser(), account=account)
 
 
@@ -93,7 +87,7 @@ def _body(
     context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The cluster's `properties`: those of the file, overridden by the options."""
-    account = storage_credentials.account_of(context, arguments)
+    account = mount_options.account_of(context, arguments)
     body = dict(of_file)
     image = vm_options.image_reference(arguments.image, arguments.custom_image)
     chosen = {
@@ -116,7 +110,7 @@ def _body(
     )
     body = _with_setup_task(body, arguments)
     body = _with_volumes(body, mount_options.with_mounts(_volumes(body), arguments, account, owner=id))
-    body = _with_volumes(body, storage_credentials.with_keys(_volumes(body), context.backend))
+    body = _with_volumes(body, mount_options.with_keys(_volumes(body), context.backend))
     subnet = mount_options.subnet_of_servers(context, arguments.nfs, body.get("subnet"), owner=id)
     return {**body, "subnet": subnet} if subnet else body
 

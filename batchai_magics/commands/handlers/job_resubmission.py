@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers import bulk_jobs, resource_commands, storage_credentials
+from batchai_magics.commands.handlers import bulk_jobs, mount_options, resource_commands
 from batchai_magics.commands.handlers.job_submission import Submission, submit
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.errors import UsageError
@@ -83,7 +83,7 @@ def _wire_with(spec: JobSpec, secrets: Mapping[str, str]) -> dict[str, Any]:
 def _with_keys(backend: Backend, volumes: Any) -> Any:
     """The volumes with their keys; unchanged for an unknown account, which the backend will reject."""
     try:
-        return storage_credentials.with_keys(volumes, backend)
+        return mount_options.with_keys(volumes, backend)
     except UsageError:
         return volumes
 

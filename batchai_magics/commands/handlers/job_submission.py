@@ -11,12 +11,7 @@ from typing import Any
 from batchai_magics.backends.base.backend_registry import backend_options
 from batchai_magics.cell import CellRequest
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers import (
-    experiment_commands,
-    mount_options,
-    resource_commands,
-    storage_credentials,
-)
+from batchai_magics.commands.handlers import experiment_commands, mount_options, resource_commands
 from batchai_magics.errors import command_error
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
@@ -50,7 +45,7 @@ def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: P
 
 def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> Submission:
     """Reads a job file without looking at existing resources."""
-    account = storage_credentials.account_of(context, arguments)
+    account = mount_options.account_of(context, arguments)
     description = load_file(JobSpec, file.expanduser(), account=account)
     declared = backend_options(context.settings)
     body = with_backend_options(description.body, given_options(vars(arguments), declared))
@@ -83,7 +78,7 @@ def _body(
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }
     volumes = mount_options.with_mounts(body.get("mountVolumes"), arguments, account, owner=id)
-    volumes = storage_credentials.with_keys(volumes, context.backend)
+    volumes = mount_options.with_keys(volumes, context.backend)
     return {**body, "mountVolumes": volumes} if volumes else body
 
 

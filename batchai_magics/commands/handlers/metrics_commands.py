@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.commands.output.chart_result import ChartResult
+from batchai_magics.commands.output.command_result import ChartResult
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.metrics.charts.figure import figure_path
 from batchai_magics.metrics.json_values import json_value

@@ -1,4 +1,4 @@
-"""The result of a command: a value, with its data, table and text computed on demand."""
+"""The result of a command: a value, with its data, table and text computed on demand, or a chart."""
 
 from __future__ import annotations
 
@@ -6,17 +6,54 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from batchai_magics.commands.output.text_table import Table, Tabular, table_of_data
 from batchai_magics.errors import UsageError
-from batchai_magics.options.option_help import DisplayText
+from batchai_magics.metrics.charts.figure import figure_png, save_figure
+from batchai_magics.options.option import DisplayText
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
     from batchai_magics.backends.base import Backend
     from batchai_magics.models.resource_ids import ResourceId
+
+
+@dataclass(frozen=True, repr=False)
+class ChartResult:
+    """A chart and the file it was saved to, if any. Notebooks display it as an image."""
+
+    axes: Axes
+    path: Path | None = None
+
+    @classmethod
+    def of(cls, axes: Axes, path: Path | None) -> ChartResult:
+        """The chart, saved to `path` if given."""
+        return cls(axes, save_figure(axes, path) if path else None)
+
+    @property
+    def in_notebook(self) -> ChartResult:
+        """The chart itself."""
+        return self
+
+    def to_data(self) -> Any:
+        """The file's path; raises UsageError for a chart without a file, which only a notebook can show."""
+        if self.path is None:
+            raise UsageError("the chart has no file to go to", hint="Name one: -o chart.svg (or .pdf, .png).")
+        return {"file": str(self.path)}
+
+    def to_table(self) -> Table:
+        """The file's path."""
+        return Table(("File",), ((self.to_data()["file"],),))
+
+    def __repr__(self) -> str:
+        return str(self.path or "a chart")
+
+    def _repr_png_(self) -> bytes:
+        return figure_png(self.axes)
 
 
 @runtime_checkable

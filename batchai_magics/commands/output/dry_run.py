@@ -11,7 +11,7 @@ from batchai_magics.launch import process_variables
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
-from batchai_magics.options.option_help import DisplayText
+from batchai_magics.options.option import DisplayText
 
 
 def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.follow import METRICS_FILE
-from batchai_magics.follow.chunk_readers import read_progress
+from batchai_magics.follow.follower import read_progress
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.metrics.record import Record, StepRecord

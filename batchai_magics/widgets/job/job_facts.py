@@ -1,20 +1,101 @@
-"""The small values of a job that a page is sent, apart from its log and its numbers, as JSON. Pure."""
+"""Facts about a job in its live view: its details, and why it failed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from batchai_magics.cards.job_card import first_failure
+from batchai_magics.backends.base import Chunk
+from batchai_magics.cards.job_card import clean_lines, first_failure
 from batchai_magics.jobs.job_files import directories_of
 from batchai_magics.jobs.job_logs import script_name
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.models.job_execution import ERR, RankExit
+from batchai_magics.models.job_execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire_times import duration
 from batchai_magics.widgets.core.feed import milliseconds
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.merged_log import MERGED
+from batchai_magics.widgets.job.rank_lines import RankPage, rank_page, tail_page
+
+LINES = 30  # of the rank that failed first
+LINES_OF_OTHERS = 6  # of each other failed rank
+STDOUT_LINES = 10  # of the rank that failed first, if its last output is on stderr
+MAX_OTHERS = 8
+LOGS = (ERR, OUT)
+
+Read = Callable[[str, int, int], Chunk]  # file, offset, limit
+
+
+def failure_report(job: JobResource, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
+    """Returns the failure report (`Failure` in frontend/core/messages.d.ts); empty if there is none."""
+    if not job.has_failed:
+        return {}
+    failed = [rank for rank in job.ranks if rank.exit_code]
+    if not failed:
+        return _preparation_report(read, files)
+    return _ranks_report(failed, read) if first_failure(job) else {}
+
+
+def _ranks_report(failed: Sequence[RankExit], read: Read) -> dict[str, Any]:
+    """The last output of the rank that failed first, and of the others."""
+    first, *others = (
+        _rank_report(rank, read, is_first=rank is failed[0]) for rank in failed[: MAX_OTHERS + 1]
+    )
+    before = _last_stdout(failed[0].rank, read) if first["file"] == LOGS[0] else []
+    return {**first, "before": before, "others": others, "more": max(0, len(failed) - 1 - MAX_OTHERS)}
+
+
+def _rank_report(rank: RankExit, read: Read, *, is_first: bool) -> dict[str, Any]:
+    file, page = _last_output(rank.rank, read, is_alone=is_first)
+    count = LINES if is_first else LINES_OF_OTHERS
+    lines = _lines(page)[-count:]
+    return {
+        "rank": rank.rank,
+        "node": rank.node,
+        "exit_code": rank.exit_code,
+        "meaning": rank.meaning,
+        "file": file,
+        "offset": page.starts[-len(lines)] if lines else 0,
+        "lines": clean_lines(tuple(text for text in lines)),
+    }
+
+
+def _last_stdout(rank: int, read: Read) -> list[str]:
+    """The last lines of a rank on stdout."""
+    page = rank_page(lambda at, limit: read(LOGS[1], at, limit), rank, -1, is_backward=True)
+    return clean_lines(tuple(_lines(page)[-STDOUT_LINES:]))
+
+
+def _last_output(rank: int, read: Read, *, is_alone: bool) -> tuple[str, RankPage]:
+    """The last output of a rank, on stderr, else on stdout; of all ranks if lines cannot be attributed."""
+    for file in LOGS:
+        page = rank_page(lambda at, limit, file=file: read(file, at, limit), rank, -1, is_backward=True)  # type: ignore[misc]  # bound on purpose
+        if page.starts:
+            return file, page
+    return LOGS[0], tail_page(lambda at, limit: read(LOGS[0], at, limit)) if is_alone else RankPage(0, 0, 0)
+
+
+def _preparation_report(read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
+    """The last output of a failed job preparation."""
+    logs = [file.path for file in files if "job_prep" in file.path and file.size_bytes]
+    for log in sorted(logs, key=lambda name: not name.startswith("stderr")):
+        page = tail_page(lambda at, limit, log=log: read(log, at, limit))  # type: ignore[misc]  # bound on purpose
+        lines = _lines(page)[-LINES:]
+        if lines:
+            return {
+                "file": log,
+                "offset": page.starts[-len(lines)],
+                "lines": clean_lines(tuple(lines)),
+                "others": [],
+            }
+    return {}
+
+
+def _lines(page: RankPage) -> list[str]:
+    return page.data.decode("utf-8", "replace").split("\n")[: len(page.starts)]
+
 
 MAX_OPEN_LINE_BYTES = 400  # of an unterminated line
 

@@ -17,7 +17,7 @@ from batchai_magics.follow import (
     StateChanged,
     UsageSampled,
 )
-from batchai_magics.follow.chunk_readers import read_progress
+from batchai_magics.follow.follower import read_progress
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
 from batchai_magics.metrics.runs.run_summary import warm_up_of

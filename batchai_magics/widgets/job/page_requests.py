@@ -14,7 +14,7 @@ from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_logs import read_redacted
 from batchai_magics.models.job_execution import STDOUTERR
-from batchai_magics.widgets.job.failure_report import failure_report
+from batchai_magics.widgets.job.job_facts import failure_report
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.log_search import ERROR_PATTERN, Search, pattern_of
 from batchai_magics.widgets.job.merged_log import MERGED, unmarked

@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.base.default_transfers import STALE_S, PartialDownloads
-from batchai_magics.backends.folders import checked_copy, copying
+from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.job_execution import FileKind
@@ -39,8 +39,8 @@ def here(tmp_path):
 
 @pytest.fixture
 def _in_pieces(monkeypatch):
-    monkeypatch.setattr(checked_copy, "SMALL_BYTES", 4)
-    monkeypatch.setattr(checked_copy, "BLOCK_BYTES", 4)
+    monkeypatch.setattr(copying, "SMALL_BYTES", 4)
+    monkeypatch.setattr(copying, "BLOCK_BYTES", 4)
 
 
 def up(storage, *paths):
@@ -158,7 +158,7 @@ def test_what_was_begun_of_another_file_is_thrown_away(storage, here, tmp_path, 
 
 @pytest.mark.parametrize("small", [0, 100])
 def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, here, tmp_path, monkeypatch, small):
-    monkeypatch.setattr(checked_copy, "SMALL_BYTES", small)
+    monkeypatch.setattr(copying, "SMALL_BYTES", small)
     pwrite = os.pwrite
     monkeypatch.setattr(
         os, "pwrite", lambda file, data, at: pwrite(file, bytes(data).replace(b"5", b"6"), at)

@@ -202,12 +202,12 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from batchai_magics.backends.base import Copy, default_transfers
-from batchai_magics.backends.folders import checked_copy
+from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.commands.azure import file_transfers
 from batchai_magics.commands.azure.storage_bucket import Bucket
 default_transfers.BLOCK_BYTES = checked_copy.PIECE_BYTES = 4096
-checked_copy.SMALL_BYTES = 0
+copying.SMALL_BYTES = 0
 kind, way, root, here = sys.argv[1:]
 class Elsewhere(default_transfers.DefaultTransfers):
     def __getattr__(self, name):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.commands.handlers.port_forwarding import open_forwards, parse_forwards
+from batchai_magics.commands.handlers.node_commands import open_forwards, parse_forwards
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError
 from tests.patience import PATIENCE_S

@@ -3,11 +3,10 @@ import shlex
 
 import pytest
 
-from batchai_magics.commands.parsing.command_help import EXAMPLES
-from batchai_magics.commands.parsing.command_parser import parse
+from batchai_magics.commands.parsing.command_parser import EXAMPLES, parse
 from batchai_magics.commands.specs.command_table import COMMANDS, GROUPS
 from batchai_magics.errors import UsageError
-from batchai_magics.options.option_help import DisplayText
+from batchai_magics.options.option import DisplayText
 
 
 def parsed(line):

@@ -18,7 +18,7 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.local.watch.stop_if_watcher import watch_stop_conditions
-from batchai_magics.backends.node import execution_log, mount_commands, mpi_check, mpi_launchers, requirements
+from batchai_magics.backends.node import execution_log, mount_commands, mpi_launchers, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
     NO_FAULT,
@@ -176,7 +176,9 @@ class JobRun:
                 return interrupted.with_ranks(ranks.ends.values(), self._plan)
             outcome = of_ranks(ranks.ends.values(), self._plan, by_themselves, trouble)
             outcome = outcome.warned("StopConditionNotChecked", *unchecked)
-            return outcome.without_mpi(len(self._plan.processes)) if mpi_check.is_unused(ranks) else outcome
+            return (
+                outcome.without_mpi(len(self._plan.processes)) if mpi_launchers.has_no_mpi(ranks) else outcome
+            )
 
     def _note_memory(self, ranks: Ranks) -> None:
         """Notes whether shared memory may be left: not if all ranks exited with 0 and finalized MPI."""

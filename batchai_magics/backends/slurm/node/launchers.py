@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from batchai_magics.backends.node import mpi_check, mpi_launchers
+from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.outcome import NO_FAULT, Fault, Outcome, of_ranks
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.rank import die_with_parent
@@ -81,7 +81,7 @@ class SingleNodeLauncher:
         outcome = of_ranks(self.ends, plan, ended_on_their_own, self._trouble)
         if outcome.exit_code == KILLED and oom_kills() > self._kills:
             return out_of_memory(outcome, kernel_reason(plan.nodes[0].id))
-        return outcome.without_mpi(len(plan.processes)) if mpi_check.is_unused(self._ranks) else outcome
+        return outcome.without_mpi(len(plan.processes)) if mpi_launchers.has_no_mpi(self._ranks) else outcome
 
     def close(self) -> None:
         """Releases everything."""

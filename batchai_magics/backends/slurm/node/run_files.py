@@ -1,7 +1,7 @@
 """The files through which a run's submitter and its nodes share its state.
 
-Each is written once, by whichever process links it first, and never changed: several hosts may read and write
-at the same time. A run has attempts, each a Slurm job; the latest one is the last that was submitted.
+Each is written once, by whichever process links it first, and never changed: several hosts may read and
+write at the same time. A run has attempts, each a Slurm job; the latest one is the last that was submitted.
 """
 
 from __future__ import annotations
@@ -9,22 +9,59 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm.node.written_once import (
-    link_once,
-    overwrite,
-    read_as,
-    write_once,
-    written_at,
-)
+from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.plan import Plan
+
+T = TypeVar("T")
+
+
+def overwrite(file: Path, data: bytes) -> None:
+    """Overwrites existing bytes, which needs no additional disk space."""
+    if is_remote(file):
+        return file.write_at(data, 0, cut=True)
+    with file.open("r+b") as stream:
+        stream.write(data)
+        stream.truncate()
+
+
+def read_as(kind: Callable[..., T], file: Path) -> T | None:
+    """Reads a file as a value of that type; None if it does not exist."""
+    try:
+        return kind(**json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def write_once(file: Path, value: Any) -> bool:
+    """Writes a new file atomically; False if it exists."""
+    return private_files.write_new(file, json.dumps(value))
+
+
+def link_once(part: Path, file: Path) -> bool:
+    """Links a complete file to its name; False if that exists."""
+    try:
+        file.hardlink_to(part)
+    except FileExistsError:
+        return False
+    return True
+
+
+def written_at(file: Path) -> float:
+    """The file's mtime, by its file system's clock; 0.0 if it does not exist."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
 
 Note = Literal["submission", "begun", "left", "stop", "over"]
 ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes reserved for the record of how a run ended

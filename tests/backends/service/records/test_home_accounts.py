@@ -40,7 +40,7 @@ def test_a_group_that_exists_keeps_all_but_its_tags(groups: HomeGroups) -> None:
 def test_groups_are_sorted_by_name_and_forgotten_one_by_one(groups: HomeGroups) -> None:
     for name in "bAc":
         groups.create(name, "here")
-    groups.forget("B")
+    groups.delete_record("B")
     assert [group.name for group in groups.list()] == ["A", "c"]
     with pytest.raises(NotFoundError, match="b"):
         groups.show("b")
