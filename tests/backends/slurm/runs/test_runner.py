@@ -1,0 +1,424 @@
+"""The runner between the service and Slurm: what Slurm is asked for and told. Slurm is in memory."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import CommandEnd
+from batchai_magics.backends.service.context import cluster_of
+from batchai_magics.backends.service.runner import RunRequest
+from batchai_magics.backends.slurm import cli_args, preparation, programs
+from batchai_magics.backends.slurm.backend import CAPABILITIES, SlurmBackend
+from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
+from batchai_magics.backends.slurm.settings import ANY, FIXED
+from batchai_magics.errors import CapabilityError, NotFoundError, ServiceError, SpecError
+from batchai_magics.models.cluster_spec import ClusterPatch
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
+from batchai_magics.models.states import ExecutionState, NodeState
+from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
+from tests.backends.slurm.scripted_slurm import Job, ScriptedSettings, ScriptedSlurm
+
+JOB = EXPERIMENT.child(Kind.JOB, "j")
+QUEUED, RUNNING, FAILED = ExecutionState.QUEUED, ExecutionState.RUNNING, ExecutionState.FAILED
+
+
+class World:
+    """A backend on a Slurm in memory, with a cluster of two nodes."""
+
+    def __init__(self, home: Path, **settings: object) -> None:
+        self.slurm = ScriptedSlurm()
+        self.settings = ScriptedSettings(home=home, slurm=self.slurm, **settings)
+        self.backend = SlurmBackend(self.settings)
+        self.backend.create(WORKSPACE, WorkspaceSpec(location="eastus"))
+        self.backend.create(EXPERIMENT, ExperimentSpec())
+        self.backend.storage.make("out")
+        self.cluster = self.made(2)
+
+    def made(self, count: int, id: ResourceId = CLUSTER, **properties: object) -> Cluster:
+        return self.backend.create(id, cluster_spec(count, **properties))
+
+    def job(self, name: str = "j", **properties: object) -> JobResource:
+        options = properties.pop("options", "")
+        more = {"batchaiSlurm": options} if options else {}
+        return self.backend.create(EXPERIMENT.child(Kind.JOB, name), job_spec(**properties, **more))
+
+    def guid(self, id: ResourceId = JOB) -> str:
+        return self.backend.context.repository.get(id).guid
+
+    def files(self, id: ResourceId = JOB) -> RunFiles:
+        return RunFiles(self.backend.layout.job(self.guid(id)).root)
+
+    def in_slurm(self, id: ResourceId = JOB) -> Job:
+        return self.slurm.job_of(self.guid(id))
+
+    def begin(self, *nodes: str, id: ResourceId = JOB, attempt: int = 1) -> None:
+        """Slurm starts the job, and its program says so."""
+        number = next(number for number, job in self.slurm.jobs.items() if job is self.in_slurm(id))
+        self.in_slurm(id).state, self.in_slurm(id).nodes = "RUNNING", ",".join(nodes)
+        self.files(id).note_attempt_start(attempt, AttemptStart(number, nodes, time.time()))
+
+    def resize(self, count: int, option: str = "requeue") -> None:
+        manual = {"targetNodeCount": count, "nodeDeallocationOption": option}
+        patch = ClusterPatch.from_wire({"properties": {"scaleSettings": {"manual": manual}}})
+        self.backend.update(CLUSTER, patch)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path / "home")
+    with closing(world.backend):
+        yield world
+
+
+@pytest.fixture
+def fixed(tmp_path: Path) -> Iterator[World]:
+    """The same where clusters keep to their own nodes."""
+    world = World(tmp_path / "home", placement=FIXED)
+    with closing(world.backend):
+        yield world
+
+
+def test_the_backend_says_what_slurm_can_and_where_its_home_is(world: World, tmp_path: Path) -> None:
+    assert world.backend.capabilities == CAPABILITIES
+    assert world.backend.layout.home == tmp_path / "home"
+    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+
+
+def test_shares_and_containers_lie_apart(world: World, tmp_path: Path) -> None:
+    world.backend.containers.make("out")
+    world.backend.storage.upload("out", {"a": b"share"})
+    world.backend.containers.upload("out", {"a": b"container"})
+    assert world.backend.storage.download("out", "a") == b"share"
+    assert world.backend.containers.download("out", "a") == b"container"
+    kinds = {path.relative_to(tmp_path).parts[1] for path in tmp_path.rglob("a")}
+    assert kinds == {"shares", "containers"}
+
+
+# -- clusters
+
+
+def test_a_cluster_shows_nodes_of_the_default_partition(world: World) -> None:
+    assert [(node.id, node.state) for node in world.backend.nodes(CLUSTER)] == [
+        ("n1", NodeState.IDLE),
+        ("n2", NodeState.IDLE),
+    ]
+    world.slurm.nodes["n1"] = "down*"
+    states = {node.id: node.state for node in world.backend.nodes(CLUSTER)}
+    assert states == {"n2": NodeState.IDLE, "n3": NodeState.IDLE, "n1": NodeState.UNUSABLE}
+
+
+def test_clusters_with_nodes_of_their_own_share_none_while_there_are_others(fixed: World) -> None:
+    other = WORKSPACE.child(Kind.CLUSTER, "other")
+    fixed.made(1, other)
+    assert [node.id for node in fixed.backend.nodes(CLUSTER)] == ["n1", "n2"]
+    assert [node.id for node in fixed.backend.nodes(other)] == ["n3"]
+    fixed.resize(1)
+    assert [node.id for node in fixed.backend.nodes(CLUSTER)] == ["n1"]
+
+
+def test_a_node_whose_setup_failed_is_unusable_until_a_job_runs_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guid = world.guid(CLUSTER)
+    monkeypatch.setattr(
+        preparation, "setup_problems", lambda layout, of: {"n1": "exit 3"} if of == guid else {}
+    )
+    states = {node.id: node.state for node in world.backend.nodes(CLUSTER)}
+    assert states == {"n1": NodeState.UNUSABLE, "n2": NodeState.IDLE}
+    (error,) = world.backend.show(CLUSTER).errors
+    assert error.message == "exit 3"
+    world.job()
+    world.begin("n1")
+    assert {node.id: node.state for node in world.backend.nodes(CLUSTER)}["n1"] is NodeState.RUNNING
+
+
+def test_a_cluster_whose_partition_is_no_longer_the_one_of_the_settings_warns(tmp_path: Path) -> None:
+    world = World(tmp_path / "home", partition="batch")
+    assert world.backend.show(CLUSTER).errors == ()
+    with closing(SlurmBackend(replace(world.settings, partition="debug"))) as later:
+        (warning,) = later.show(CLUSTER).errors
+    assert warning.code == "PartitionDiffers"
+    assert "of the partition batch" in warning.message
+
+
+def test_the_secrets_of_a_setup_task_are_a_private_file_until_the_cluster_is_deleted(world: World) -> None:
+    task = {
+        "commandLine": "true",
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+        "secrets": [{"name": "TOKEN", "value": "hush"}],
+    }
+    id = WORKSPACE.child(Kind.CLUSTER, "set-up")
+    world.made(1, id, nodeSetup={"setupTask": task})
+    file = preparation.secrets_file(world.backend.layout, world.guid(id))
+    assert json.loads(file.read_text()) == {"TOKEN": "hush"}
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not preparation.secrets_file(world.backend.layout, world.guid(CLUSTER)).exists()
+    world.backend.delete(id)
+    assert not file.exists()
+    world.backend.delete(CLUSTER)
+
+
+# -- what a job becomes in Slurm
+
+
+def test_a_job_is_submitted_with_what_it_asks_for(world: World) -> None:
+    limits = {"maxWallClockTime": "PT1H"}
+    world.job(nodeCount=2, schedulingPriority="low", constraints=limits, options="--account=lab")
+    job = world.in_slurm()
+    assert [job.option(name) for name in ("job-name", "nodes", "time", "nice", "partition")] == [
+        "batchai-j",
+        "2",
+        "62",
+        "20000",
+        "batch",
+    ]
+    assert job.options[-2:] == ["--exclusive", "--account=lab"]
+    assert job.option("exclude") is None
+    assert (job.env["NCCL_DEBUG"], "MY_TOKEN" in job.env) == ("INFO", False)
+
+
+def test_a_job_of_a_size_with_options_of_its_own_gets_them_between_general_and_own_ones(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path / "home", sizes="Standard_D1=--constraint=a100 -p debug", options="--exclusive")
+    world.job(options="--qos=high")
+    job = world.in_slurm()
+    assert job.option("partition") == "debug"
+    assert job.options[-5:] == ["--exclusive", "--constraint=a100", "-p", "debug", "--qos=high"]
+
+
+def test_a_job_may_take_no_longer_than_its_partition_gives(world: World) -> None:
+    world.job()
+    assert world.in_slurm().option("time") == str(24 * 60)
+
+
+@pytest.mark.parametrize(("priority", "nice"), [("high", "0"), ("normal", "10000"), ("low", "20000")])
+def test_a_priority_is_a_niceness(world: World, priority: str, nice: str) -> None:
+    world.job(schedulingPriority=priority)
+    assert world.in_slurm().option("nice") == nice
+
+
+def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_settings(tmp_path: Path) -> None:
+    world = World(tmp_path / "home", python="/opt/python3")
+    world.job()
+    job = world.in_slurm()
+    folder = str(programs.current(world.backend.layout.home))
+    assert "/opt/python3" in job.script
+    assert folder in job.script
+    assert job.env["PATH"].split(":")[0] == "/opt"
+    usual = World(tmp_path / "usual")
+    usual.job()
+    assert sys.executable in usual.in_slurm().script
+
+
+def test_what_the_plan_needs_to_know_of_the_nodes_comes_from_the_settings(tmp_path: Path) -> None:
+    scratch = World(tmp_path / "a", scratch="/scratch", disk_grace_s=7.0, python="/opt/python3")
+    site = scratch.backend.runner.site(cluster_of(scratch.backend.context.repository.get(CLUSTER)))
+    assert (site.python, site.core_count, site.disk_grace_s) == ("/opt/python3", 4, 7.0)
+    assert (site.has_scratch, site.environ["NCCL_DEBUG"]) == (True, "INFO")
+    folder = programs.current(scratch.backend.layout.home)
+    assert site.script_wrapper == str(folder / programs.RUN_SCRIPT)
+    assert Path(site.script_wrapper).exists()
+    usual = World(tmp_path / "b")
+    cluster = cluster_of(usual.backend.context.repository.get(CLUSTER))
+    assert not usual.backend.runner.site(cluster).has_scratch
+
+
+def test_options_that_slurm_or_the_backend_would_not_take_are_refused_by_name(world: World) -> None:
+    for options, words in (("--wrap=x", "wrap"), ("--constraint=v100", "v100")):
+        with pytest.raises(SpecError, match=words):
+            world.job(options=options)
+    assert world.slurm.jobs == {}
+
+
+def test_an_engine_is_asked_for_only_where_a_job_has_an_image(world: World) -> None:
+    image = {"imageSourceRegistry": {"image": "tf:1"}}
+    with pytest.raises(CapabilityError, match="no apptainer"):
+        world.job(containerSettings=image)
+    world.slurm.programs = {"podman"}
+    world.job(containerSettings=image)
+    assert world.backend.runner.container_engine(has_credentials=False) == ("podman",)
+    with pytest.raises(CapabilityError, match="credentials"):
+        world.backend.runner.container_engine(has_credentials=True)
+
+
+def test_a_configured_engine_is_taken_as_it_is(tmp_path: Path) -> None:
+    world = World(tmp_path / "home", container_command="singularity --quiet")
+    assert world.backend.runner.container_engine(has_credentials=False) == ("singularity", "--quiet")
+
+
+def test_nothing_is_left_of_a_job_that_slurm_refuses_in_its_words(world: World) -> None:
+    world.slurm.refusal = "sbatch: error: invalid account"
+    with pytest.raises(ServiceError, match="invalid account"):
+        world.job()
+    with pytest.raises(NotFoundError):
+        world.backend.show(JOB)
+    assert list(world.backend.layout.job("x").root.parent.glob("*")) == []
+
+
+def test_secrets_of_a_job_lie_beside_its_plan_for_its_owner_alone(world: World) -> None:
+    world.job(secrets=[{"name": "TOKEN", "value": "hush-hush"}])
+    file = world.files().secrets
+    assert json.loads(file.read_text()) == {"TOKEN": "hush-hush"}
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "hush-hush" not in world.files().bundle.read_text()
+
+
+# -- the state of a run
+
+
+def test_a_job_is_queued_until_its_program_says_that_it_runs(world: World) -> None:
+    assert world.job(nodeCount=2).state is QUEUED
+    assert world.backend.nodes(JOB) == []
+    world.begin("n1", "n2")
+    assert world.backend.show(JOB).state is RUNNING
+    assert [node.id for node in world.backend.nodes(JOB)] == ["n1", "n2"]
+
+
+def test_the_status_of_a_run_is_read_from_its_folder_and_the_answers_of_slurm(world: World) -> None:
+    world.job()
+    runs = [run for _, run, _ in world.backend.context.open_runs(world.guid(CLUSTER))]
+    footprint = world.backend.runner.footprint(runs, [world.guid(CLUSTER)])
+    layout = world.backend.layout
+    assert list(footprint.folders) == [
+        layout.job(world.guid()).root,
+        preparation.setup_folder(layout, world.guid(CLUSTER)),
+    ]
+    assert list(footprint.listed) == [programs.folder(layout.home)]
+    assert all(file.parent == layout.home / "asked" for file in footprint.files)
+    assert footprint.files
+    assert [status.state for status in world.backend.runner.poll(runs)] == [QUEUED]
+
+
+def test_a_job_that_waits_ends_at_once_when_it_is_terminated(world: World) -> None:
+    world.job()
+    world.backend.terminate(JOB)
+    shown = world.backend.show(JOB)
+    assert (shown.state, shown.is_cancelled) == (FAILED, True)
+    assert (world.in_slurm().state, world.slurm.signals) == ("CANCELLED", [])
+
+
+def test_the_program_of_a_job_that_runs_is_told_to_end_it(world: World) -> None:
+    world.job()
+    world.begin("n1")
+    world.backend.terminate(JOB)
+    assert world.backend.show(JOB).state is ExecutionState.TERMINATING
+    assert (world.in_slurm().state, world.slurm.signals) == ("RUNNING", ["1"])
+    assert world.files().stop(1).reason == "terminate"
+
+
+def test_the_reason_of_a_stop_goes_to_the_program(world: World) -> None:
+    world.job()
+    world.begin("n1")
+    ((_, run, _),) = world.backend.context.open_runs(world.guid(CLUSTER))
+    world.backend.runner.stop(run, "the loss is nan")
+    assert world.files().stop(1).reason == "the loss is nan"
+
+
+def test_a_job_whose_cluster_is_deleted_ends_and_says_so(world: World) -> None:
+    for name in ("waits", "runs"):
+        world.job(name)
+    waits, runs = (EXPERIMENT.child(Kind.JOB, name) for name in ("waits", "runs"))
+    world.begin("n1", id=runs)
+    world.backend.delete(CLUSTER)
+    ended = world.backend.show(waits)
+    assert ended.state is FAILED
+    assert world.in_slurm(waits).state == "CANCELLED"
+    assert world.files(runs).stop(1).reason == "The cluster c was deleted"
+    assert world.backend.show(runs).state is ExecutionState.TERMINATING
+
+
+# -- resizing under runs
+
+
+def held(world: World, name: str, count: int) -> Job:
+    """The job in Slurm of a new job on so many nodes."""
+    world.job(name, nodeCount=count)
+    return world.in_slurm(EXPERIMENT.child(Kind.JOB, name))
+
+
+def test_a_job_that_waits_is_held_while_its_cluster_is_too_small(fixed: World) -> None:
+    large, small = held(fixed, "large", 2), held(fixed, "small", 1)
+    assert (large.is_held, large.option("exclude"), small.option("exclude")) == (False, "n3", "n3")
+    fixed.resize(1)
+    assert (large.is_held, small.is_held, small.excluded) == (True, False, "n2,n3")
+    fixed.resize(3)
+    assert (large.is_held, large.excluded) == (False, "")
+
+
+def test_without_own_nodes_no_node_is_excluded(world: World) -> None:
+    small = held(world, "small", 1)
+    world.resize(0)
+    assert (small.is_held, small.excluded) == (True, "")
+    assert world.settings.placement == ANY
+
+
+@pytest.mark.parametrize("option", ["requeue", "terminate", "waitforjobcompletion"])
+def test_a_run_on_a_node_that_leaves_ends_as_the_option_says(fixed: World, option: str) -> None:
+    for name, node in (("stays", "n1"), ("leaves", "n2")):
+        fixed.job(name)
+        fixed.begin(node, id=EXPERIMENT.child(Kind.JOB, name))
+    stays, leaves = (EXPERIMENT.child(Kind.JOB, name) for name in ("stays", "leaves"))
+    fixed.resize(1, option)
+    assert fixed.files(stays).stop(1) is None
+    stop = fixed.files(leaves).stop(1)
+    assert (stop and stop.reason) == {"requeue": "requeue", "terminate": "terminate"}.get(option)
+    attempts = [job for job in fixed.slurm.jobs.values() if job.comment == fixed.guid(leaves)]
+    assert len(attempts) == (2 if option == "requeue" else 1)
+    if option == "requeue":
+        assert attempts[-1].option("dependency") == "afterany:2"
+        assert attempts[-1].option("exclude") == "n2,n3"
+    states = {node.id: node.state for node in fixed.backend.nodes(CLUSTER)}
+    expected = {"n1": NodeState.RUNNING} | ({} if option == "requeue" else {"n2": NodeState.LEAVING})
+    assert states == expected
+
+
+# -- commands on nodes
+
+
+def test_a_command_runs_beside_the_processes_of_a_job(world: World) -> None:
+    world.job()
+    world.begin("n1")
+    said = list(world.backend.node_commands.execute(JOB, "n1", "nvidia-smi", tick_s=1.0))
+    assert said == [b"said on the node\n", CommandEnd(3)]
+    (line,) = world.slurm.streamed
+    assert list(line.arguments[:4]) == ["srun", *cli_args.beside_job("1", "n1")]
+    folder = world.backend.layout.node(world.guid(CLUSTER), "n1")
+    assert Path(line.folder) == folder
+    assert line.arguments[-1].endswith("; nvidia-smi")
+    assert f"AZ_BATCHAI_MOUNT_ROOT={world.backend.layout.mounts(world.guid(CLUSTER))}" in line.arguments[-1]
+    assert list(folder.iterdir()) == []  # the file of the exit code is gone
+    assert (line.env["NCCL_DEBUG"], "MY_TOKEN" in line.env) == ("INFO", False)
+
+
+def test_a_command_on_an_idle_node_is_a_job_of_its_own(tmp_path: Path) -> None:
+    world = World(tmp_path / "home", sizes="Standard_D1=--constraint=a100", conf="")
+    list(world.backend.node_commands.execute(CLUSTER, "n2", "ls"))
+    (line,) = world.slurm.streamed
+    words = ["--partition=batch", "--nodelist=n2", "--job-name=batchai-exec", "--constraint=a100"]
+    assert list(line.arguments[:5]) == ["srun", *words]
+    with pytest.raises(NotFoundError):
+        world.backend.node_commands.execute(CLUSTER, "n9", "ls")
+
+
+def test_closing_the_backend_closes_the_connection(world: World) -> None:
+    world.backend.close()
+    assert world.slurm.is_closed
+
+
+def test_the_engine_is_given_numbers_and_words_that_it_needs(world: World) -> None:
+    cluster = cluster_of(world.backend.context.repository.get(CLUSTER))
+    request = RunRequest(2, 0, 60.0, backend_options={"slurm": "--qos=high"}, what="a job")
+    state = world.backend.runner.admit(request, cluster)
+    assert state["options"].split() == ["--exclusive", "--qos=high"]
+    expected = {"partition": "batch", "minutes": 3, "niceness": 0, "node_count": 2, "python": sys.executable}
+    assert {name: state[name] for name in expected} == expected
