@@ -57,10 +57,14 @@ def declared_by(sections: Iterable[object]) -> tuple[BackendOption, ...]:
 
 
 def given_options(arguments: Mapping[str, Any], declared: Iterable[BackendOption]) -> dict[str, str]:
-    """The texts of options on a line, by name.
+    """The texts of native options on a line: name → text.
+
+    Args:
+        arguments: The line's parsed arguments, by name.
+        declared: The options that the backends declare.
 
     Raises:
-        UsageError: The engine does not take a text; the message names the option.
+        UsageError: The engine does not accept a text; the message names the option.
     """
     given = {option: arguments[option.name] for option in declared if arguments.get(option.name)}
     for option, text in given.items():
@@ -73,7 +77,7 @@ def given_options(arguments: Mapping[str, Any], declared: Iterable[BackendOption
 
 
 def with_backend_options(body: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    """Adds options to a job's wire fields, each behind what the fields say of it already."""
+    """A job's wire fields with these options (name → text) appended to those that the fields have."""
     merged = dict(body)
     for name, text in given.items():
         key = option_key(name)
@@ -83,7 +87,11 @@ def with_backend_options(body: Mapping[str, Any], given: Mapping[str, str]) -> d
 
 
 def check_texts(texts: Mapping[str, str], declared: Iterable[BackendOption], *, what: str) -> None:
-    """Raises SpecError with each text that its engine does not take; `what` names the description."""
+    """Checks native options (name → text) as their engine does.
+
+    Raises:
+        SpecError: The engine does not accept a text; lists each of them. `what` names the description.
+    """
     problems = []
     for option in (option for option in declared if option.name in texts):
         try:
@@ -95,11 +103,11 @@ def check_texts(texts: Mapping[str, str], declared: Iterable[BackendOption], *, 
 
 
 def option_key(name: str) -> str:
-    """The key of an option in a job.json."""
+    """The key of an option in a job.json: `batchaiSlurm`."""
     return PREFIX + name.capitalize()
 
 
 def option_name(key: str) -> str:
-    """The option that a key of a job.json names in any letter case; empty for other keys."""
+    """The name of the option with a key of job.json, matched case-insensitively; empty for any other key."""
     match = _KEY.fullmatch(key)
     return match[1].lower() if match else ""

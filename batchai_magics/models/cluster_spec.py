@@ -148,7 +148,7 @@ class ClusterSpec(WireModel):
 
     @property
     def target_node_count(self) -> int:
-        """The number of nodes to start with."""
+        """The number of nodes to start with; 0 without scale settings."""
         scale = self.scale_settings
         if scale is None:
             return 0
@@ -179,16 +179,16 @@ class NodeStateCounts(WireModel):
 
     @classmethod
     def counting(cls, states: Iterable[NodeState]) -> NodeStateCounts:
-        """Counts nodes by state."""
+        """The counts of these states, one item for each node."""
         counts = Counter(f"{state.value}_node_count" for state in states)
         return cls(**counts)
 
     def of(self, state: NodeState) -> int:
-        """How many nodes are in `state`."""
+        """The number of nodes in a state."""
         count: int = getattr(self, f"{state.value}_node_count")
         return count
 
     @property
     def total(self) -> int:
-        """All nodes of the cluster."""
+        """The number of all nodes."""
         return sum(self.of(state) for state in NodeState)

@@ -22,7 +22,7 @@ WARNINGS = frozenset({"MpiNotUsed", "StopConditionNotChecked"})  # codes that do
 
 
 class ErrorDetail(WireModel):
-    """An error or warning of a job or node: a fixed code, a message, details."""
+    """An error or warning of a job or node: a fixed code (`JobFailed`), a message, and details by name."""
 
     code: str
     message: str
@@ -35,5 +35,9 @@ class ErrorDetail(WireModel):
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Self:
-        """Reads the service's JSON, ignoring unknown fields."""
+        """Reads the service's JSON, ignoring unknown fields.
+
+        Raises:
+            ServiceError: A field is missing or has another type.
+        """
         return ResponseObject.of(data, "the error").model(cls)

@@ -1,7 +1,7 @@
-r"""Names of files as text: any bytes may be a name on Linux, but JSON, XML and terminals take text alone.
+r"""Text for file names: on Linux a name may be any bytes, but JSON, XML and terminals take text only.
 
-A byte that is no UTF-8 is written `\xff`; where a name itself has those four characters, its backslash is
-written `\x5c`. So different names have different texts, and the text of every other name is the name.
+A byte that is not UTF-8 is written `\xff`; where a name itself has those four characters, its backslash is
+written `\x5c`. So different names have different texts, and any other name is its own text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ESCAPED = re.compile(r"\\x(?:[89a-f][0-9a-f]|5c(?=x[0-9a-f]{2}))")
 
 
 def text_of(name: str) -> str:
-    """The text of a name, or of a path, as Python has it from the file system."""
+    """The text of a name or path, given as `os.fsdecode` returns it."""
     if name.isascii() and "\\" not in name:
         return name
     escaped = _LIKE_AN_ESCAPE.sub(rb"\\x5c", os.fsencode(name))
@@ -23,9 +23,10 @@ def text_of(name: str) -> str:
 
 
 def name_of(text: str) -> str:
-    """The name, or the path, that has such a text; as Python gives it to the file system.
+    """The name or path with that text, as `os.fsencode` takes it.
 
-    UnicodeEncodeError for half of a pair of surrogates.
+    Raises:
+        UnicodeEncodeError: The text has a lone surrogate.
     """
     if "\\x" not in text:
         return text

@@ -13,7 +13,7 @@ from batchai_magics.models.cluster_spec import UserAccountSettings
 from batchai_magics.models.mount_volumes import ResourceRef
 from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.response_object import ResponseObject, WireObject
 from batchai_magics.models.wire_model import WireModel
 
 
@@ -33,7 +33,7 @@ class StorageAccountType(enum.Enum):
 
 
 class DataDisks(WireModel):
-    """The disks of a file server."""
+    """The disks of a file server: their number, size in GB, caching and type."""
 
     disk_size_in_gb: Annotated[int, Field(alias="diskSizeInGB", ge=1)]
     caching_type: CachingType = CachingType.NONE
@@ -77,7 +77,7 @@ class FileServer:
     provisioning: Provisioning
     mount: MountSettings = field(default_factory=MountSettings)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON, without any secret."""
         spec = self.spec.to_wire()["properties"]
         properties = {**self.provisioning.to_wire(), **spec, "mountSettings": self.mount.to_wire()}
@@ -85,7 +85,11 @@ class FileServer:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> FileServer:
-        """Reads the service's JSON."""
+        """Reads the service's JSON.
+
+        Raises:
+            ServiceError: A field is missing or invalid; the message has its path.
+        """
         response = ResponseObject.of(data, "the file server")
         properties = response.object("properties")
         return cls(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.response_object import ResponseObject, WireObject
 from batchai_magics.models.wire_times import wire_time
 
 if TYPE_CHECKING:
@@ -31,14 +31,21 @@ def output_path(prefix: str, segment: str, suffix: str, *, is_own: bool) -> str:
 
 @dataclass(frozen=True)
 class ExecutionInfo:
-    """Start, end, exit code and errors of a job. A terminated job has no exit code."""
+    """The execution of a job. Times are in UTC.
+
+    Attributes:
+        started: When its preparation or processes started.
+        ended: When it ended; None while it runs.
+        exit_code: The first failing process's exit code, else 0; None while it runs and if it was terminated.
+        errors: Why it failed, and warnings.
+    """
 
     started: datetime
     ended: datetime | None = None
     exit_code: int | None = None
     errors: tuple[ErrorDetail, ...] = ()
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON."""
         data: dict[str, Any] = {"startTime": wire_time(self.started)}
         if self.ended:
@@ -51,7 +58,11 @@ class ExecutionInfo:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> ExecutionInfo:
-        """Reads the service's JSON."""
+        """Reads the service's JSON.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         from batchai_magics.models.error_details import (
             ErrorDetail,  # slow import that lists of jobs do not need
         )
@@ -67,9 +78,14 @@ class ExecutionInfo:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt of a job that was requeued: its nodes, its times, and why it ended.
+    """An attempt of a job that was requeued.
 
-    `reason` is a sentence without its period; empty for the latest attempt.
+    Attributes:
+        number: From 1.
+        nodes: The names of its nodes.
+        started: When it started, in UTC.
+        ended: When it ended, in UTC; None for the current one.
+        reason: Why it ended, a sentence without its period; empty for the latest one.
     """
 
     number: int  # from 1
@@ -83,7 +99,7 @@ class Attempt:
         """A description: `attempt 1 on n1: Slurm lost a node of it`."""
         return f"attempt {self.number} on {', '.join(self.nodes)}" + f": {self.reason}" * bool(self.reason)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """JSON in the style of the service, whose API has no attempts."""
         data: dict[str, Any] = {"attempt": self.number, "nodeIds": [*self.nodes]}
         data["startTime"] = wire_time(self.started)
@@ -95,7 +111,11 @@ class Attempt:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Attempt:
-        """Reads what `to_wire` gives."""
+        """Reads the JSON of `to_wire`.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the attempt")
         return cls(
             number=response.number("attempt"),
@@ -108,9 +128,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class RankExit:
-    """How one process ended: its rank, its node's name, its exit code (128 + signal if killed).
+    """The exit of a process.
 
-    `exit_code` is None for a process that was killed because the job ended.
+    Attributes:
+        rank: Its rank.
+        node: The name of its node.
+        exit_code: Its exit code, 128 + signal if it was killed; None if it was killed because the job ended.
+        ended: When it ended, in UTC.
+        peak_bytes: The peak memory of its largest process.
     """
 
     rank: int
@@ -129,7 +154,7 @@ class RankExit:
         peak = f"{giga:.2g} GB" if giga >= 1 else f"{giga * 1000:.0f} MB"
         return f"{words}; its largest process had {peak} of memory at its peak"
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """JSON in the style of the service, whose API has no single processes."""
         data: dict[str, Any] = {"rank": self.rank, "nodeId": self.node}
         if self.exit_code is not None:
@@ -142,7 +167,11 @@ class RankExit:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> RankExit:
-        """Reads what `to_wire` gives."""
+        """Reads the JSON of `to_wire`.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the rank")
         return cls(
             rank=response.number("rank"),
@@ -193,7 +222,17 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file or folder written by a job; `path` is relative to its output directory, with `/`."""
+    """A file, folder or special file that a job wrote.
+
+    Attributes:
+        path: Relative to its output directory, with `/`.
+        kind: Its type.
+        size_bytes: Its size; 0 for anything but a file.
+        modified: When it was modified, in UTC.
+        download_url: An address for browsers and curl, of files only.
+        is_link: Whether it is a link inside the directory; the other fields are those of its target.
+        directory_id: The id of its output directory, set by `Job.files`.
+    """
 
     path: str
     kind: FileKind
@@ -218,7 +257,7 @@ class OutputFile:
         """The last part of the path."""
         return self.path.rsplit("/", 1)[-1]
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON; for folders, which there have only a name, with `batchai…` extensions."""
         if not self.is_file:
             since = {_MODIFIED: wire_time(self.modified)} if self.modified else {}
@@ -231,7 +270,11 @@ class OutputFile:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any], *, folder: str = "") -> OutputFile:
-        """Reads the service's JSON; `folder` is the listed folder, relative to the output directory."""
+        """Reads the service's JSON; `folder` is the listed folder, relative to the output directory.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the file")
         properties = response.object("properties")
         return cls(

@@ -103,11 +103,11 @@ class OutputDirectory(WireModel):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is created for the job."""
+        """Whether it is created for the job, instead of being an existing folder."""
         return self.create_new is not False
 
     def path_below(self, prefix: str, segment: str) -> str:
-        """Its path with its prefix resolved to `prefix`; `segment` is the path of the job's run."""
+        """Its path where its prefix resolves to `prefix`; `segment` is the path of the run below prefixes."""
         return output_path(prefix, segment, self.path_suffix or "", is_own=self.is_own)
 
 
@@ -159,7 +159,7 @@ class JobSpec(WireModel):
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
-        """Conflicts between fields: duplicate toolkits, ids and variables, impossible counts."""
+        """Conflicts between wire fields: several toolkits, duplicate ids and variables, impossible counts."""
         return [*_toolkit_conflicts(body), *_twice(body), *_count_conflicts(body)]
 
     @model_validator(mode="after")
@@ -179,12 +179,12 @@ class JobSpec(WireModel):
 
     @property
     def toolkit(self) -> Toolkit:
-        """Which of the nine toolkits the job uses."""
+        """The toolkit of the job."""
         return next(kind for kind in Toolkit if getattr(self, kind.field) is not None)
 
     @property
     def settings(self) -> Settings:
-        """The settings of its toolkit."""
+        """The settings of the job's toolkit."""
         chosen: Settings = getattr(self, self.toolkit.field)
         return chosen
 

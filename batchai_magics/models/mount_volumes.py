@@ -20,6 +20,7 @@ from batchai_magics.models.field_types import (
     duplicates,
 )
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.response_object import WireObject
 from batchai_magics.models.wire_model import WireModel
 
 # The keys of `mountVolumes`.
@@ -166,7 +167,7 @@ class AccountKey:
 
 
 def with_volumes(volumes: Any, more: Mapping[str, Sequence[Mapping[str, Any]]]) -> Any:
-    """Adds volumes to the `mountVolumes` of a file, by their keys."""
+    """The `mountVolumes` of a file with more volumes: key → wire fields of the volumes under that key."""
     if not more:
         return volumes
     base = dict(volumes) if isinstance(volumes, Mapping) else {}
@@ -178,19 +179,19 @@ def _joined(present: Any, items: Iterable[Any]) -> Any:
     return present if present and not isinstance(present, list) else [*(present or ()), *items]
 
 
-def share(account: AccountKey, name: str, path: str) -> dict[str, Any]:
-    """A file share of the account, mounted at `path`."""
+def share(account: AccountKey, name: str, path: str) -> WireObject:
+    """The wire fields of a file share in the account, mounted at `path`."""
     url = f"https://{account.name}.file.core.windows.net/{name}"
     return {"accountName": account.name, "azureFileUrl": url, "relativeMountPath": path, **_key(account)}
 
 
-def container(account: AccountKey, name: str, path: str) -> dict[str, Any]:
-    """A blob container of the account, mounted at `path`."""
+def container(account: AccountKey, name: str, path: str) -> WireObject:
+    """The wire fields of a blob container in the account, mounted at `path`."""
     return {"accountName": account.name, "containerName": name, "relativeMountPath": path, **_key(account)}
 
 
-def file_server(server: ResourceId, path: str) -> dict[str, Any]:
-    """A file server, mounted at `path`."""
+def file_server(server: ResourceId, path: str) -> WireObject:
+    """The wire fields of a file server, mounted at `path`."""
     return {"fileServer": {"id": str(server)}, "relativeMountPath": path}
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.response_object import ResponseObject, WireObject
 from batchai_magics.models.wire_times import wire_time
 
 
@@ -25,14 +25,14 @@ class ProvisioningState(enum.Enum):
 
 @dataclass(frozen=True)
 class Provisioning:
-    """When a resource was created, and its provisioning state."""
+    """A resource's creation time, its provisioning state, and the time of its last change, in UTC."""
 
     created: datetime
     changed: datetime
     state: ProvisioningState = ProvisioningState.SUCCEEDED
 
-    def to_wire(self) -> dict[str, Any]:
-        """The three fields of every resource."""
+    def to_wire(self) -> WireObject:
+        """The wire fields `creationTime`, `provisioningState` and `provisioningStateTransitionTime`."""
         return {
             "creationTime": wire_time(self.created),
             "provisioningState": self.state.value,
@@ -41,7 +41,11 @@ class Provisioning:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Provisioning:
-        """Reads the three fields among a resource's `properties`."""
+        """Reads the three fields among a resource's `properties`.
+
+        Raises:
+            ServiceError: The creation time is missing, or a value is invalid.
+        """
         properties = ResponseObject.of(data, "properties")
         created = properties.time("creationTime")
         return cls(
@@ -51,6 +55,6 @@ class Provisioning:
         )
 
 
-def head(id: ResourceId) -> dict[str, Any]:
-    """The first fields of every resource: id, name, type."""
+def head(id: ResourceId) -> WireObject:
+    """The first wire fields of every resource: `id`, `name`, `type`."""
     return {"id": str(id), "name": id.name, "type": id.kind.wire_type}

@@ -59,6 +59,14 @@ class ResourceId:
     """An ARM id. Compare by `key`, since ids are case-insensitive.
 
     `/subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W[/experiments/E]/jobs/J`
+
+    Attributes:
+        subscription: The subscription's id.
+        group: The resource group's name.
+        workspace: The workspace's name.
+        kind: The kind of the resource.
+        name: The name of the resource; that of the workspace for a workspace.
+        experiment: The experiment of a job; else empty.
     """
 
     subscription: str
@@ -70,7 +78,11 @@ class ResourceId:
 
     @classmethod
     def parse(cls, text: str) -> ResourceId:
-        """Parses an id case-insensitively; raises SpecError for anything else."""
+        """Parses an id case-insensitively.
+
+        Raises:
+            SpecError: The text is no id of a Batch AI resource.
+        """
         match = _ID.fullmatch(text.strip())
         if not match:
             raise _ill_formed(text)
@@ -135,7 +147,11 @@ class Names(Protocol):
 
 
 def workspace_id(names: Names, workspace: str = "") -> ResourceId:
-    """The id of a workspace, by default the one of the settings."""
+    """The id of a workspace in the subscription and resource group of `names`; by default also its workspace.
+
+    Raises:
+        SpecError: A name is invalid.
+    """
     name = check_name(workspace or names.workspace, Kind.WORKSPACE)
     group, subscription = check_group_name(names.resource_group), _check_subscription(names.subscription)
     return ResourceId(subscription, group, name, Kind.WORKSPACE, name)
@@ -145,6 +161,10 @@ def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
     """The id of a cluster given as ARM id or as name in the workspace.
 
     An id of 2017, before there were workspaces, means the cluster of that name in `workspace`.
+
+    Raises:
+        SpecError: The text is no valid id or name.
+        UsageError: The id is of another kind of resource.
     """
     *before, name = text.strip("/").split("/")
     is_of_2017 = [part.lower() for part in before[-3:]] == ["providers", PROVIDER.lower(), Kind.CLUSTER.value]
@@ -154,7 +174,11 @@ def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
 
 
 def cluster_named_in(properties: Mapping[str, Any]) -> str | None:
-    """The cluster reference in a job's JSON, unparsed; None without one."""
+    """The cluster reference among a job's wire fields, unparsed; None without one.
+
+    Raises:
+        SpecError: The reference is not text.
+    """
     reference = properties.get("cluster")
     text = reference.get("id") if isinstance(reference, Mapping) else None
     if text is not None and not isinstance(text, str):
@@ -164,7 +188,11 @@ def cluster_named_in(properties: Mapping[str, Any]) -> str | None:
 
 
 def of_kind(id: ResourceId, kind: Kind) -> ResourceId:
-    """Returns the id if it is of that kind; raises UsageError otherwise."""
+    """Returns the id if it is of that kind.
+
+    Raises:
+        UsageError: It is of another kind.
+    """
     if id.kind is not kind:
         raise UsageError(f"{id} is the id of a {id.kind.noun}, not of a {kind.noun}")
     return id
@@ -176,7 +204,11 @@ def as_name(text: str) -> str:
 
 
 def check_name(name: str, kind: Kind) -> str:
-    """Returns the name if the service accepts it; raises SpecError otherwise."""
+    """Returns the name if it is valid for a resource of that kind: 1 to 64 letters, digits, `-` and `_`.
+
+    Raises:
+        SpecError: It is not.
+    """
     if NAME.fullmatch(name):
         return name
     allowed = "1 to 64 letters, digits, '-' and '_'"
@@ -185,7 +217,11 @@ def check_name(name: str, kind: Kind) -> str:
 
 
 def check_group_name(name: str) -> str:
-    """Returns the name if it is valid for a resource group; raises SpecError otherwise."""
+    """Returns the name if it is valid for a resource group: 1 to 90 letters, digits and `-_.()`.
+
+    Raises:
+        SpecError: It is not.
+    """
     if _GROUP.fullmatch(name):
         return name
     fix = "use 1 to 90 letters, digits and -_.()"
@@ -202,7 +238,11 @@ def _check_subscription(subscription: str) -> str:
 
 
 def check_account_name(name: str) -> str:
-    """Returns the name if it is valid for a storage account; raises SpecError otherwise."""
+    """Returns the name if it is valid for a storage account: 3 to 24 lower-case letters and digits.
+
+    Raises:
+        SpecError: It is not.
+    """
     if _ACCOUNT.fullmatch(name):
         return name
     fix = "use 3 to 24 small letters and digits"
@@ -210,7 +250,11 @@ def check_account_name(name: str) -> str:
 
 
 def check_share_name(share: str) -> str:
-    """Returns `NAME` or `ACCOUNT/NAME` if valid for a share or container; raises SpecError otherwise."""
+    """Returns `NAME` or `ACCOUNT/NAME` if it is valid for a share or container.
+
+    Raises:
+        SpecError: It is not.
+    """
     if _SHARE.fullmatch(share):
         return share
     fix = "use 3 to 63 small letters, digits and single '-'"

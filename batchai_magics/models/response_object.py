@@ -1,4 +1,4 @@
-"""Tolerant reading of JSON objects in service responses, which differ between services.
+"""Tolerant access to JSON objects in service responses, which differ between services.
 
 Keys match case-insensitively, null counts as missing, unknown fields are ignored.
 """
@@ -9,7 +9,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from batchai_magics.errors import ServiceError, SpecError, join_path
 from batchai_magics.models.resource_ids import ResourceId
@@ -19,15 +19,23 @@ if TYPE_CHECKING:
     from batchai_magics.models.wire_model import WireModel
 
 
+WireObject: TypeAlias = dict[str, Any]
+"""A JSON object of the service's API: camelCase keys, times as UTC text, no nulls, and no secrets."""
+
 Choice = TypeVar("Choice", bound=enum.Enum)
 Model = TypeVar("Model", bound="WireModel")
 
 
 @dataclass(frozen=True)
 class ResponseObject:
-    """One JSON object of a response; unreadable values raise ServiceError with their path.
+    """A JSON object of a response.
 
-    `fields` are the object's fields without nulls; `path` is its place in the response.
+    Every method raises ServiceError (code InvalidAnswer) with the path of a value that cannot be read; so do
+    those without a default for a missing one.
+
+    Attributes:
+        fields: The object's fields, without nulls.
+        path: Its place in the response: `properties.executionInfo`.
     """
 
     fields: Mapping[str, Any]
@@ -35,7 +43,11 @@ class ResponseObject:
 
     @classmethod
     def of(cls, data: object, path: str) -> ResponseObject:
-        """Wraps a JSON object; raises ServiceError for any other value."""
+        """Wraps a JSON object.
+
+        Raises:
+            ServiceError: It is no object.
+        """
         if not isinstance(data, Mapping):
             raise unreadable(path, f"expected an object, got {type(data).__name__}")
         return cls({str(key): value for key, value in data.items() if value is not None}, path)
@@ -60,7 +72,7 @@ class ResponseObject:
         return self.number(key) if self.has(key) else None
 
     def time(self, key: str, default: datetime | None = None) -> datetime:
-        """The time at `key`; required without a default."""
+        """The time at `key` in UTC; required without a default."""
         if default is not None and not self.has(key):
             return default
         try:
@@ -69,11 +81,11 @@ class ResponseObject:
             raise unreadable(join_path(self.path, key), str(error)) from None
 
     def optional_time(self, key: str) -> datetime | None:
-        """The time at `key`, if any."""
+        """The time at `key` in UTC, if any."""
         return self.time(key) if self.has(key) else None
 
     def choice(self, key: str, kind: type[Choice], default: Choice | None = None) -> Choice:
-        """The enum member with the value at `key`, matched case-insensitively."""
+        """The member of `kind` with the value at `key`, in any case; required without a default."""
         if default is not None and not self.has(key):
             return default
         text = self.text(key)
@@ -126,5 +138,5 @@ class ResponseObject:
 
 
 def unreadable(path: str, message: str) -> ServiceError:
-    """The error for an unreadable response."""
+    """The ServiceError (code InvalidAnswer) for a value at `path` that cannot be read."""
     return ServiceError(f"the service's answer cannot be read: {path}: {message}", code="InvalidAnswer")

@@ -55,7 +55,15 @@ _COMPARISONS: Mapping[Predicate, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class StopCondition:
-    """A metric, the test of its values, and how long the test must hold without interruption."""
+    """A stop condition: a metric and a test of its values.
+
+    Attributes:
+        text: The condition as it was written, with single spaces.
+        metric: The canonical name of the metric: `images_per_sec`.
+        test: The test of each value.
+        bound: The number that a comparison compares with.
+        held_s: Seconds for which the test must hold without interruption.
+    """
 
     text: str
     metric: str  # canonical name: images_per_sec
@@ -64,12 +72,16 @@ class StopCondition:
     held_s: float = 0.0
 
     def is_met_by(self, value: float) -> bool:
-        """Whether one value of the metric meets the condition."""
+        """Whether a value of the metric passes the test."""
         return _COMPARISONS[self.test](value, self.bound)
 
 
 def stop_condition(text: str) -> StopCondition:
-    """Parses a condition; raises ValueError that explains the mistake and the syntax."""
+    """Parses a condition such as `images/sec < 50 for 5m`.
+
+    Raises:
+        ValueError: It is invalid; the message explains the mistake and the syntax.
+    """
     match = _CONDITION.fullmatch(text)
     if not match:
         raise ValueError(f"{quoted(text)} is no condition{_guess(text)}; {FORM}")
@@ -80,7 +92,11 @@ def stop_condition(text: str) -> StopCondition:
 
 
 def conditions_of(texts: Iterable[str] | None, option: str = "--stop-if") -> tuple[str, ...]:
-    """Validates conditions and removes duplicates; raises UsageError that names an invalid one."""
+    """Validates conditions and removes duplicates.
+
+    Raises:
+        UsageError: A condition is invalid; the message names the option that it was given with.
+    """
     for text in texts or ():
         try:
             stop_condition(text)
@@ -92,7 +108,7 @@ def conditions_of(texts: Iterable[str] | None, option: str = "--stop-if") -> tup
 def with_conditions(
     body: Mapping[str, Any], conditions: Sequence[str], patterns: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Adds conditions to a job's wire fields, and the patterns of the metrics that they use."""
+    """A job's wire fields with these conditions and the patterns (metric → regex) that they use."""
     merged = dict(body)
     if not conditions:
         return merged
@@ -133,6 +149,10 @@ def _guess(text: str) -> str:
 
 
 def checked(text: str) -> str:
-    """Returns the text of a valid condition; raises ValueError as `stop_condition` does."""
+    """Returns the text of a valid condition.
+
+    Raises:
+        ValueError: It is invalid.
+    """
     stop_condition(text)
     return text

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.models.response_object import ResponseObject, unreadable
+from batchai_magics.models.response_object import ResponseObject, WireObject, unreadable
 
 _ID = re.compile(
     r"/?subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)"
@@ -25,7 +25,7 @@ class ResourceGroup:
     location: str
     tags: Mapping[str, str] = field(default_factory=dict)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The JSON of Azure Resource Manager."""
         return {
             "id": f"/subscriptions/{self.subscription}/resourceGroups/{self.name}",
@@ -38,7 +38,11 @@ class ResourceGroup:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> ResourceGroup:
-        """Reads the JSON of Azure Resource Manager."""
+        """Reads the JSON of Azure Resource Manager.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the resource group")
         subscription, group, _ = _parts(response)
         return cls(subscription, group, response.text("location", ""), response.object("tags").fields)
@@ -55,7 +59,7 @@ class StorageAccount:
     sku: str = "Standard_LRS"
     kind: str = "Storage"
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The JSON of Azure Resource Manager."""
         group = f"/subscriptions/{self.subscription}/resourceGroups/{self.group}"
         return {
@@ -72,7 +76,11 @@ class StorageAccount:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> StorageAccount:
-        """Reads the JSON of Azure Resource Manager."""
+        """Reads the JSON of Azure Resource Manager.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the storage account")
         subscription, group, name = _parts(response)
         if not name:
@@ -96,7 +104,7 @@ class Usage:
     current: int
     limit: int
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON."""
         return {
             "unit": "Count",
@@ -107,7 +115,11 @@ class Usage:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Usage:
-        """Reads the service's JSON."""
+        """Reads the service's JSON.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the usage")
         name = response.object("name")
         return cls(

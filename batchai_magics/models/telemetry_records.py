@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from batchai_magics.models.response_object import unreadable
+from batchai_magics.models.response_object import WireObject, unreadable
 
 
 class RankUse(NamedTuple):
@@ -53,14 +53,19 @@ class Sample:
     use: MachineUse
     gpus: tuple[GpuUse, ...] = ()
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """JSON with the numbers in field order."""
         data = {"time": self.time, "machine": self.machine, "ranks": list(map(list, self.ranks))}
         return {**data, "use": list(self.use), "gpus": list(map(list, self.gpus))}
 
     @classmethod
     def of(cls, time: float, machine: str, numbers: Mapping[str, Any]) -> Sample:
-        """Builds a sample from JSON; raises TypeError or KeyError if it is invalid."""
+        """Builds a sample from the JSON of `to_wire`.
+
+        Raises:
+            KeyError: A field is missing.
+            TypeError: A field has another shape.
+        """
         return cls(
             float(time),
             str(machine),
@@ -72,20 +77,30 @@ class Sample:
 
 @dataclass(frozen=True)
 class TelemetryRecord:
-    """Samples in time order, the nodes of the ranks, and notes about what is not sampled."""
+    """The resource usage of a job.
+
+    Attributes:
+        nodes: Rank → name of its node.
+        samples: The samples in order of time.
+        notes: What is not sampled, and why.
+    """
 
     nodes: Mapping[int, str]
     samples: tuple[Sample, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def to_wire(self) -> dict[str, Any]:
-        """Its JSON."""
+    def to_wire(self) -> WireObject:
+        """JSON with the fields `nodes`, `notes` and `value` (the samples); the service has no telemetry."""
         nodes = {str(rank): node for rank, node in self.nodes.items()}
         return {"nodes": nodes, "notes": list(self.notes), "value": [each.to_wire() for each in self.samples]}
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> TelemetryRecord:
-        """Reads what `to_wire` gives."""
+        """Reads the JSON of `to_wire`.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         try:
             samples = tuple(Sample.of(each["time"], each["machine"], each) for each in data["value"])
             nodes = {int(rank): str(node) for rank, node in data["nodes"].items()}

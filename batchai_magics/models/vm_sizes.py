@@ -20,7 +20,11 @@ class VmSize:
 
 
 def lookup(name: str) -> VmSize:
-    """Finds a size case-insensitively; raises ServiceError for an unsupported one."""
+    """Finds a size case-insensitively.
+
+    Raises:
+        ServiceError: Batch AI did not support it; the hint suggests a similar one.
+    """
     size = SIZES.get(name.strip().lower())
     if size is None:
         known = [entry.name for entry in SIZES.values()]

@@ -36,8 +36,10 @@ STORED = {"is_stored": True}
 class WireModel(BaseModel):
     """A frozen value with conversion from and to the service's JSON.
 
-    `what` names it in error messages; `wrapper` is the JSON key that contains its fields; `kind` is
-    the noun that a template's `type` must end with.
+    Attributes:
+        what: Names the value in error messages: `the job description`.
+        wrapper: The JSON key that contains its fields; empty if they are at the top.
+        kind: The noun that a template's `type` must end with.
     """
 
     model_config = ConfigDict(
@@ -84,9 +86,10 @@ class WireModel(BaseModel):
 
     @classmethod
     def from_service(cls, data: Mapping[str, Any]) -> Self:
-        """Reads the fields of a service response, ignoring unknown ones.
+        """Reads the fields of a service response, without wrapper, ignoring unknown ones.
 
-        `data` has no wrapper. Raises pydantic's ValidationError if a known field is invalid.
+        Raises:
+            pydantic.ValidationError: A known field is invalid.
         """
         return cls.model_validate(known_fields(data, cls), strict=False, context=STORED)
 

@@ -23,7 +23,11 @@ _MOMENT = re.compile(
 
 @lru_cache(maxsize=256)
 def duration(text: str) -> timedelta:
-    """Parses a duration of the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`)."""
+    """Parses a duration of the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`).
+
+    Raises:
+        ValueError: It is none of these, or too long for a timedelta.
+    """
     match = _SPAN.fullmatch(text) or _CLOCK.fullmatch(text)
     if not match:
         raise ValueError(f"{quoted(text)} is no duration; write it as PT30M, PT2H or P7D")
@@ -34,13 +38,17 @@ def duration(text: str) -> timedelta:
 
 
 def wire_time(moment: datetime) -> str:
-    """Formats a time as the service does: UTC, milliseconds, trailing zeros trimmed, `Z`."""
+    """Formats a time as the service does: UTC with up to three decimals of a second and `Z`."""
     text = moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3].rstrip("0").rstrip(".")
     return f"{text}Z"
 
 
 def parse_time(text: str) -> datetime:
-    """Parses a time to UTC: any number of fractional digits, with `Z`, an offset, or neither."""
+    """Parses a time to UTC: any number of decimals, with `Z`, an offset, or neither (UTC).
+
+    Raises:
+        ValueError: It is no time.
+    """
     match = _MOMENT.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{quoted(text)} is no time")

@@ -1,1 +1,1 @@
-"""Reading of spec files: JSON or YAML, legacy names, all problems reported."""
+"""Spec files: JSON or YAML, legacy names, all problems reported at once."""

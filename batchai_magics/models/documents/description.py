@@ -33,9 +33,13 @@ Model = TypeVar("Model", bound=WireModel)
 
 @dataclass(frozen=True)
 class Description:
-    """A loaded spec file: canonical wire JSON, not yet validated, without `unknown` keys.
+    """A loaded spec file, not yet validated; options override its `body`, and `checked` validates the result.
 
-    Options override its `body`; `checked` validates the result.
+    Attributes:
+        source: Names the file or text in messages.
+        wire: The JSON in canonical keys, without unknown ones.
+        unknown: The unknown keys.
+        default_account: The account given to mounts without one; empty if there are none.
     """
 
     source: str  # names the text in messages
@@ -60,7 +64,11 @@ class Description:
         return (*unknown, account) if self.default_account else tuple(unknown)
 
     def checked(self, model: type[Model], body: Mapping[str, Any]) -> Model:
-        """Validates these `properties`; a SpecError also lists the unknown keys."""
+        """Validates these `properties`.
+
+        Raises:
+            SpecError: Lists every problem with its path, and the unknown keys.
+        """
         try:
             return model.from_wire({**self.wire, "properties": body})
         except SpecError as error:
@@ -93,7 +101,12 @@ def load_file(
 def load_text(
     model: type[WireModel], text: str, *, source: str, account: AccountKey | None = None
 ) -> Description:
-    """Loads text typed by the user; unlike `load_file` it keeps unknown keys, which validation rejects."""
+    """Loads text typed by the user; unlike `load_file` it keeps unknown keys, which validation rejects.
+
+    Raises:
+        UsageError: The text is neither JSON nor YAML, or no object.
+        SpecError: A placeholder has no value.
+    """
     wire = model.canonical(parse(text, source=source))
     return _fill_placeholders(Description(source, wire), account or AccountKey())
 

@@ -15,7 +15,11 @@ _LARGEST = 16 << 20  # maximum size in bytes
 
 
 def read_file(path: Path) -> str:
-    """Reads a spec file; raises UsageError that names an unreadable file."""
+    """Reads a spec file of at most 16 MiB.
+
+    Raises:
+        UsageError: It is missing, unreadable, too large or not UTF-8.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)  # devices may be endless
@@ -31,7 +35,12 @@ def read_file(path: Path) -> str:
 
 
 def parse(text: str, *, source: str) -> dict[str, Any]:
-    """Parses JSON (it starts with a brace) or YAML to an object; `source` names it in errors."""
+    """Parses an object in JSON (it starts with a brace) or YAML; `source` names it in errors.
+
+    Raises:
+        SpecError: It has lone surrogates.
+        UsageError: It is empty, invalid, no object, or has a key twice; with line and column where known.
+    """
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise UsageError(f"{source} is empty", hint='expected a description such as {"properties": {…}}')

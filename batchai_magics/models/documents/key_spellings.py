@@ -110,7 +110,11 @@ _TEMPLATE = re.compile(
 def respell(
     data: Mapping[Any, Any], model: type[BaseModel], path: str
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Converts `data` to canonical keys; returns it with the problems. Unconvertible keys are kept."""
+    """Converts an object of a model to canonical keys; an unconvertible key is kept.
+
+    Returns:
+        The converted object, and the problems of its keys with their paths below `path`.
+    """
     reader = _KeyConverter()
     return reader.object(data, model, path), reader.problems
 
@@ -123,7 +127,11 @@ def known_fields(data: Mapping[Any, Any], model: type[BaseModel]) -> dict[str, A
 def without_unknown(
     body: Mapping[str, Any], model: type[BaseModel], path: str
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Removes the unknown keys of a canonical `body` and returns them as problems."""
+    """Removes the unknown keys of a canonical object.
+
+    Returns:
+        The remaining object, and a problem with a suggestion for each of the first 30 keys.
+    """
     sieve = _UnknownKeyFilter()
     return sieve.object(body, model, path), sieve.unknown
 

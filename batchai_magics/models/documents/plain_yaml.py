@@ -34,7 +34,11 @@ class YamlError(ValueError):
 
 
 def load(text: str) -> Any:
-    """Parses a YAML document; raises YamlError for invalid YAML and for types that JSON lacks."""
+    """Parses a YAML document to the types of JSON.
+
+    Raises:
+        YamlError: It is invalid, has a type that JSON lacks, or its aliases expand to too much.
+    """
     try:
         return _data(_Loader(text))
     except yaml.MarkedYAMLError as error:

@@ -35,7 +35,7 @@ _MESSAGES = {
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Problem]:
-    """The first problems of a failed validation, in the order of the model's fields."""
+    """The first 30 problems of a failed validation, in the order of the model's fields."""
     return [_problem(dict(item), model, prefix) for item in error.errors(include_url=False)[:MOST_PROBLEMS]]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.response_object import ResponseObject, WireObject
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.models.wire_times import wire_time
 
@@ -24,7 +24,18 @@ NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince" 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster resource."""
+    """A cluster.
+
+    Attributes:
+        id: The ARM id.
+        spec: What it was created or last updated with.
+        provisioning: Its creation time and provisioning state.
+        allocation_state: Whether nodes are being added or removed.
+        allocation_changed: When that changed, in UTC.
+        node_states: The number of nodes in each state.
+        errors: Why nodes are unusable.
+        notes: Messages for its creator; not part of its JSON.
+    """
 
     id: ResourceId
     spec: ClusterSpec
@@ -37,7 +48,7 @@ class Cluster:
         default=(), compare=False
     )  # messages for its creator; not part of its JSON
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON, without any secret."""
         spec = self.spec.to_wire()["properties"]
         properties = {
@@ -55,7 +66,11 @@ class Cluster:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Cluster:
-        """Reads the service's JSON."""
+        """Reads the service's JSON.
+
+        Raises:
+            ServiceError: A field is missing or invalid; the message has its path.
+        """
         from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
         from batchai_magics.models.error_details import ErrorDetail
 
@@ -76,7 +91,16 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a cluster: its id, its state, its job, and since when, if known."""
+    """A node of a cluster or job.
+
+    Attributes:
+        id: Its name.
+        state: Its state.
+        job: The job that it runs, if any.
+        ip_address: Its address for ssh.
+        port: Its port for ssh.
+        since: When its state changed, in UTC, where known.
+    """
 
     id: str
     state: NodeState
@@ -85,7 +109,7 @@ class Node:
     port: int = 22
     since: datetime | None = None
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON of a node's address, extended by its state."""
         data = {"nodeId": self.id, "ipAddress": self.ip_address, "port": self.port}
         data[NODE_STATE] = self.state.value
@@ -97,7 +121,11 @@ class Node:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Node:
-        """Reads the service's JSON; a node without a state is idle."""
+        """Reads the service's JSON; a node without a state is idle.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the node")
         return cls(
             id=response.text("nodeId"),

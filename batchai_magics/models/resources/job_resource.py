@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject, unreadable
+from batchai_magics.models.response_object import ResponseObject, WireObject, unreadable
 from batchai_magics.models.states import CANCELLED, CONDITION_MET, STOPPED, TERMINATED, ExecutionState
 from batchai_magics.models.wire_times import wire_time
 
@@ -24,7 +24,7 @@ ATTEMPTS = "batchaiAttempts"  # beside it too: the attempts of a requeued job
 
 
 class KeptJob(NamedTuple):
-    """The stored columns of a job: JSON as text, times in seconds since 1970."""
+    """A job's stored columns: JSON as text, times in seconds since 1970."""
 
     id: str
     name: str
@@ -42,10 +42,19 @@ class KeptJob(NamedTuple):
 
 @dataclass(frozen=True)
 class JobResource:
-    """A job resource. `ranks` has the exit of each process, first failure first; it may be empty.
+    """A job.
 
-    `waiting` is why a queued job waits, if the backend reports it. `attempts` lists the attempts of a job
-    that was requeued.
+    Attributes:
+        id: The ARM id.
+        spec: What it was created with, without secrets.
+        provisioning: Its creation time and provisioning state.
+        state: Its execution state.
+        state_changed: When that changed, in UTC.
+        output_path_segment: The path of its run below each output prefix.
+        execution: Its times, exit code and errors; None before it starts.
+        ranks: The exit of each process, first failure first; empty where unknown.
+        waiting: Why it is queued, if the backend reports that.
+        attempts: The attempts of a job that was requeued; else empty.
     """
 
     id: ResourceId
@@ -113,7 +122,7 @@ class JobResource:
         errors = self.execution.errors if self.execution else ()
         return self.state is ExecutionState.FAILED and any(error.code == code for error in errors)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON without secrets, extended by the exits of its ranks."""
         spec = self.spec.to_wire()["properties"]
         priority, cluster = spec.pop("schedulingPriority"), spec.pop("cluster")
@@ -141,7 +150,11 @@ class JobResource:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> JobResource:
-        """Reads the service's JSON with its extensions."""
+        """Reads the service's JSON with its extensions.
+
+        Raises:
+            ServiceError: A field is missing or invalid; the message has its path.
+        """
         response = ResponseObject.of(data, "the job")
         properties = response.object("properties")
         made = Provisioning.from_wire(properties.fields)

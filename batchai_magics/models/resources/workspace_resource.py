@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.response_object import ResponseObject, WireObject
 from batchai_magics.models.wire_model import WireModel
 
 
@@ -38,7 +38,7 @@ class Workspace:
     provisioning: Provisioning
     tags: Mapping[str, str] = field(default_factory=dict)
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON."""
         extra = {"tags": dict(self.tags)} if self.tags else {}
         properties = self.provisioning.to_wire()
@@ -46,7 +46,11 @@ class Workspace:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Workspace:
-        """Reads the service's JSON."""
+        """Reads the service's JSON.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the workspace")
         made = Provisioning.from_wire(response.object("properties").fields)
         return cls(response.id(), response.text("location", ""), made, response.object("tags").fields)
@@ -65,12 +69,16 @@ class Experiment:
     id: ResourceId
     provisioning: Provisioning
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> WireObject:
         """The service's JSON."""
         return {**head(self.id), "properties": self.provisioning.to_wire()}
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Experiment:
-        """Reads the service's JSON."""
+        """Reads the service's JSON.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
         response = ResponseObject.of(data, "the experiment")
         return cls(response.id(), Provisioning.from_wire(response.object("properties").fields))
