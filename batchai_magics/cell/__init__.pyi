@@ -1,1 +1,6 @@
-from .cell_request import CellRequest as CellRequest, describe as describe, parse as parse
+from .cell_request import (
+    CellRequest as CellRequest,
+    Notebook as Notebook,
+    describe as describe,
+    parse as parse,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,11 @@ from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.regular_expressions import compile_number
 
+# Options whose text is their value.
+_TEXTS = (
+    *("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file"),
+    *("storage_account_name", "storage_account_key"),
+)
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 
 
@@ -69,45 +75,38 @@ class CellOptions:
 
 
 def values_of(
-    texts: Mapping[str, Any], env: Mapping[str, str], declared: Sequence[BackendOption] = ()
+    given: Namespace, env: Mapping[str, str], declared: Sequence[BackendOption] = ()
 ) -> CellOptions:
-    """Converts what `read_options` returns; the values of secrets come from `env`.
+    """Converts the texts of options; the values of secrets come from `env`.
 
     Raises:
         UsageError: An option has an invalid value; the message names it.
     """
-    plain = {
-        key: texts[key]
-        for key in (
-            *("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file"),
-            *("storage_account_name", "storage_account_key"),
-        )
-    }
     return CellOptions(
-        **plain,
-        nodes=_count("--nodes", texts["nodes"]),
-        processes=_count("--processes", texts["processes"]),
-        toolkit=_lower(texts["toolkit"]),
-        env=_pairs("--env", texts["env"], "NAME=VALUE"),
-        secrets=_secrets(texts["secret"], env),
-        inputs=_pairs("--input", texts["input"], "ID=PATH"),
-        outputs=_pairs("--output", texts["output"], "ID or ID=SUFFIX", needs_value=False),
-        mounts=tuple(texts["mount"] or ()),
-        priority=_lower(texts["priority"]),
-        max_time=None if texts["max_time"] is None else _time(texts["max_time"]),
-        uploads=tuple(texts["upload"] or ()),
-        uses=variable_names(texts["use"] or ()),
-        is_template=texts["template"],
-        patterns=patterns_of(texts["metric"]),
-        stop_if=conditions_of(texts["stop_if"]),
-        backend_options=given_options(texts, declared),
-        is_spec=texts["spec"],
-        is_dry_run=texts["dry_run"],
-        is_waiting=texts["wait"],
-        is_new=texts["new"],
-        is_same=texts["same"],
-        is_growing=texts["grow"],
-        variable=_variable(texts["var"]),
+        **{name: getattr(given, name) for name in _TEXTS},
+        nodes=_count("--nodes", given.nodes),
+        processes=_count("--processes", given.processes),
+        toolkit=_lower(given.toolkit),
+        env=_pairs("--env", given.env, "NAME=VALUE"),
+        secrets=_secrets(given.secret, env),
+        inputs=_pairs("--input", given.input, "ID=PATH"),
+        outputs=_pairs("--output", given.output, "ID or ID=SUFFIX", needs_value=False),
+        mounts=tuple(given.mount or ()),
+        priority=_lower(given.priority),
+        max_time=None if given.max_time is None else _time(given.max_time),
+        uploads=tuple(given.upload or ()),
+        uses=variable_names(given.use or ()),
+        is_template=given.template,
+        patterns=patterns_of(given.metric),
+        stop_if=conditions_of(given.stop_if),
+        backend_options=given_options(vars(given), declared),
+        is_spec=given.spec,
+        is_dry_run=given.dry_run,
+        is_waiting=given.wait,
+        is_new=given.new,
+        is_same=given.same,
+        is_growing=given.grow,
+        variable=_variable(given.var),
     )
 
 

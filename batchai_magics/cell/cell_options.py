@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from batchai_magics.cell.cell_option_values import CellOptions, values_of
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 from batchai_magics.models.backend_options import BackendOption
 from batchai_magics.options.option import NameKind, Option, ValueKind, option_lines, with_declared
@@ -83,27 +83,29 @@ class HelpRequested(BatchAIError):
         return [self.message]
 
 
-def read_options(words: Sequence[str], declared: Iterable[BackendOption] = ()) -> dict[str, Any]:
-    """Parses the words of the magic line; `declared` are the options of backends.
+def read_options(
+    words: Sequence[str], env: Mapping[str, str], declared: Sequence[BackendOption] = ()
+) -> CellOptions:
+    """Parses the words of the magic line.
 
-    Returns:
-        The text of each option by name; repeatable options are lists, switches booleans, missing ones None.
-        `name` is the job's name.
+    Args:
+        words: The words, split as a shell does.
+        env: Source of secrets.
+        declared: The options of backends.
 
     Raises:
-        UsageError: An option is unknown or lacks its value; the message names it.
+        UsageError: An option is unknown, lacks its value or has an invalid one; the message names it.
         HelpRequested: `--help` was given.
     """
     options = cell_options(declared)
     words = join_dashed_values(words, options)
-    arguments, extra = parse_options((_JOB, *options), words, make_error=_usage_error)
-    if arguments.help:
+    given, extra = parse_options((_JOB, *options), words, make_error=_usage_error)
+    if given.help:
         raise HelpRequested(help_text(declared))
     if extra:
         raise _unknown(extra[0], options)
-    texts = vars(arguments)
-    texts["name"] = _one_name(texts.pop("job_name"), texts["name"])
-    return texts
+    given.name = _one_name(given.job_name, given.name)
+    return values_of(given, env, declared)
 
 
 def help_text(declared: Iterable[BackendOption] = ()) -> str:

@@ -17,9 +17,9 @@ from batchai_magics.cell.cell_job_spec import (
     with_program,
     with_script_folder,
 )
-from batchai_magics.cell.cell_option_values import CellOptions, values_of
+from batchai_magics.cell.cell_option_values import CellOptions
 from batchai_magics.cell.cell_options import read_options
-from batchai_magics.cell.cell_script import Bundle, bundle, check_script, runner_program, sets_result
+from batchai_magics.cell.cell_script import bundle, check_script, runner_program, sets_result
 from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.cell.notebook_variables import variables_file
@@ -67,6 +67,23 @@ class CellRequest:
 
 
 @dataclass(frozen=True)
+class Notebook:
+    """What surrounds a cell.
+
+    Attributes:
+        names: Variables, for `{name}` on the line and `--use`.
+        folder: Base of relative paths, by default the working folder.
+        env: Source of secrets, by default the environment of this process.
+        job_name: Name of a job that is named nowhere else.
+    """
+
+    names: Mapping[str, object] = field(default_factory=dict, repr=False)
+    folder: Path = field(default_factory=Path.cwd)
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    job_name: str = ""
+
+
+@dataclass(frozen=True)
 class _Target:
     """Where the job is created, and the path of its mounted share."""
 
@@ -91,45 +108,29 @@ class _Source:
         return _Source(self.description, {**self.files, **more})
 
 
-def parse(
-    line: str,
-    body: str,
-    *,
-    settings: Settings,
-    names: Mapping[str, object] | None = None,
-    folder: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    default_name: str = "",
-) -> CellRequest:
+def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None = None) -> CellRequest:
     """Parses a job cell.
 
     Args:
         line: The magic line after `%%batchai_job`.
         body: The rest of the cell: a script, or with `--spec` a description.
         settings: Supply what the line leaves out.
-        names: Notebook variables for `{name}` on the line and `--use`.
-        folder: Base of relative paths, by default the working folder.
-        env: Source of secrets, by default the environment of this process.
-        default_name: Name of a job that is named nowhere else.
+        notebook: What surrounds the cell, by default this process.
 
     Raises:
         UsageError: The line or the cell is wrong.
         SpecError: The description is wrong; it lists every problem.
         HelpRequested: `--help` was given.
     """
-    env = os.environ if env is None else env
-    names = names or {}
+    notebook = notebook or Notebook()
     declared = declared_by(settings.sections.values())
-    options = values_of(read_options(split_line(line, names), declared), env, declared)
-    body = expand(body, names, place="in the cell") if options.is_template else body
-    folder = folder or Path.cwd()
-    target = _target(options, settings, folder, default_name)
-    account = _account_key(options, env, settings)
+    options = read_options(split_line(line, notebook.names), notebook.env, declared)
+    body = expand(body, notebook.names, place="in the cell") if options.is_template else body
+    target = _target(options, settings, notebook)
     options = replace(options, has_result=not options.is_described and sets_result(body))
     options = with_program(options, target.job)
-    with translate_file_errors():
-        source = _source(options, body, target, folder=folder, account=account)
-    source = source.beside({**variables_file(options.uses, names), **_runner_of(options)})
+    account = _account_key(options, notebook.env, settings)
+    source = _source(options, body, target, notebook, account=account)
     sent = bundle(target.experiment, target.job, source.files)
     fields = with_options(source.description.body, options, target.share_path)
     fields = with_mounts(fields, options.mounts, account=account, workspace=target.workspace)
@@ -137,12 +138,8 @@ def parse(
     cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)
     spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
     check_texts(spec.backend_options, declared, what=spec.what)
-    notes = (*source.description.notes, *variable_notes(body, options.uses, names))
-    return _request(options, target, spec, notes=notes, cluster=cluster, sent=sent)
-
-
-def _runner_of(options: CellOptions) -> Mapping[str, bytes]:
-    return runner_program() if options.needs_program else {}
+    notes = (*source.description.notes, *variable_notes(body, options.uses, notebook.names))
+    return _request(options, target, spec, uploads=sent.uploads, notes=notes)
 
 
 def describe(request: CellRequest) -> str:
@@ -157,10 +154,11 @@ def describe(request: CellRequest) -> str:
     return "\n".join(lines)
 
 
-def _target(options: CellOptions, settings: Settings, folder: Path, default_name: str) -> _Target:
+def _target(options: CellOptions, settings: Settings, notebook: Notebook) -> _Target:
     if options.is_new and options.is_same:
         raise UsageError("--new and --same are both given", hint="keep one of them")
-    name = options.name or (name_after(_file(options.file, folder)) if options.file else default_name)
+    of_file = name_after(_file(options.file, notebook.folder)) if options.file else notebook.job_name
+    name = options.name or of_file
     if not name:
         raise UsageError(
             "the job has no name", hint="the first word of the line names it: %%batchai_job resnet …"
@@ -181,7 +179,17 @@ def _account_key(options: CellOptions, env: Mapping[str, str], settings: Setting
 
 
 def _source(
-    options: CellOptions, body: str, target: _Target, *, folder: Path, account: AccountKey
+    options: CellOptions, body: str, target: _Target, notebook: Notebook, *, account: AccountKey
+) -> _Source:
+    """The description, and the files beside the script: uploads, variables and what reads them."""
+    with translate_file_errors():
+        read = _described_source(options, body, target, notebook.folder, account=account)
+    program = runner_program() if options.needs_program else {}
+    return read.beside({**variables_file(options.uses, notebook.names), **program})
+
+
+def _described_source(
+    options: CellOptions, body: str, target: _Target, folder: Path, *, account: AccountKey
 ) -> _Source:
     files = read_uploads(options.uploads, folder)
     if options.is_described:
@@ -221,8 +229,7 @@ def _request(
     target: _Target,
     spec: JobSpec,
     *,
-    cluster: ResourceId,
-    sent: Bundle,
+    uploads: Mapping[str, bytes],
     notes: tuple[str, ...],
 ) -> CellRequest:
     return CellRequest(
@@ -230,8 +237,8 @@ def _request(
         spec=spec,
         workspace=target.workspace.name,
         experiment=target.experiment,
-        cluster=cluster.name,
-        uploads=sent.uploads,
+        cluster=ResourceId.parse(spec.cluster.id).name,
+        uploads=uploads,
         variable=options.variable,
         is_waiting=options.is_waiting,
         is_new=options.is_new,

@@ -94,15 +94,15 @@ class BatchAIMagics(Magics):
     @line_cell_magic
     def batchai_job(self, line: str, cell: str = "") -> Job | DisplayText | None:
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
-        from batchai_magics.cell import parse
+        from batchai_magics.cell import Notebook, parse
         from batchai_magics.cell.cell_options import HelpRequested
         from batchai_magics.magics.notebook_output import print_notes
         from batchai_magics.options.option import DisplayText
 
         settings = self.context.settings
         try:
-            name = name_of_cell(self._shell)
-            request = parse(line, cell, settings=settings, names=self._namespace, default_name=name)
+            notebook = Notebook(names=self._namespace, job_name=name_of_cell(self._shell))
+            request = parse(line, cell, settings=settings, notebook=notebook)
         except HelpRequested as asked:
             return DisplayText(asked.message)
         print_notes(request.notes)

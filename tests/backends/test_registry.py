@@ -10,6 +10,7 @@ import pytest
 
 from batchai_magics.backends.base import backend_registry
 from batchai_magics.backends.base.backend_registry import BACKENDS, choose, load_settings, open_backend
+from batchai_magics.cell import Notebook
 from batchai_magics.cell import parse as parse_cell
 from batchai_magics.commands.parsing.command_completion import expected_in_line
 from batchai_magics.commands.parsing.command_parser import parse
@@ -118,7 +119,9 @@ def test_an_option_of_its_jobs_is_one_of_cells(moon):
 def test_an_option_of_its_jobs_in_a_file_is_checked_before_anything_is_sent(moon, tmp_path):
     (tmp_path / "job.json").write_text(json.dumps({"properties": {**JOB, "batchaiTide": "low"}}))
     with pytest.raises(SpecError, match=r"properties\.batchaiTide: 'low' is no tide"):
-        parse_cell("r --file job.json", "", settings=choose(Settings(), "moon"), folder=tmp_path)
+        parse_cell(
+            "r --file job.json", "", settings=choose(Settings(), "moon"), notebook=Notebook(folder=tmp_path)
+        )
 
 
 def test_an_option_of_its_jobs_is_one_of_commands_help_and_completion(moon):

@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.cell import parse
+from batchai_magics.cell import Notebook, parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 
@@ -22,7 +22,7 @@ properties:
 
 
 def cell(line, body=SCRIPT, **options):
-    return parse(line, body, settings=SETTINGS, **options)
+    return parse(line, body, settings=SETTINGS, notebook=Notebook(**options))
 
 
 def fields(line, body=SCRIPT, **options):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.cell import parse
+from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_options import OPTIONS, expected_in_cell
 from batchai_magics.cell.cell_request import describe
 from batchai_magics.config import Settings
@@ -31,7 +31,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(line: str, body: str, folder: Path) -> None:
-    request = parse(line, body, settings=Settings(), names={"x": 1, "y": object()}, folder=folder, env=ENV)
+    request = parse(
+        line,
+        body,
+        settings=Settings(),
+        notebook=Notebook(names={"x": 1, "y": object()}, folder=folder, env=ENV),
+    )
     assert odd.SECRET not in describe(request) + repr(request)
 
 

@@ -1,12 +1,11 @@
 import pytest
 
-from batchai_magics.cell.cell_option_values import values_of
 from batchai_magics.cell.cell_options import read_options
 from batchai_magics.errors import UsageError
 
 
 def values(*words, env=None):
-    return values_of(read_options(words), env or {})
+    return read_options(words, env or {})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchai_magics.cell import parse
+from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_script import sets_result
 from batchai_magics.cell.run_cell import MOST_BYTES, document
 from batchai_magics.config import Settings
@@ -75,7 +75,7 @@ def test_an_output_of_that_name_is_taken_as_it_is():
 def test_an_upload_must_not_take_the_programs_name(tmp_path):
     (tmp_path / "run_cell.py").write_text("")
     with pytest.raises(UsageError, match=r"run_cell\.py: the script needs a file of that name"):
-        parse("r --upload run_cell.py", "result = 1", settings=SETTINGS, folder=tmp_path)
+        parse("r --upload run_cell.py", "result = 1", settings=SETTINGS, notebook=Notebook(folder=tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import json
 
-from batchai_magics.cell import parse
+from batchai_magics.cell import Notebook, parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import SpecError
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -63,7 +63,7 @@ def test_a_file_goes_with_a_cell_of_blank_lines(tmp_path):
 
 def test_the_account_of_the_settings_serves_where_the_environment_names_none():
     settings = Settings(subscription="s", resource_group="g", storage_account="acc", storage_key="k3y")
-    request = parse("r --mount data", SCRIPT, settings=settings, env={})
+    request = parse("r --mount data", SCRIPT, settings=settings, notebook=Notebook(env={}))
     share = request.spec.to_wire(secrets=True)["properties"]["mountVolumes"]["azureFileShares"][0]
     assert (share["accountName"], share["credentials"]) == ("acc", {"accountKey": "k3y"})
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from batchai_magics.cell import parse
+from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_script import RUNNER_FILE
 from batchai_magics.cell.notebook_variables import free_names, variable_names, variables_file
 from batchai_magics.cell.run_cell import MOST_BYTES
@@ -28,7 +28,7 @@ def refused(name, value):
 
 
 def cell(line, body="print(lr)", **variables):
-    return parse(line, body, settings=SETTINGS, names=variables)
+    return parse(line, body, settings=SETTINGS, notebook=Notebook(names=variables))
 
 
 def test_variables_go_beside_the_script():

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.cell import CellRequest, describe, parse
+from batchai_magics.cell import CellRequest, Notebook, describe, parse
 from batchai_magics.errors import SpecError
 from tests.cell.parsed import SETTINGS
 
@@ -41,7 +41,9 @@ def asked(
 ) -> CellRequest:
     (folder / "job.json").write_text(json.dumps(description))
     settings = replace(SETTINGS, backend=backend)
-    return parse(f"r --file job.json {options}", "", settings=settings, folder=folder, env=env)
+    return parse(
+        f"r --file job.json {options}", "", settings=settings, notebook=Notebook(folder=folder, env=env)
+    )
 
 
 def accounts(request: CellRequest) -> list[tuple[str, object]]:

@@ -31,7 +31,7 @@ LINE = "packaged --nodes 2 --processes 2 --toolkit pytorch --upload a data/*.csv
 def run(place: Place, folder: Path) -> Submitted:
     """Submits the cell from a notebook's folder."""
     settings = Settings()
-    request = cell.parse(LINE, SCRIPT, settings=settings, folder=folder)
+    request = cell.parse(LINE, SCRIPT, settings=settings, notebook=cell.Notebook(folder=folder))
     return submit(place.backend, request, settings)
 
 

@@ -143,13 +143,15 @@ def test_a_failure_card_shows_the_failing_ranks_last_words(world: World) -> None
 def test_a_script_finds_the_notebooks_variables_and_its_arguments(world: World) -> None:
     script = "import sys\nfrom pathlib import Path\nprint(lr, sys.argv[1:], Path(__file__).name, __name__)\n"
     for line in ("j --use lr --args -v", "k --use lr --args -v --toolkit custom"):
-        request = cell.parse(line, script, settings=world.settings, names={"lr": 0.5})
+        request = cell.parse(line, script, settings=world.settings, notebook=cell.Notebook(names={"lr": 0.5}))
         job = submit(world.backend, request, world.settings).job.wait(PATIENCE_S)
         assert job.log() == f"0.5 ['-v'] {job.name}.py __main__\n", job.log(file="stderr.txt")
 
 
 def test_a_failure_in_a_script_with_variables_names_its_line(world: World) -> None:
-    request = cell.parse("j --use lr", "\nprint(1 / lr)", settings=world.settings, names={"lr": 0})
+    request = cell.parse(
+        "j --use lr", "\nprint(1 / lr)", settings=world.settings, notebook=cell.Notebook(names={"lr": 0})
+    )
     job = submit(world.backend, request, world.settings).job.wait(PATIENCE_S)
     lines = with_cell_lines(job.log(file="stderr.txt").splitlines(), script_name(job.show()))
     assert any("line 2, in <module>  ← line 3 of the cell" in line for line in lines), lines

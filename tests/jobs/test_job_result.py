@@ -30,7 +30,7 @@ def test_variables_go_there_and_the_result_comes_back(world: World) -> None:
         "r --use lr --args 7 --toolkit pytorch",
         "import sys\nresult = [lr * int(sys.argv[1]), __name__]\nsys.exit(0)",
         settings=world.settings,
-        names={"lr": 2},
+        notebook=cell.Notebook(names={"lr": 2}),
     )
     job = submit(world.backend, request, world.settings).job.wait()
     assert job.result == [14, "__main__"]

@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.backends.base import STORAGE, Backend
 from batchai_magics.backends.service.service import Service
-from batchai_magics.cell import parse
+from batchai_magics.cell import Notebook, parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError
 from batchai_magics.jobs.submit import Submitted, submit
@@ -38,7 +38,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def run(backend: Backend, folder: Path) -> Submitted:
     (folder / "data.csv").write_text("7")
     settings = Settings()
-    request = parse("r --upload data.csv --use n", SCRIPT, settings=settings, folder=folder, names={"n": 8})
+    request = parse(
+        "r --upload data.csv --use n",
+        SCRIPT,
+        settings=settings,
+        notebook=Notebook(folder=folder, names={"n": 8}),
+    )
     return submit(backend, request, settings)
 
 

@@ -15,7 +15,7 @@ QUESTION = {"kind": "again", "id": "q1"}
 
 
 def job_of(world: World, line: str, **env: str):
-    request = cell.parse(line, "print('hello')", settings=world.settings, env=env)
+    request = cell.parse(line, "print('hello')", settings=world.settings, notebook=cell.Notebook(env=env))
     return submit(world.backend, request, world.settings).job.wait(PATIENCE_S)
 
 
