@@ -44,6 +44,11 @@ def test_every_step_of_the_flows_exists(step):
     pytest.fail(f"no module of {step}")
 
 
+@pytest.mark.parametrize("maker", re.findall(r"^\| [^|]+ \| `([\w.]+)` \|", part("forms"), re.MULTILINE))
+def test_every_form_of_a_job_is_made_where_it_says(maker):
+    test_every_step_of_the_flows_exists(maker)
+
+
 def test_modules_named_at_the_top_lie_there():
     (line,) = re.findall(r"^At the top lie (.*?)\. `tests/`", TEXT, re.MULTILINE | re.DOTALL)
     named = set(re.findall(r"`(\w+)` \(", line.replace("\n", " ")))
