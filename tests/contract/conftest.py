@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.local.boxes import docker, engine, limited, podman, short_folder
+from tests.backends.local.boxes import docker, engine, limited, mpi_image, podman, short_folder
 from tests.backends.machines import real_sshd
 from tests.backends.slurm.real_slurm import SHARED
 from tests.contract.place import Place, Wishes
 from tests.contract.places import PLACES
 
-__all__ = ["docker", "engine", "podman", "short_folder"]
+__all__ = ["docker", "engine", "mpi_image", "podman", "short_folder"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.errors import NotFoundError, ServiceError, SpecError, StorageError
 from batchai_magics.models.job_execution import FileKind
 from tests.contract.place import HOLD, MOUNTED, Place, manual
-from tests.world import until
+from tests.world import holders, until
 
 pytestmark = pytest.mark.slow
 MODEL = {"id": "MODEL", "pathPrefix": MOUNTED, "pathSuffix": "files"}
@@ -281,6 +282,14 @@ def test_a_failed_setup_task_makes_the_node_unusable_with_the_reason(place: Plac
     (error,) = place.backend.show(cluster.id).errors
     assert error.code == "NodeSetupFailed"
     assert "exit code 4" in error.message
+
+
+@pytest.mark.needs("early_setup")
+def test_a_setup_task_gets_its_secrets_and_no_file_does(place: Place, tmp_path: Path) -> None:
+    secrets = [{"name": "TOKEN", "value": "hush-hush"}]
+    cluster = place.make_cluster("c", nodeSetup=setup("test ${#TOKEN} -eq 9", secrets=secrets))
+    until(lambda: place.backend.show(cluster.id).node_states.idle_node_count == 1)
+    assert not holders(tmp_path, "hush-hush")
 
 
 @pytest.mark.needs("setup_tasks")

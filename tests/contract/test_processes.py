@@ -14,11 +14,12 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
-from tests.world import until
+from tests.world import holders, until
 
 pytestmark = pytest.mark.slow
 
 RANK = "from mpi4py import MPI; rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size\n"
+SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 LOGGED = "from batchai_magics import log\nfor step in range(3):\n    log(step=step, loss=1 / (1 + step))"
 
 
@@ -189,6 +190,31 @@ def test_a_job_over_its_time_is_ended(place: Place) -> None:
     job = place.run_cell("j --max-time 1s", "import time; time.sleep(1000)")
     assert job.show().execution.errors[0].code == "JobMaxWallClockTimeReached"
     assert job.state is ExecutionState.FAILED
+
+
+# -- secrets
+
+
+def test_no_command_line_shows_a_secret(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    job = place.submit("j --nodes 2 --processes 2 --secret TOKEN", SLEEP)
+    until(lambda: job.log() == "up\nup\n")
+    assert not [
+        p for p in psutil.process_iter(["cmdline"]) if "hush-hush" in " ".join(p.info["cmdline"] or [])
+    ]
+    job.cancel()
+
+
+def test_secrets_of_a_waiting_job_reach_it_and_no_file(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = place.submit("j --nodes 2 --processes 2", SLEEP)
+    until(lambda: first.log() == "up\nup\n")
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    waiting = place.submit("k --nodes 2 --secret TOKEN", "import os; print(len(os.environ['TOKEN']))")
+    first.cancel()
+    assert waiting.wait(PATIENCE_S).log() == "9\n9\n"
+    assert not holders(tmp_path, "hush-hush")
 
 
 # -- hostile output

@@ -12,7 +12,7 @@ from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster
-from tests.world import World, holders, until
+from tests.world import World, until
 
 pytestmark = pytest.mark.slow
 
@@ -30,12 +30,6 @@ def make(world: World, command: str, **fields: object) -> Cluster:
     }
     spec = ClusterSpec.from_wire({"properties": properties})
     return world.backend.create(world.workspace.child(Kind.CLUSTER, "c"), spec)
-
-
-def test_a_setup_task_gets_its_secrets_and_no_file_does(world: World) -> None:
-    cluster = make(world, "test ${#TOKEN} -eq 9", secrets=[{"name": "TOKEN", "value": "hush-hush"}])
-    until(lambda: world.backend.show(cluster.id).node_states.idle_node_count == 1)
-    assert not holders(world.home, "hush-hush")
 
 
 def test_a_killed_setup_task_makes_the_node_unusable(world: World) -> None:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
@@ -21,7 +20,7 @@ from batchai_magics.jobs.submit import find
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
-from tests.world import World, below, holders, until
+from tests.world import World, below, until
 
 pytestmark = pytest.mark.slow
 
@@ -280,15 +279,6 @@ def test_a_waiting_job_whose_secrets_are_lost_says_so(world: World, monkeypatch)
     assert waiting.show().execution.errors[0].code == "JobSecretsLost"
 
 
-def test_secrets_of_a_waiting_job_reach_it_and_no_file(world: World, monkeypatch) -> None:
-    first = up(world)
-    monkeypatch.setenv("TOKEN", "hush-hush")
-    waiting = world.submit("k --nodes 2 --secret TOKEN", "import os; print(len(os.environ['TOKEN']))")
-    first.cancel()
-    assert waiting.wait(PATIENCE_S).log() == "9\n9\n"
-    assert not holders(world.home, "hush-hush")
-
-
 def test_a_job_with_secrets_waits_anew_when_who_gave_it_nodes_died(world: World, monkeypatch) -> None:
     monkeypatch.setenv("TOKEN", "hunter2")
     first = world.submit("j --nodes 2", SLEEP)
@@ -302,16 +292,6 @@ def test_a_job_with_secrets_waits_anew_when_who_gave_it_nodes_died(world: World,
     first.cancel()
     waiting.wait(PATIENCE_S)
     assert waiting.log() == "7\n7\n"
-
-
-def test_no_command_line_shows_a_secret(world: World, monkeypatch) -> None:
-    monkeypatch.setenv("TOKEN", "hush-hush")
-    job = world.submit("j --nodes 2 --processes 2 --secret TOKEN", SLEEP)
-    until(lambda: job.log() == "up\nup\n")
-    assert not [
-        p for p in psutil.process_iter(["cmdline"]) if "hush-hush" in " ".join(p.info["cmdline"] or [])
-    ]
-    job.cancel()
 
 
 def test_two_kernels_submitting_one_cell_make_one_job(world: World) -> None:

@@ -22,7 +22,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.kept import files, first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, manual
-from tests.world import below, holders, until
+from tests.world import below, until
 
 pytestmark = pytest.mark.slow
 SUM = (
@@ -42,12 +42,6 @@ def test_ranks_without_a_process_manager_never_run_alone(place: Place, slurm: Re
     job = place.wait(place.job())
     assert job.state is ExecutionState.FAILED
     assert place.log(job.id) == b""
-
-
-def test_secrets_are_in_no_file_when_the_job_has_ended(place: Place, tmp_path: Path) -> None:
-    job = place.run("test ${#KEY} -eq 7", secrets=[{"name": "KEY", "value": "hunter2"}])
-    assert job.state is ExecutionState.SUCCEEDED
-    assert holders(tmp_path, "hunter2") == []
 
 
 def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
