@@ -54,15 +54,22 @@ def with_kill_reason(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
     if out_of_memory_ranks:
         return out_of_memory(outcome, kernel_reason(plan.node_of(plan.processes[out_of_memory_ranks[0]]).id))
     message = _first_line(log, lambda line: not _UNINFORMATIVE.search(line))
+    if failure := _launch_failure(outcome, plan, message):
+        return failure
+    has_exited = any(rank.exit_code is not None for rank in outcome.ranks)
+    return outcome if has_exited else _all_killed(outcome, message)
+
+
+def _launch_failure(outcome: Outcome, plan: Plan, message: str) -> Outcome | None:
+    """The outcome if Slurm did not start all ranks and no other rank explains the failure."""
     unstarted = [p for p in plan.processes if not (started_folder(plan) / str(p.rank)).exists()]
     if len(unstarted) == len(plan.processes):
         return failed_with("JobLaunchFailed", _sentence("Slurm ran none of the job's processes", message))
-    if unstarted and message and outcome.exit_code in (NO_CODE, None):
-        named = ", ".join(f"{process.rank} ({plan.node_of(process).id})" for process in unstarted)
-        failure = failed_with("JobLaunchFailed", _sentence(f"Slurm did not run rank {named}", message))
-        return failure._replace(exit_code=outcome.exit_code, ranks=outcome.ranks)
-    has_exited = any(rank.exit_code is not None for rank in outcome.ranks)
-    return outcome if has_exited else _all_killed(outcome, message)
+    if not (unstarted and message and outcome.exit_code in (NO_CODE, None)):
+        return None
+    named = ", ".join(f"{process.rank} ({plan.node_of(process).id})" for process in unstarted)
+    failure = failed_with("JobLaunchFailed", _sentence(f"Slurm did not run rank {named}", message))
+    return failure._replace(exit_code=outcome.exit_code, ranks=outcome.ranks)
 
 
 def out_of_memory(outcome: Outcome, message: str) -> Outcome:
