@@ -12,7 +12,7 @@ from batchai_magics import widgets
 from batchai_magics.metrics import Parser, compare, figure_png, plot, read_metrics, save_figure
 from batchai_magics.metrics.charts.figure import INK, PALETTE, RANK_COLOURS
 
-CSS = (Path(widgets.__file__).parent / "frontend/core/base.css").read_text(encoding="utf-8")
+CSS = (Path(widgets.__file__).parent / "frontend/core/view.css").read_text(encoding="utf-8")
 RANKS = "".join(
     f"[1,{rank}]<stdout>:{step}\timages/sec: 9.0 +/- 1.0 (jitter = 1.0)\t{step + rank}.000\n"
     for step in (1, 2, 3)
