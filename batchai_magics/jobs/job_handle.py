@@ -285,12 +285,7 @@ class Job:
             path = path.path
         if not isinstance(path, str):
             raise argument_checks.argument_error("job.download", "path", path, argument_checks.NAME_OR_FILE)
-        folder = Path(to).expanduser().resolve()
-        place = (folder / path).resolve()
-        if not place.is_relative_to(folder):
-            raise StorageError(
-                f"{path!r} leads out of {folder}", hint="Name a file of the job's output directory."
-            )
+        place = _place_inside(Path(to), path)
         if not self.backend.read(FileRef(self.id, path, directory_id), 0, 1).size:
             self._check_exists(path, directory_id)
         save(self.backend, FileRef(self.id, path, directory_id), place, partial=partial)
@@ -316,3 +311,13 @@ class Job:
             return f"<Job {self.name}: {self.show().word}>"
         except NotFoundError:
             return f"<Job {self.name}: deleted>"
+
+
+def _place_inside(folder: Path, path: str) -> Path:
+    """The absolute path of a file below a folder; raises StorageError for one that is not."""
+    folder = folder.expanduser().resolve()
+    place = (folder / path).resolve()
+    if not place.is_relative_to(folder):
+        hint = "Name a file of the job's output directory."
+        raise StorageError(f"{path!r} leads out of {folder}", hint=hint)
+    return place
