@@ -34,6 +34,11 @@ def line_bounds(data: bytes) -> Iterator[tuple[int, int]]:
         start = end
 
 
+def state_start(data: bytes, at: int | None = None) -> int:
+    r"""The position after the last `\n` or `\r` before `at`: a terminal began to write there."""
+    return max(data.rfind(b"\n", 0, at), data.rfind(b"\r", 0, at)) + 1
+
+
 def lines_at_end(data: bytes, count: int) -> list[bytes]:
     r"""The last `count` lines with their ends; `\r` ends one too, as each state of a progress bar is one."""
     return data.splitlines(keepends=True)[-count:] if count > 0 else []

@@ -12,6 +12,7 @@ from batchai_magics.log_lines import (
     lines_at_end,
     shown,
     shown_start,
+    state_start,
     whole_lines_end,
 )
 
@@ -45,6 +46,10 @@ def test_a_terminal_shows_what_was_written_last_on_a_line() -> None:
     assert shown("10%\r20%\r") == "20%"
     assert shown(b"plain\n") == b"plain"
     assert shown_start(b"10%\r20%\r\n") == 4
+
+
+def test_a_state_begins_after_either_end() -> None:
+    assert (state_start(b"a\nb\rc"), state_start(b"a\nb\rc", 3), state_start(b"abc")) == (4, 2, 0)
 
 
 def test_each_state_of_a_progress_bar_counts_as_a_line_at_the_end() -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from batchai_magics.log_lines import state_start
 from batchai_magics.metrics.progress.progress_lines import ProgressLine, parse_bar, parse_count, parse_number
 from batchai_magics.metrics.reading.line_splitter import strip_controls
 
@@ -96,7 +97,7 @@ class ProgressReader:
             return False
         is_cut = len(data) > EPOCH_BYTES
         text = data[-EPOCH_BYTES:] if is_cut else self._open.pop(stream, b"") + data
-        cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        cut = state_start(text)
         self._open[stream] = text[cut:][-MAX_LINE_BYTES:]
         is_news = self._take(text, is_cut=is_cut)
         if is_news:
@@ -212,7 +213,7 @@ def _newest_epoch(text: bytes) -> tuple[int, ProgressLine | None]:
         at = text.rfind(_EPOCH, 0, end)
         if at < 0:
             break
-        start = max(text.rfind(b"\n", 0, at), text.rfind(b"\r", 0, at)) + 1
+        start = state_start(text, at)
         ended = _ENDS.search(text, at)
         line = text[start : ended.start() if ended else len(text)][:MAX_LINE_BYTES]
         shown = strip_controls(line.decode("utf-8", "replace"))
@@ -229,7 +230,7 @@ def _lines_from_end(text: bytes) -> Iterator[tuple[int, bytes, bool]]:
     for _ in range(MAX_LINES):
         if end <= 0:
             return
-        start = max(text.rfind(b"\n", 0, end), text.rfind(b"\r", 0, end)) + 1
+        start = state_start(text, end)
         if start < end and end - start <= MAX_LINE_BYTES:
             yield start, text[start:end], is_whole
         end, is_whole = start - 1, True
