@@ -39,7 +39,6 @@ from batchai_magics.models.resource_ids import (
 )
 from batchai_magics.options.option_parsing import expand, split_line
 
-_OWN_STORAGE = ("local", "slurm")  # backends that store the shares that they mount
 _MAX_LISTED = 200  # uploaded files that a dry run lists
 
 
@@ -170,11 +169,15 @@ def _target(options: CellOptions, settings: Settings, notebook: Notebook) -> _Ta
 
 
 def _account_key(options: CellOptions, env: Mapping[str, str], settings: Settings) -> AccountKey:
-    """The storage account of the mounts, as in `az` from options, environment or settings."""
+    """The storage account of the mounts, as in `az` from options, environment or settings.
+
+    Without one it is the default account, which any backend has that is no client of a server.
+    """
+    is_client = hasattr(settings.sections.get(settings.backend), "endpoint")
     return AccountKey(
         options.storage_account_name or env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or settings.storage_account,
         options.storage_account_key or env.get("AZURE_BATCHAI_STORAGE_KEY") or settings.storage_key,
-        default=DEFAULT_ACCOUNT if settings.backend in _OWN_STORAGE else "",
+        default="" if is_client else DEFAULT_ACCOUNT,
     )
 
 

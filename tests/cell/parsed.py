@@ -2,13 +2,16 @@
 
 import pytest
 
+from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 
 SCRIPT = "print('hello {name}')\n"
-SETTINGS = Settings(subscription="s", resource_group="g", sections={"slurm": SlurmSettings()})
+SETTINGS = Settings(
+    subscription="s", resource_group="g", sections={"arm": ArmSettings(), "slurm": SlurmSettings()}
+)
 CLUSTER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/{}/clusters/{}"
 JOB_JSON = """
 properties:

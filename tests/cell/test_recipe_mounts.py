@@ -53,7 +53,7 @@ def accounts(request: CellRequest) -> list[tuple[str, object]]:
     return [(mount["accountName"], (mount.get("credentials") or {}).get("accountKey")) for mount in mounts]
 
 
-@pytest.mark.parametrize("backend", ["local", "slurm"])
+@pytest.mark.parametrize("backend", ["local", "slurm", "of-another-package"])
 def test_mounts_without_an_account_use_the_default_one_which_is_reported_once(tmp_path, backend):
     request = asked(tmp_path, backend=backend)
     assert accounts(request) == [("local", None)] * 3
