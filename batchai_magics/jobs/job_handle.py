@@ -174,9 +174,9 @@ class Job:
         Returns:
             One row per step line with the columns step, rank, images_per_sec, uncertainty, jitter, loss,
                 top_1 and
-            top_5. With `tidy`: step, rank, metric, value, unit, wall_time (seconds since 1970) and offset
-                (bytes);
-            that table has all numbers, including totals, evaluations and those of `--metric`.
+            top_5. With `tidy`: step, rank, metric, value, unit, wall_time (UTC) and offset (bytes); that
+                table has
+            all numbers, including totals, evaluations and those of `--metric`.
 
         Raises:
             UsageError: `tidy` is not True or False.

@@ -1,6 +1,6 @@
 """The records that the parser finds in a training log.
 
-`wall_time` is when the line was printed, in seconds since the epoch; None if unknown. `rank` is None if the
+`wall_time` is when the line was printed, in seconds since 1970 (UTC); None if unknown. `rank` is None if the
 log does not identify the process. `offset` is the byte offset of the line's end in its stream.
 """
 
@@ -15,11 +15,12 @@ ATTEMPT = "attempt"  # header key that marks the start of another attempt
 
 
 class StepRecord(NamedTuple):
-    """One step line of tf_cnn_benchmarks (format: tensorflow/benchmarks, `benchmark_cnn.py`).
+    """A step line of tf_cnn_benchmarks (source of the format: tensorflow/benchmarks, `benchmark_cnn.py`).
 
     `images_per_sec` is the cumulative mean since warm-up of the process that printed it, `uncertainty` its
-    standard error and `jitter` the scaled median absolute deviation. A NamedTuple takes half as long to
-    create as a frozen dataclass, which matters for the number of them in a log.
+    standard error and `jitter` the scaled median absolute deviation, all in images/sec; `top_1` and `top_5`
+    are fractions. A NamedTuple takes half as long to create as a frozen dataclass, which matters for the
+    number of them in a log.
     """
 
     step: int
@@ -36,7 +37,7 @@ class StepRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TotalRecord:
-    """A `total images/sec` line. Every rank repeats the job's total, so they must not be summed."""
+    """A `total images/sec` line. Every rank repeats the job's total, so totals must not be summed."""
 
     images_per_sec: float
     rank: int | None

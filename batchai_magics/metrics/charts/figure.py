@@ -108,7 +108,7 @@ def show_message(ax: Axes, sentence: str) -> None:
 
 @serialized
 def figure_png(ax: Axes, *, dpi: int = 100) -> bytes:
-    """The whole figure of an Axes as PNG."""
+    """The whole figure of an Axes as a PNG image, at `dpi` dots per inch."""
     figure = ax.get_figure(root=True)
     buffer = BytesIO()
     if figure is not None:

@@ -30,7 +30,7 @@ _RATIOS = ("speedup", "skew", "first_loss", "last_loss")
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Several runs, in the given order; displays as a table."""
+    """Runs in the order in which they were given; displays as a table."""
 
     runs: tuple[Run, ...]
 
@@ -70,7 +70,11 @@ class Comparison:
         return draw_runs(self.runs, over=over, ax=ax)
 
     def save(self, path: str | os.PathLike[str], *, over: str = OVER[0]) -> Path:
-        """Write the chart to a .svg, .pdf or .png file."""
+        """Writes the chart to a .svg, .pdf or .png file.
+
+        Raises:
+            UsageError: The suffix is unknown or the file cannot be written.
+        """
         return save_figure(self.plot(over=over), path)
 
     def __repr__(self) -> str:

@@ -78,6 +78,9 @@ class LogMetrics:
     """The records of one log in file order, and what can be derived from them.
 
     A large log is held as columns, and its records are created on request.
+
+    Attributes:
+        records: All records.
     """
 
     def __init__(self, records: Iterable[Record] = (), *, columns: Columns | None = None) -> None:

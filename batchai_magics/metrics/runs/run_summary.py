@@ -43,20 +43,37 @@ class LossTrend(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Summary:
-    """One run: the last one of a log. Fields that the log does not contain are None.
+    """The summary of a run: the last one of a log. Fields that the log does not contain are None.
 
-    `steady` is the speed of all ranks together after `warm_up_steps` steps, with standard error and jitter,
-    which add up because ranks wait for each other. Ranks missing from the log count like the others.
-    `per_process`, `per_device` and `per_node` divide it; in `per_node`, ranks without a rate share equally in
-    the remainder. `images_per_sec` includes warm-up; `total_images_per_sec` is what the program printed at
-    the end.
+    Rates are in images/sec. Losses are averaged over the ranks at each step.
 
-    `rates` is the steady speed by rank; unknown ranks are numbered in order of appearance. `skew` is the
-    range of the rates relative to their mean. `stragglers` are the ranks significantly more than 5 % behind
-    the median, slowest first; `straggler_reasons` explains them if resource usage is known. With
-    `is_rate_global`, each rank prints the speed of all, and none of these is known.
-
-    Losses are averaged over the ranks at each step.
+    Attributes:
+        model: The model that the program named.
+        dataset: The data set.
+        variable_update: How variables are updated: `horovod`, `parameter_server`, ….
+        batch_size_global: Images per step of all devices.
+        batch_size_per_device: Images per step of a device.
+        devices: The names of the devices.
+        device_count: Their number.
+        is_rate_global: Each rank prints the speed of all; then nothing is known of single ranks.
+        ranks: The number of processes.
+        steps: The last step.
+        warm_up_steps: The steps that `steady` leaves out.
+        steady: The speed of all ranks together after the warm-up, with standard error and jitter, which add
+            up because ranks wait for each other. Ranks missing from the log count like the others.
+        images_per_sec: The same including the warm-up.
+        total_images_per_sec: What the program printed at the end.
+        per_process: `steady` divided by the processes.
+        per_device: `steady` divided by the devices.
+        per_node: Node → its part of `steady`; ranks without a rate share equally in the remainder.
+        rates: Rank → its steady speed; unknown ranks are numbered in order of appearance.
+        skew: The range of the rates relative to their mean.
+        stragglers: The ranks significantly more than 5 % behind the median, slowest first.
+        straggler_reasons: Straggler → why it is slow, if resource usage is known.
+        first_loss: The loss at the first printed step.
+        last_loss: The loss at the last printed step.
+        loss_trend: How the loss develops.
+        has_nan: Whether a loss is NaN or infinite.
     """
 
     model: str | None = None
@@ -97,11 +114,11 @@ class Summary:
 
 
 def summarize(records: Iterable[Record], *, nodes: Mapping[int, str] | None = None) -> Summary:
-    """Summarize the last run in these records.
+    """Summarizes the last run in these records.
 
     Args:
         records: The records of a log, in file order.
-        nodes: The node of each rank, for `per_node`.
+        nodes: Rank → node, for `per_node`.
     """
     run = runs(records)[-1]
     return _summary(run, by_rank(run).items(), nodes or {})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Scaling:
-    """Curves of images/sec over processes, one per model; displays as a table."""
+    """A scaling study: curves of images/sec over processes, one per model; displays as a table."""
 
     curves: tuple[ScalingCurve, ...]
     runs: tuple[Run, ...] = ()
@@ -48,7 +48,7 @@ class Scaling:
         ]
 
     def frame(self) -> DataFrame:
-        """One row per model and number of processes."""
+        """One row per model and number of processes, with the columns of `rows`; `runs` is text."""
         import pandas as pd
 
         rows = [{**row, "runs": ", ".join(row["runs"])} for row in self.rows()]
@@ -66,7 +66,11 @@ class Scaling:
         return draw_scaling(self.curves, ax=ax)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the figure to a .svg, .pdf or .png file."""
+        """Writes the figure to a .svg, .pdf or .png file.
+
+        Raises:
+            UsageError: The suffix is unknown or the file cannot be written.
+        """
         return save_figure(self.plot(), path)
 
     def __str__(self) -> str:

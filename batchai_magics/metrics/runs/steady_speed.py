@@ -20,7 +20,7 @@ _SLOWNESS = 0.05  # a start closer to the steady speed is not warm-up
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """A rate with its standard error and jitter, all in images/sec.
+    """A rate with its standard error (`uncertainty`) and jitter, all in images/sec.
 
     `jitter` is 1.4826 times the median absolute deviation of single steps, as printed by the program.
     """

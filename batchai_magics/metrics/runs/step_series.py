@@ -30,10 +30,16 @@ _FLOATS = COLUMNS[2:]
 
 
 def frame(records: Iterable[Record]) -> pandas.DataFrame:
-    """One row per step line in file order, columns as in COLUMNS; `rank` is a nullable integer.
+    """The step lines as a table.
 
-    For other programs, a row is a line with numbers: `step` is nullable too, and `epoch` and a column for
-    each other number follow.
+    Args:
+        records: Records, in file order.
+
+    Returns:
+        One row per step line with the columns of COLUMNS; `rank` is a nullable integer, NaN stands for a
+            number
+        that the line lacks. For other programs, one row per line with numbers: `step` is nullable too, and
+        `epoch` and a column for each other number follow.
     """
     every = list(records)
     steps = [record for record in every if isinstance(record, StepRecord)]
@@ -109,10 +115,10 @@ def count_ranks(record: HeaderRecord) -> int:
 
 
 def by_rank(records: Iterable[Record]) -> dict[int, list[StepRecord]]:
-    """The step records of each process of one run, ordered by rank; other programs' lines are converted.
+    """The step records of each process of one run: rank → records in file order, ascending by rank.
 
-    If ranks are unknown, the k-th repetition of a step is assigned to process k: identities are arbitrary
-    then, but each step of each process is counted once.
+    Lines of other programs are converted. If ranks are unknown, the k-th repetition of a step is assigned to
+    process k: identities are arbitrary then, but each step of each process is counted once.
     """
     result: defaultdict[int, list[StepRecord]] = defaultdict(list)
     repetitions: defaultdict[int, int] = defaultdict(int)
