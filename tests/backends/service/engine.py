@@ -165,8 +165,8 @@ class Engine:
         runs: Sequence[tuple[Run, RunStatus]],
         tick_s: float,
     ) -> Iterator[Any]:
-        names = [run.name for run, _ in runs]
-        yield f"{cluster.guid} {node} {command} {names} {tick_s}".encode()
+        names, size = [run.name for run, _ in runs], cluster.state.get("size")
+        yield f"{cluster.guid} {node} {command} {names} {size} {tick_s}".encode()
         yield CommandEnd(0)
 
 

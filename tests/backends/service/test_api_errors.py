@@ -1,9 +1,11 @@
 """The words of the service are its own, whichever backend says them."""
 
+import errno
+
 import pytest
 
 from batchai_magics.backends.service import api_errors
-from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.errors import DISK_FULL, ConflictError, NotFoundError, ServiceError, StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 WORKSPACE = ResourceId("s", "g", "first", Kind.WORKSPACE, "first")
@@ -59,8 +61,104 @@ def test_a_name_that_is_taken_is_a_conflict_by_its_kind():
 def test_too_many_nodes_are_told_with_what_would_help():
     error = api_errors.too_many_nodes(3, WORKSPACE.child(Kind.CLUSTER, "c"), 2)
     (problem,) = error.problems
-    assert problem.path == "properties.nodeCount"
-    assert "%batchai cluster resize -n c -t 3" in problem.fix
+    assert (problem.path, error.what) == ("properties.nodeCount", "the job description")
+    assert problem.message == "3 nodes are asked for, and cluster c has 2"
+    resize = "%batchai cluster resize -n c -t 3"
+    assert problem.fix == f"ask for at most 2, add --grow to the cell, or run `{resize}`"
+
+
+SHARE = "share 's' cannot be written"
+WAIT = "or terminate what runs."
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [
+        (api_errors.node_not_found("n"), "Cannot find a node with id=n", ""),
+        (api_errors.group_not_found("g"), "Resource group 'g' could not be found.", ""),
+        (api_errors.account_not_found("a"), 'Cannot find "a" storage account.', "There is none yet."),
+        (api_errors.share_not_found("s", "container"), "The specified container s does not exist", ""),
+        (
+            api_errors.share_in_use("s", ["a", "b"]),
+            "Jobs use the share s: it is not deleted",
+            f"Wait for the end of a, b, {WAIT}",
+        ),
+        (
+            api_errors.account_in_use("x", ["a", "b", "c", "d"]),
+            "Jobs use shares of the account x: it is not deleted",
+            f"Wait for the end of a, b, c and others, {WAIT}",
+        ),
+        (api_errors.not_on_share("s", "p"), "'p' is not on share 's'", ""),
+        (api_errors.no_file_of_share("s", "p"), "'p' is no file of share 's'", ""),
+        (api_errors.no_folder_of_share("s", "p"), "'p' is no folder of share 's'", ""),
+        (
+            api_errors.damaged_upload("s", "p"),
+            "'p' was damaged on its way to 's'",
+            "Upload it again.",
+        ),
+        (
+            api_errors.already_exists(JOB),
+            "A job with given name, experiment, workspace and resource group already exists."
+            " It is a different job.",
+            "Name: job",
+        ),
+        (
+            api_errors.already_exists(WORKSPACE.child(Kind.CLUSTER, "c")),
+            '"c" already exists in "g" resource group under first resource group.',
+            "Show it, or delete it first.",
+        ),
+        (
+            api_errors.account_taken("a"),
+            "The storage account named a is already taken.",
+            "Choose another name.",
+        ),
+        (
+            api_errors.not_low_priority(JOB),
+            "job is no lowpriority cluster: nothing takes its nodes away",
+            "Create one with --vm-priority lowpriority.",
+        ),
+        (api_errors.does_not_end(JOB), "The job job does not end", "Try again."),
+        (
+            api_errors.no_setup_logs(),
+            "List files is supported only for clusters with startup task configure to store its output on"
+            " Azure File Share or Azure Blob Container",
+            "",
+        ),
+    ],
+)
+def test_every_error_says_what_happened_and_what_helps(error, message, hint):
+    assert (error.message, error.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "code", "text", "hint"),
+    [
+        (errno.ENOSPC, StorageError, DISK_FULL, f"{SHARE}: its disk is full", "Free some space there and"),
+        (errno.EDQUOT, StorageError, DISK_FULL, f"{SHARE}: its disk is full", "Free some space there and"),
+        (
+            errno.ENAMETOOLONG,
+            StorageError,
+            "",
+            f"{SHARE} at such a path: why",
+            "A name has at most 255 bytes",
+        ),
+        (errno.EISDIR, ConflictError, "ResourceTypeMismatch", f"{SHARE} there: why", "A file and a folder"),
+        (errno.EFBIG, StorageError, DISK_FULL, f"{SHARE}: no file can be that large there", ""),
+        (
+            errno.EROFS,
+            StorageError,
+            "ShareReadOnly",
+            f"{SHARE}: why",
+            "Let the account that the backend runs",
+        ),
+        (errno.EIO, StorageError, "ShareUnavailable", f"{SHARE}: why", "Try again in a moment."),
+    ],
+)
+def test_what_a_share_refuses_to_take_is_told_by_its_cause(number, kind, code, text, hint):
+    error = api_errors.share_not_written("s", OSError(number, "why"))
+    assert (type(error), error.code, error.message) == (kind, code, text)
+    assert error.hint.startswith(hint)
+    assert bool(error.hint) is bool(hint)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +174,11 @@ def test_too_many_nodes_are_told_with_what_would_help():
         (api_errors.no_file_of_share("s", "a"), NotFoundError, "ResourceNotFound"),
         (api_errors.no_folder_of_share("s", "a"), NotFoundError, "ParentNotFound"),
         (api_errors.not_low_priority(JOB), ConflictError, "NotLowPriority"),
+        (api_errors.share_not_found("s", "container"), NotFoundError, "ContainerNotFound"),
+        (api_errors.share_in_use("s", ["a"]), ConflictError, "ShareInUse"),
+        (api_errors.account_in_use("s", ["a"]), ConflictError, "StorageAccountInUse"),
+        (api_errors.damaged_upload("s", "p"), StorageError, ""),
+        (api_errors.no_setup_logs(), ServiceError, ""),
     ],
 )
 def test_every_refusal_has_its_kind_and_code(error, kind, code):

@@ -42,6 +42,11 @@ def test_a_piece_of_a_file_arrives_whole(chunk: Chunk) -> None:
     assert output_wire.from_wire(json.loads(json.dumps(output_wire.to_wire(chunk)))) == chunk
 
 
+def test_a_piece_has_the_names_that_older_clients_know() -> None:
+    names = {"data", "offset", "size", "isComplete", "spans", "times", "hidden", "generation", "before"}
+    assert names <= output_wire.to_wire(WHOLE).keys()
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -79,6 +84,16 @@ def test_what_a_backend_can_do_arrives_under_the_clients_name() -> None:
     info = server_info.from_wire({**told, "new": 1}, "arm")
     assert info.capabilities == replace(Behind.capabilities, name="arm", pace=Pace(0.5, 10.0))
     assert set(info.facets) == {"storage", "usages", server_info.ENSURE}
+
+
+def test_the_native_options_of_an_engine_arrive_and_nothing_else_does() -> None:
+    told = json.loads(json.dumps(server_info.to_wire(Behind(), Pace(0.5, 10.0))))
+    for said, options in ((["slurm", "rlimit"], ("slurm", "rlimit")), ("slurm", ()), (None, ())):
+        capabilities = {**told["capabilities"], "backend_options": said}
+        info = server_info.from_wire({**told, "capabilities": capabilities}, "arm")
+        assert info.capabilities.backend_options == options
+    odd = {**told, "capabilities": {**told["capabilities"], "pace": 7}}
+    assert server_info.from_wire(odd, "arm").capabilities.pace == Pace()
 
 
 @pytest.mark.parametrize("data", [{}, {"capabilities": {}}, {"capabilities": 1, "facets": []}])

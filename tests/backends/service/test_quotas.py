@@ -32,7 +32,21 @@ def test_the_list_is_that_of_the_service():
     assert len(listed) == 1 + 2 * (1 + len(FAMILIES)) == 17
     assert (listed[0].name, listed[0].limit) == ("Clusters", MAX_CLUSTERS)
     assert {usage.limit for usage in listed[1:]} == {100}
-    assert listed[9].localized_name == "Total Cluster Low Priority Regional vCPUs"
+    shown = [usage.localized_name for usage in listed]
+    assert shown[:3] == [
+        "Clusters",
+        "Total Cluster Dedicated Regional vCPUs",
+        "Standard D Family Cluster Dedicated vCPUs",
+    ]
+    assert shown[9:11] == [
+        "Total Cluster Low Priority Regional vCPUs",
+        "Standard D Family Cluster Low Priority vCPUs",
+    ]
+
+
+def test_clusters_of_one_family_are_added_up():
+    counted = used([Nodes("Standard_NC6", 1), Nodes("Standard_NC12", 1)])
+    assert counted["Standard NC Family Cluster Dedicated vCPUs"] == 6 + 12
 
 
 def test_as_many_cores_as_the_quota_are_given_and_not_one_more():

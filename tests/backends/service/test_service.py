@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.base import CommandEnd, FileRef, Page
 from batchai_magics.backends.service import deletion
-from batchai_magics.backends.service.runner import Attempt, RunStatus
+from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from tests.backends.service.engine import CLUSTER, EXPERIMENT, SIZE, WORKSPACE, EngineHome, opened
+from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, EngineHome, opened
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 OTHER = EXPERIMENT.child(Kind.JOB, "k")
@@ -33,11 +34,29 @@ def test_the_attempts_of_a_run_are_shown_with_their_reasons(home: EngineHome) ->
     attempts = (Attempt(("node1",), 10.0, 15.0, "preempted"), Attempt(("node2",), 16.0))
     status = RunStatus(ExecutionState.RUNNING, 16.0, 16.0, ("node2",), attempts=attempts)
     home.engine.statuses[home.guid(JOB)] = status
-    shown = home.service.show(JOB).attempts
-    assert [(attempt.nodes, attempt.reason) for attempt in shown] == [
-        (("node1",), "preempted"),
-        (("node2",), ""),
-    ]
+    first, second = home.service.show(JOB).attempts
+    assert (first.number, first.nodes, first.reason) == (1, ("node1",), "preempted")
+    assert (second.number, second.nodes, second.reason) == (2, ("node2",), "")
+    times = [first.started, first.ended, second.started]
+    assert times == [datetime.fromtimestamp(seconds, timezone.utc) for seconds in (10.0, 15.0, 16.0)]
+    assert second.ended is None
+
+
+def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(home: EngineHome) -> None:
+    assert home.job().execution is None
+    result = RunResult(
+        30.0, None, errors=({"code": "A", "message": "a"},), warnings=({"code": "B", "message": "b"},)
+    )
+    home.engine.statuses[home.guid(JOB)] = RunStatus(ExecutionState.FAILED, 30.0, result=result)
+    execution = home.service.show(JOB).execution
+    assert execution.started == execution.ended == datetime.fromtimestamp(30.0, timezone.utc)
+    assert [error.code for error in execution.errors] == ["A", "B"]
+    home.engine.start(home.guid(JOB), "node1")
+    running = home.service.show(JOB).execution
+    assert (running.started, running.ended) == (datetime.fromtimestamp(20.0, timezone.utc), None)
+    home.engine.end(home.guid(JOB))
+    ended = home.service.show(JOB).execution
+    assert (ended.started, ended.errors) == (datetime.fromtimestamp(20.0, timezone.utc), ())
 
 
 def test_a_cluster_is_shown_with_the_states_and_problems_of_its_nodes(home: EngineHome) -> None:
@@ -58,8 +77,9 @@ def test_nodes_of_a_cluster_and_of_a_job_tell_who_uses_them(home: EngineHome) ->
     home.engine.start(home.guid(JOB), "node1")
     (of_job,) = home.service.nodes(JOB)
     assert (of_job.id, of_job.state, of_job.job) == ("node1", NodeState.RUNNING, JOB)
+    assert (of_job.since, of_job.ip_address) == (datetime.fromtimestamp(20.0, timezone.utc), "node1")
     used, free = home.service.nodes(CLUSTER)
-    assert (used.id, used.state, used.job, used.since) == ("node1", NodeState.RUNNING, JOB, of_job.since)
+    assert used == of_job
     assert (free.id, free.state, free.job, free.ip_address) == (
         "node2",
         NodeState.IDLE,
@@ -144,9 +164,13 @@ def test_a_log_can_grow_as_long_as_its_run_is_open(home: EngineHome) -> None:
     (output_of(home) / "stdout.txt").write_bytes(b"one\n")
     chunk = home.service.read(FileRef(JOB, "stdout.txt"))
     assert (chunk.data, chunk.is_complete) == (b"one\n", False)
-    assert home.service.tail(JOB, {"stdout.txt": 1})["stdout.txt"].data == b"ne\n"
+    new = home.service.tail(JOB, {"stdout.txt": 1})["stdout.txt"]
+    assert (new.data, new.is_complete) == (b"ne\n", False)
+    assert home.service.tail(JOB, {}, 2)["stdout.txt"].data == b"on"
     assert home.service.read(FileRef(JOB, "stdout.txt"), 1, 2).data == b"ne"
-    assert [file.name for file in home.service.files(JOB)] == ["stdout.txt"]
+    (output_of(home) / "stderr.txt").touch()
+    assert [file.name for file in home.service.files(JOB)] == ["stderr.txt", "stdout.txt"]
+    assert [file.name for file in home.service.files(JOB, limit=1)] == ["stderr.txt"]
     home.engine.end(home.guid(JOB))
     assert home.service.read(FileRef(JOB, "stdout.txt")).is_complete
     assert home.service.tail(JOB, {})["stdout.txt"].is_complete
@@ -255,7 +279,7 @@ def test_a_command_runs_on_a_node_of_a_cluster_beside_its_open_runs(home: Engine
     home.job("k")
     home.engine.end(home.guid(OTHER))
     text, end = home.service.node_commands.execute(CLUSTER, "node2", "ls", tick_s=0.5)
-    assert text == f"{home.guid(CLUSTER)} node2 ls ['j'] 0.5".encode()
+    assert text == f"{home.guid(CLUSTER)} node2 ls ['j'] 2 0.5".encode()
     assert end == CommandEnd(0)
     assert b"0.0" in next(home.service.node_commands.execute(CLUSTER, "node2", "ls"))
 
@@ -298,7 +322,8 @@ def test_quotas_count_what_clusters_are_to_have_by_priority(home: EngineHome) ->
     assert used["Clusters"] == 2
     assert used["Total Cluster Dedicated Regional vCPUs"] == 2
     assert used["Total Cluster LowPriority Regional vCPUs"] == 3
-    assert SIZE == "Standard_D1"
+    limits = {usage.name: usage.limit for usage in home.service.usages.list("eastus")}
+    assert limits["Total Cluster Dedicated Regional vCPUs"] == 100
 
 
 def test_closing_it_closes_the_engine(tmp_path: Path) -> None:
