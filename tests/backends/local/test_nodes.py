@@ -8,9 +8,17 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster
+from tests.backends.local.still import Still
+from tests.contract.place import MOUNTED
 from tests.world import World, below, until
 
 pytestmark = pytest.mark.slow
+SHARE = {
+    "accountName": "acc",
+    "azureFileUrl": "https://acc.file.core.windows.net/data",
+    "relativeMountPath": "d",
+    "credentials": {"accountKey": "k"},
+}
 
 
 def make(world: World, count: int, command: str) -> Cluster:
@@ -60,3 +68,13 @@ def test_a_node_that_idled_away_leaves_no_folder(world: World) -> None:
     until(lambda: world.backend.show(cluster.id).node_states.idle_node_count == 2)
     resize(world, cluster, 0)
     until(lambda: len(list(world.home.glob("clusters/*/nodes/tvm-*"))) == 2)  # the default cluster's
+
+
+def test_looking_at_a_node_that_is_being_prepared_brings_no_deleted_share_back(still: Still) -> None:
+    task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
+    still.cluster(nodeSetup={"setupTask": task, "mountVolumes": {"azureFileShares": [SHARE]}})
+    still.prepare()
+    folder = still.layout.share("acc", "data")
+    folder.rmdir()
+    still.prepare()
+    assert not folder.exists()

@@ -34,7 +34,7 @@ def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence
     guid, root = node.guid, layout.mounts(node.guid)
     if not layout.cluster(guid).exists():
         return ""
-    with _exclusive(layout.cluster(guid)):
+    with exclusive(layout.cluster(guid)):
         for mount in wanted:
             path = root / mount.path
             if not _has_node(store, guid, node.id):
@@ -72,7 +72,7 @@ def sweep_mounts(store: Store, layout: Layout) -> None:
         paths = [path for path in mounted_trees.mount_points(root) if path != inside]
         for guid in {path.relative_to(inside).parts[0] for path in paths}:
             # The lock holder is mounting, and sweeps afterwards; or the folder is being deleted.
-            with contextlib.suppress(OSError), _exclusive(root / guid, wait=False):
+            with contextlib.suppress(OSError), exclusive(root / guid, wait=False):
                 if not is_used(store, guid):
                     mounted_trees.unmount(root / guid)
 
@@ -98,7 +98,7 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     """Deletes the folder of a deleted cluster, after unmounting."""
     folder = layout.cluster(guid)
     if folder.exists():
-        with _exclusive(
+        with exclusive(
             folder, meanwhile=lambda: process.kill(lambda: process.marked(mount_commands.mark(guid)))
         ):
             for node in folder.glob("nodes/*"):
@@ -127,7 +127,7 @@ def _runs(store: Store, guid: str) -> bool:
 
 
 @contextlib.contextmanager
-def _exclusive(
+def exclusive(
     folder: Path, *, wait: bool = True, meanwhile: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Locks the folder for mounting; BlockingIOError if it is locked and `wait` is False."""

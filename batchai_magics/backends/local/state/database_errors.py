@@ -130,7 +130,7 @@ def read_only(folder: Path) -> StorageError:
 
 
 def _operational_error(path: Path, words: str) -> StorageError:
-    if "full" in words or ("disk I/O" in words and _has_no_room(path.parent)):
+    if "full" in words or ("disk I/O" in words and has_no_room(path.parent)):
         return StorageError(f"{path} cannot be used: {words}", code=DISK_FULL, hint=_FREE_SPACE)
     if words == _LOCKED:
         return locked(path, writer_of(path))
@@ -139,7 +139,8 @@ def _operational_error(path: Path, words: str) -> StorageError:
     return unusable(path, words)
 
 
-def _has_no_room(folder: Path) -> bool:
+def has_no_room(folder: Path) -> bool:
+    """Whether the disk of a folder is full; False if that is unknown."""
     try:
         room = os.statvfs(folder)
     except OSError:

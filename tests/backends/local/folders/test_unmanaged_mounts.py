@@ -263,15 +263,15 @@ def a_folder_with_mounts_in_it(folder: Path) -> None:
 
 def test_nobody_else_mounts_below_a_folder_meanwhile(tmp_path: Path) -> None:
     waited: list[str] = []
-    with unmanaged_mounts._exclusive(tmp_path):
-        with pytest.raises(BlockingIOError), unmanaged_mounts._exclusive(tmp_path, wait=False):
+    with unmanaged_mounts.exclusive(tmp_path):
+        with pytest.raises(BlockingIOError), unmanaged_mounts.exclusive(tmp_path, wait=False):
             pytest.fail("two at once")
         with (
             pytest.raises(InterruptedError),
-            unmanaged_mounts._exclusive(tmp_path, meanwhile=lambda: stop(waited)),
+            unmanaged_mounts.exclusive(tmp_path, meanwhile=lambda: stop(waited)),
         ):
             pytest.fail("two at once")
-    with unmanaged_mounts._exclusive(tmp_path, wait=False):
+    with unmanaged_mounts.exclusive(tmp_path, wait=False):
         assert waited == ["waited"]
 
 

@@ -60,7 +60,7 @@ def test_a_lock_names_who_has_it_and_what_to_do(
 def test_an_operation_that_meets_damage_says_what_to_move_away(
     monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
-    monkeypatch.setattr(database_errors, "_has_no_room", lambda folder: False)
+    monkeypatch.setattr(database_errors, "has_no_room", lambda folder: False)
     error = raised(sqlite3.OperationalError(words))
     assert told(error) == (f"{PATH} is damaged: {words}", "StoreDamaged", MOVE_AWAY)
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_no_database_says_what_to_move_away() -> None:
 
 @pytest.mark.parametrize("words", ["database or disk is full", "disk I/O error"])
 def test_a_full_disk_says_that_what_was_saved_is_intact(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
-    monkeypatch.setattr(database_errors, "_has_no_room", {PATH.parent: True}.__getitem__)
+    monkeypatch.setattr(database_errors, "has_no_room", {PATH.parent: True}.__getitem__)
     hint = "Free some space and try again; what was saved before is intact."
     error = raised(sqlite3.OperationalError(words))
     assert told(error) == (f"{PATH} cannot be used: {words}", "DiskFull", hint)
@@ -81,7 +81,7 @@ def test_a_full_disk_says_that_what_was_saved_is_intact(monkeypatch: pytest.Monk
 def test_any_other_complaint_is_told_as_it_is_even_where_there_is_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(database_errors, "_has_no_room", lambda folder: True)
+    monkeypatch.setattr(database_errors, "has_no_room", lambda folder: True)
     error = raised(sqlite3.OperationalError("unable to open database file"))
     assert told(error) == (f"{PATH} cannot be used: unable to open database file", "StoreUnavailable", "")
 
@@ -109,11 +109,11 @@ def test_room_is_what_others_than_root_may_use(
 ) -> None:
     room = SimpleNamespace(f_bavail=blocks, f_frsize=4096)
     monkeypatch.setattr(database_errors, "os", SimpleNamespace(statvfs={PATH.parent: room}.__getitem__))
-    assert database_errors._has_no_room(PATH.parent) is has_no_room
+    assert database_errors.has_no_room(PATH.parent) is has_no_room
 
 
 def test_a_folder_that_does_not_tell_its_room_has_some(tmp_path: Path) -> None:
-    assert database_errors._has_no_room(tmp_path / "missing") is False
+    assert database_errors.has_no_room(tmp_path / "missing") is False
 
 
 class Clock:

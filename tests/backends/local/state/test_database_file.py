@@ -92,12 +92,12 @@ def test_a_file_of_another_process_is_not_closed(path: Path, monkeypatch: pytest
 def test_a_log_without_room_of_its_own_is_no_reason_to_refuse(
     path: Path, monkeypatch: pytest.MonkeyPatch, reason: Exception
 ) -> None:
-    def refuse(log: Path) -> None:
-        asked.append(log.name)
+    def refuse(descriptor: int, offset: int, size: int) -> None:
+        asked.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         raise reason
 
     asked: list[str] = []
-    monkeypatch.setattr(database_file, "_allocate", refuse)
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
     DatabaseFile(path, may_make=True).preallocate_wal()
     assert asked == ["state.db-wal"]
 
@@ -105,7 +105,7 @@ def test_a_log_without_room_of_its_own_is_no_reason_to_refuse(
 def test_a_mistake_of_ours_is_not_taken_for_a_disk_without_room(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_file, "_allocate", lambda log: {}[log])
+    monkeypatch.setattr(os, "posix_fallocate", lambda *given: {}[given])
     file = DatabaseFile(path, may_make=True)
     with pytest.raises(KeyError):
         file.preallocate_wal()

@@ -168,19 +168,24 @@ def rows(store: Store) -> dict[str, int]:
 
 
 @pytest.fixture
-def old(tmp_path: Path) -> SqliteRepository:
-    return SqliteRepository(Store(restored(tmp_path / "old")))
+def old_store(tmp_path: Path) -> Store:
+    return Store(restored(tmp_path / "old"))
 
 
-def guid_of(records: SqliteRepository, table: str, id: ResourceId) -> str:
-    with records._store.read() as db:
+@pytest.fixture
+def old(old_store: Store) -> SqliteRepository:
+    return SqliteRepository(old_store)
+
+
+def guid_of(store: Store, table: str, id: ResourceId) -> str:
+    with store.read() as db:
         return str(db.execute(f"SELECT guid FROM {table} WHERE key = ?", (id.key,)).fetchone()[0])
 
 
-def test_jobs_of_an_earlier_release_have_records(old: SqliteRepository) -> None:
+def test_jobs_of_an_earlier_release_have_records(old: SqliteRepository, old_store: Store) -> None:
     jobs = old.children(OLD_JOBS, Kind.JOB, Page()).records
     cluster, job = old.get(RECIPES.child(Kind.CLUSTER, "prepared")), jobs[0]
-    assert job.guid == guid_of(old, "job", job.resource_id)
+    assert job.guid == guid_of(old_store, "job", job.resource_id)
     assert dict(job.more) == {
         "cluster": cluster.id,
         "cluster_guid": cluster.guid,
@@ -191,9 +196,9 @@ def test_jobs_of_an_earlier_release_have_records(old: SqliteRepository) -> None:
     assert len({each.guid for each in jobs}) == len(jobs)
 
 
-def test_clusters_of_an_earlier_release_have_records(old: SqliteRepository) -> None:
+def test_clusters_of_an_earlier_release_have_records(old: SqliteRepository, old_store: Store) -> None:
     for cluster in old.clusters():
-        assert cluster.guid == guid_of(old, "cluster", cluster.resource_id)
+        assert cluster.guid == guid_of(old_store, "cluster", cluster.resource_id)
         assert cluster.more["changed"] > 0
     assert len({each.guid for each in old.workspaces()}) == 2
 

@@ -98,7 +98,7 @@ def test_a_journal_of_garbage_is_no_full_disk(store: Store, path: Path) -> None:
 
 
 def test_an_error_of_writing_on_a_disk_without_room_is_a_full_disk(store: Store, monkeypatch) -> None:
-    monkeypatch.setattr(database_errors, "_has_no_room", lambda folder: True)
+    monkeypatch.setattr(database_errors, "has_no_room", lambda folder: True)
     with pytest.raises(StorageError) as caught, store.read():
         raise sqlite3.OperationalError("disk I/O error")
     assert caught.value.code == "DiskFull"

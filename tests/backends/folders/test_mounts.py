@@ -1,4 +1,4 @@
-"""Which folder is behind a mount path, and who may mount or unmount there. Nothing is mounted here."""
+"""Which folder is behind a mount path. Nothing is mounted here."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ import pytest
 
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.folders import unmanaged_mounts
-from batchai_magics.backends.node import mount_commands
 from batchai_magics.errors import SpecError
 from batchai_magics.models.mount_volumes import MountVolumes
-from tests.backends.local.still import Still
-from tests.contract.place import MOUNTED
 
 LAYOUT = Layout(Path("/home"))
 ROOT = "AZ_BATCHAI_MOUNT_ROOT"
@@ -104,48 +100,3 @@ def test_links_are_made_once_and_one_that_is_there_stays(tmp_path: Path) -> None
     assert (root / "autoafs").resolve() == tmp_path / "mine"
     assert (root / "deep/afs").resolve() == layout.share("acc", "data").resolve()
     assert layout.share("acc", "data").is_dir()
-
-
-# -- mount commands ------------------------------------------------------------
-
-
-def test_why_a_mount_command_failed_is_said_in_its_own_words_and_no_more(tmp_path: Path) -> None:
-    place = tmp_path / "data"
-    assert mount_commands.problem(place, 32, "no\n such  server\n") == (
-        "data could not be mounted: no such server (exit code 32)"
-    )
-    assert mount_commands.problem(place, 5, " ").endswith("mounted: exit code 5")
-    assert len(mount_commands.problem(place, 1, "x" * 9999)) < mount_commands.MAX_MESSAGE_LENGTH + 100
-    assert "nothing is mounted" in mount_commands.problem(place, 0, "")
-
-
-def test_a_mount_path_with_blanks_stays_one_word() -> None:
-    assert mount_commands.mount_line("mount -t x", Path("/a b"))[-1] == "mount -t x '/a b'"
-
-
-def test_two_never_mount_in_one_cluster_at_once(tmp_path: Path) -> None:
-    with unmanaged_mounts._exclusive(tmp_path):
-        with pytest.raises(BlockingIOError), unmanaged_mounts._exclusive(tmp_path, wait=False):
-            pass
-        ended = []
-
-        def stop_waiting() -> None:
-            ended.append(True)
-            raise InterruptedError
-
-        with pytest.raises(InterruptedError), unmanaged_mounts._exclusive(tmp_path, meanwhile=stop_waiting):
-            pass
-        assert ended == [True]
-    with unmanaged_mounts._exclusive(tmp_path, wait=False):
-        pass
-
-
-@pytest.mark.slow
-def test_looking_at_a_node_that_is_being_prepared_brings_no_deleted_share_back(still: Still) -> None:
-    task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
-    still.cluster(nodeSetup={"setupTask": task, "mountVolumes": {"azureFileShares": [share("d")]}})
-    still.prepare()
-    folder = still.layout.share("acc", "data")
-    folder.rmdir()
-    still.prepare()
-    assert not folder.exists()
