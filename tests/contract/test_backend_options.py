@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from batchai_magics.backends.base.backend_registry import choose
@@ -12,6 +15,7 @@ from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import Place
+from tests.server.running import connected, serving_backend
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("rlimit_options")]
 
@@ -33,6 +37,19 @@ def test_a_misspelt_option_gets_a_guess(place: Place) -> None:
     with pytest.raises(CapabilityError, match='did you mean "batchaiRlimit"') as caught:
         place.start(batchaiRlimt="nofile=64")
     assert "properties.batchaiRlimt is not supported by the processes backend" in str(caught.value)
+
+
+def test_a_server_in_front_of_the_engine_takes_the_option(place: Place, tmp_path: Path) -> None:
+    with serving_backend(place.backend, tmp_path / "server") as url:
+        client = connected(url)
+        there = replace(place, backend=client)
+        assert client.capabilities.backend_options == ("rlimit",)
+        assert there.log(there.run("ulimit -n", batchaiRlimit="nofile=64").id) == b"64\n"
+        with pytest.raises(SpecError, match=r"properties\.batchaiRlimit: 'moons=2' is no resource limit"):
+            there.start(name="other", batchaiRlimit="moons=2")
+        with pytest.raises(CapabilityError, match=r"properties\.batchaiSlurm is not supported by the arm"):
+            there.start(name="other", batchaiSlurm="--qos=long")
+        client.close()
 
 
 def test_a_cell_has_the_option(place: Place) -> None:

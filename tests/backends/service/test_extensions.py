@@ -72,7 +72,7 @@ def test_the_output_of_a_command_arrives_however_it_is_cut(parts, code: int, siz
 class Behind:
     """A backend with two facets."""
 
-    capabilities = Capabilities(name="local", key_vault=False, known_sizes=True)
+    capabilities = Capabilities(name="local", key_vault=False, known_sizes=True, backend_options=("slurm",))
     storage = usages = object()
 
     def __getattr__(self, name: str) -> None:
