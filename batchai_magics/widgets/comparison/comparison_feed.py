@@ -21,7 +21,7 @@ from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
 from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.core.display import Bundle, figure
-from batchai_magics.widgets.core.feed import DashboardFeed
+from batchai_magics.widgets.core.feed import DashboardFeed, PageData
 
 POLL_S = 1.0  # poll interval of the jobs
 DELETED = "deleted"
@@ -180,12 +180,12 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
         """The current runs, as `compare` returns them."""
         return Comparison(self.runs)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> PageData:
         """What the view's header shows (`ComparisonFacts` in frontend/core/messages.d.ts)."""
         going = sum(state not in FINAL_STATES for state in self.states)
         return {"kind": self.kind, "jobs": len(self.jobs), "going": going, "problem": self.problem}
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[PageData]:
         """The runs (`RunRow` in frontend/core/messages.d.ts)."""
         rows = Comparison(self.runs).rows()
         return [
@@ -252,14 +252,14 @@ class ScalingFeed(ComparisonFeed):
         """The study so far."""
         return scaling_so_far(self.runs)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> PageData:
         """What the header and the two charts show."""
         value = self.value
         unit = "GPUs" if value.curves and all(curve.is_on_gpus for curve in value.curves) else "processes"
         curves = [_curve_columns(curve) for curve in value.curves]
         return {**super().facts(), "curves": curves, "unit": unit, "sentences": str(value).splitlines()}
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[PageData]:
         """The runs, each with the index of the curve that it belongs to, or None."""
         curves = self.value.curves
         curve_by_run = {
@@ -274,7 +274,7 @@ _ROW_FIELDS = (
 )  # fmt: skip
 
 
-def _curve_columns(curve: ScalingCurve) -> dict[str, Any]:
+def _curve_columns(curve: ScalingCurve) -> PageData:
     """A curve as columns of equal length (`ScalingCurve` in messages.d.ts)."""
     return {
         "label": curve.label,

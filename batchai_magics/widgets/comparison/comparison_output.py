@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchai_magics.metrics import Comparison, Scaling
 from batchai_magics.metrics.charts.comparison_chart import Overlay
@@ -18,6 +18,7 @@ from batchai_magics.widgets.comparison.comparison_feed import (
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground, WaitFor
 from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.dashboards.dashboard_output import DashboardOutput, LiveDashboard
 from batchai_magics.widgets.dashboards.dashboard_view import DashboardView
 
@@ -41,7 +42,7 @@ class ComparisonView(DashboardView):
         """A page has said hello: it has no lines yet."""
         self._sent = [0] * len(self._sent)
 
-    def next_message(self, limit_bytes: int) -> dict[str, Any] | None:
+    def next_message(self, limit_bytes: int) -> PageData | None:
         """The lines of the next run for which the page is out of date."""
         for index, version in enumerate(self._runs.line_versions):
             if self._sent[index] != version:
@@ -50,7 +51,7 @@ class ComparisonView(DashboardView):
         return None
 
 
-def line_columns(lines: Overlay) -> dict[str, Any]:
+def line_columns(lines: Overlay) -> PageData:
     """A run's lines as columns of equal length, downsampled evenly with the last point kept (`Lines`)."""
     steps = _downsampled(sorted({*lines.rates, *lines.losses}))
 

@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from batchai_magics.errors import BatchAIError, NotFoundError, UnreachableError
 from batchai_magics.follow import MAX_DELAY_S, PollBackoff
@@ -16,6 +16,9 @@ _log = logging.getLogger(__name__)
 
 TICK_S = 0.1  # between two steps of the publisher
 Event = TypeVar("Event")
+
+PageData: TypeAlias = dict[str, Any]
+"""JSON between the kernel and the page; `frontend/core/messages.d.ts` has a type for each of its shapes."""
 
 
 class Source(Protocol):
@@ -133,11 +136,11 @@ class DashboardFeed(Feed[Event]):
         """The command that shows it again."""
 
     @abstractmethod
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> PageData:
         """What the header shows."""
 
     @abstractmethod
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[PageData]:
         """What the dashboard lists."""
 
     @abstractmethod

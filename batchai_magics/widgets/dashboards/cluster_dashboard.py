@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
 
 from batchai_magics.backends.base import Backend, StatusPoller
 from batchai_magics.cards.cluster_card import ClusterCard, describe_scale, target_node_count, to_html, to_text
@@ -17,7 +16,7 @@ from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.feed import DashboardFeed, milliseconds
+from batchai_magics.widgets.core.feed import DashboardFeed, PageData, milliseconds
 from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answer_to
 
 MAX_POLL_S = 2.0  # longest poll interval, while nothing changes
@@ -97,7 +96,7 @@ class ClusterFeed(DashboardFeed[ClusterSnapshot]):
         """The command that shows the cluster again."""
         return f"%batchai cluster show -n {self.id.name}"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> PageData:
         """What the view's header shows (`ClusterFacts` in frontend/core/messages.d.ts)."""
         if self.cluster is None:
             return {"name": self.id.name, "problem": self.problem}
@@ -117,7 +116,7 @@ class ClusterFeed(DashboardFeed[ClusterSnapshot]):
             "problem": self.problem,
         }
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[PageData]:
         """The nodes (`NodeRow` in frontend/core/messages.d.ts)."""
         return [
             {
@@ -137,7 +136,7 @@ class ClusterFeed(DashboardFeed[ClusterSnapshot]):
         return {"text/html": to_html(card), "text/plain": to_text(card)}
 
 
-def _scale(scale: ScaleSettings | None) -> dict[str, Any]:
+def _scale(scale: ScaleSettings | None) -> PageData:
     if scale is None:
         return {"kind": "manual"}
     if scale.manual:
@@ -163,7 +162,7 @@ class ClusterView(DashboardView):
         self._id = feed.id
         super().__init__(feed, view_id=view_id, work=work, clock=clock)
 
-    def answer_scale(self, content: dict[str, Any]) -> dict[str, Any]:
+    def answer_scale(self, content: PageData) -> PageData:
         """Applies `content["settings"]`, which has the shape of `scaleSettings` in cluster.json."""
         try:
             patch = ClusterPatch.from_wire({"properties": {"scaleSettings": content.get("settings")}})

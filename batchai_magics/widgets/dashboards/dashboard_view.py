@@ -11,7 +11,7 @@ import traitlets
 
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
-from batchai_magics.widgets.core.feed import DashboardFeed
+from batchai_magics.widgets.core.feed import DashboardFeed, PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
 
@@ -32,7 +32,7 @@ class DashboardView(anywidget.AnyWidget):
     _css = traitlets.Unicode().tag(sync=True)
     view_id = traitlets.Unicode().tag(sync=True)
     facts = traitlets.Dict().tag(sync=True)
-    rows: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+    rows: traitlets.List[PageData] = traitlets.List().tag(sync=True)
 
     def __init__(
         self, feed: DashboardFeed[Any], *, view_id: str, work: RunInBackground, clock: Clock
@@ -40,7 +40,7 @@ class DashboardView(anywidget.AnyWidget):
         self._feed = feed
         self._work = work
         self._lock = threading.Lock()
-        self._replies: deque[dict[str, Any]] = deque()
+        self._replies: deque[PageData] = deque()
         self._version = feed.version
         self._clock = clock
         self._last_seen_at = clock()
@@ -83,7 +83,7 @@ class DashboardView(anywidget.AnyWidget):
         self._forget_route()
         return OVERHEAD_BYTES + len(str(reply))
 
-    def next_message(self, limit_bytes: int) -> dict[str, Any] | None:
+    def next_message(self, limit_bytes: int) -> PageData | None:
         """The next message beside header and rows, if there is one."""
         return None
 
@@ -102,7 +102,7 @@ class DashboardView(anywidget.AnyWidget):
         """Restores the routing of the page's messages to the subshell that it chose (see `JobView`)."""
         self.comm.__dict__.pop("_reply_subshell_id", None)
 
-    def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+    def _on_message(self, _widget: object, content: PageData, _buffers: object) -> None:
         """Dispatches a message from the page; requests are queued for the background thread."""
         self._last_seen_at = self._clock()
         kind = content.get("kind")
@@ -119,7 +119,7 @@ class DashboardView(anywidget.AnyWidget):
         else:
             self._work(lambda: None)
 
-    def _on_ready(self, content: dict[str, Any]) -> None:
+    def _on_ready(self, content: PageData) -> None:
         with self._lock:
             if not self._pages.hello(content):
                 return
@@ -127,17 +127,17 @@ class DashboardView(anywidget.AnyWidget):
         self.reset_page()
         self._reply({"kind": "welcome"})
 
-    def _on_bye(self, content: dict[str, Any]) -> None:
+    def _on_bye(self, content: PageData) -> None:
         with self._lock:
             self._pages.bye(content)
             self.is_removed = not self._pages.is_any_open
             self.has_page = self.has_page and not self.is_removed
 
-    def _reply(self, reply: dict[str, Any]) -> None:
+    def _reply(self, reply: PageData) -> None:
         with self._lock:
             self._replies.append(reply)
 
 
-def answer_to(content: dict[str, Any], text: str, *, is_done: bool = True) -> dict[str, Any]:
+def answer_to(content: PageData, text: str, *, is_done: bool = True) -> PageData:
     """The answer to a page's request: whether it succeeded, and a message for the user."""
     return {"kind": "answer", "id": content.get("id", ""), "text": text, "done": is_done}

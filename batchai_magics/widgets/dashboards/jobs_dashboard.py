@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html, to_text
@@ -18,7 +17,7 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.feed import DashboardFeed
+from batchai_magics.widgets.core.feed import DashboardFeed, PageData
 from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answer_to
 from batchai_magics.widgets.dashboards.job_rates import RateReader
 from batchai_magics.widgets.job.job_facts import execution_of, progress_fields
@@ -145,11 +144,11 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
         """The command that lists the jobs again."""
         return f"%batchai job list -e {self.id.name} -w {self.id.workspace}"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> PageData:
         """What the view's header shows (`JobsFacts` in frontend/core/messages.d.ts)."""
         return {"name": self.id.name, "total": len(self.jobs), "problem": self.problem}
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[PageData]:
         """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
         return [_row(job) for job in self.jobs[:MAX_ROWS]]
 
@@ -174,7 +173,7 @@ def _rates_update(job: JobResource, reader: RateReader) -> RatesUpdate | None:
         return None
 
 
-def _row(job: JobResource) -> dict[str, Any]:
+def _row(job: JobResource) -> PageData:
     return {
         **execution_of(job),
         "name": job.id.name,
@@ -211,7 +210,7 @@ class JobsView(DashboardView):
         """A page has said hello: it has no images/sec yet."""
         self._sent = {}
 
-    def next_message(self, limit_bytes: int) -> dict[str, Any] | None:
+    def next_message(self, limit_bytes: int) -> PageData | None:
         """The images/sec of a few jobs for which the page is out of date."""
         new = self._unsent()[:RATES_PER_MESSAGE]
         if not new:
@@ -228,7 +227,7 @@ class JobsView(DashboardView):
         versions = self._jobs.rate_versions
         return [name for name in names if versions.get(name, 0) != self._sent.get(name, 0)]
 
-    def answer_open(self, content: dict[str, Any]) -> dict[str, Any]:
+    def answer_open(self, content: PageData) -> PageData:
         """Creates the live view of the job `content["name"]`."""
         id = self._jobs.job(str(content.get("name")))
         if id is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from batchai_magics.backends.base import Chunk
 from batchai_magics.cards.job_card import clean_lines, first_failure
@@ -14,7 +13,7 @@ from batchai_magics.models.job_execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire_times import duration
-from batchai_magics.widgets.core.feed import milliseconds
+from batchai_magics.widgets.core.feed import PageData, milliseconds
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.merged_log import MERGED
 from batchai_magics.widgets.job.rank_lines import RankPage, rank_page, tail_page
@@ -28,7 +27,7 @@ LOGS = (ERR, OUT)
 Read = Callable[[str, int, int], Chunk]  # file, offset, limit
 
 
-def failure_report(job: JobResource, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
+def failure_report(job: JobResource, read: Read, files: Iterable[OutputFile]) -> PageData:
     """Returns the failure report (`Failure` in frontend/core/messages.d.ts); empty if there is none."""
     if not job.has_failed:
         return {}
@@ -38,7 +37,7 @@ def failure_report(job: JobResource, read: Read, files: Iterable[OutputFile]) ->
     return _ranks_report(failed, read) if first_failure(job) else {}
 
 
-def _ranks_report(failed: Sequence[RankExit], read: Read) -> dict[str, Any]:
+def _ranks_report(failed: Sequence[RankExit], read: Read) -> PageData:
     """The last output of the rank that failed first, and of the others."""
     first, *others = (
         _rank_report(rank, read, is_first=rank is failed[0]) for rank in failed[: MAX_OTHERS + 1]
@@ -47,7 +46,7 @@ def _ranks_report(failed: Sequence[RankExit], read: Read) -> dict[str, Any]:
     return {**first, "before": before, "others": others, "more": max(0, len(failed) - 1 - MAX_OTHERS)}
 
 
-def _rank_report(rank: RankExit, read: Read, *, is_first: bool) -> dict[str, Any]:
+def _rank_report(rank: RankExit, read: Read, *, is_first: bool) -> PageData:
     file, page = _last_output(rank.rank, read, is_alone=is_first)
     count = LINES if is_first else LINES_OF_OTHERS
     lines = _lines(page)[-count:]
@@ -77,7 +76,7 @@ def _last_output(rank: int, read: Read, *, is_alone: bool) -> tuple[str, RankPag
     return LOGS[0], tail_page(lambda at, limit: read(LOGS[0], at, limit)) if is_alone else RankPage(0, 0, 0)
 
 
-def _preparation_report(read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
+def _preparation_report(read: Read, files: Iterable[OutputFile]) -> PageData:
     """The last output of a failed job preparation."""
     logs = [file.path for file in files if "job_prep" in file.path and file.size_bytes]
     for log in sorted(logs, key=lambda name: not name.startswith("stderr")):
@@ -100,7 +99,7 @@ def _lines(page: RankPage) -> list[str]:
 MAX_OPEN_LINE_BYTES = 400  # of an unterminated line
 
 
-def facts_of(feed: JobFeed) -> dict[str, Any]:
+def facts_of(feed: JobFeed) -> PageData:
     """What the header shows (`JobFacts` in frontend/core/messages.d.ts); empty while nothing is known."""
     job = feed.job
     if job is None:
@@ -132,13 +131,13 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
     }
 
 
-def status_of(feed: JobFeed) -> dict[str, Any]:
+def status_of(feed: JobFeed) -> PageData:
     """The job's progress and activity (`JobStatus` in frontend/core/messages.d.ts)."""
     progress = feed.progress
     return {"activity": feed.activity, "progress": progress and progress_fields(progress)}
 
 
-def open_lines_of(feed: JobFeed) -> list[dict[str, Any]]:
+def open_lines_of(feed: JobFeed) -> list[PageData]:
     """The unterminated last lines of stdout and stderr (`OpenLine` in frontend/core/messages.d.ts)."""
     if MERGED not in feed.tails:
         return []
@@ -148,7 +147,7 @@ def open_lines_of(feed: JobFeed) -> list[dict[str, Any]]:
     ]
 
 
-def progress_fields(progress: Progress) -> dict[str, Any]:
+def progress_fields(progress: Progress) -> PageData:
     """A job's progress (`Progress` in frontend/core/messages.d.ts)."""
     return {
         "fraction": round(progress.fraction, 4),
@@ -175,11 +174,11 @@ def _warnings(job: JobResource) -> list[str]:
     return [error.message for error in (job.execution.errors if job.execution else ()) if error.is_warning]
 
 
-def _failure(rank: RankExit) -> dict[str, Any]:
+def _failure(rank: RankExit) -> PageData:
     return {"rank": rank.rank, "node": rank.node, "exit_code": rank.exit_code, "meaning": rank.meaning}
 
 
-def execution_of(job: JobResource) -> dict[str, Any]:
+def execution_of(job: JobResource) -> PageData:
     """When a job was made, began and ended, and with which exit code, as the page counts it."""
     execution = job.execution
     ended = execution.ended if execution else None

@@ -12,6 +12,7 @@ import traitlets
 
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import RunInBackground
+from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, main_loop_scheduler
 from batchai_magics.widgets.core.pages import Pages
 from batchai_magics.widgets.job.job_facts import counts_of, facts_of
@@ -51,7 +52,7 @@ class JobView(anywidget.AnyWidget):
         self._cursor = Cursor()
         self._lock = threading.Lock()
         self._replies: deque[Batch] = deque()
-        self._hello: dict[str, Any] | None = None
+        self._hello: PageData | None = None
         self._version = feed.version
         self._last_seen_at = 0.0
         self._pages = Pages(time.monotonic)
@@ -111,11 +112,11 @@ class JobView(anywidget.AnyWidget):
         self.send({"kind": "keep"})
         self._forget_route()
 
-    def _facts(self, feed: JobFeed) -> dict[str, Any]:
+    def _facts(self, feed: JobFeed) -> PageData:
         facts = facts_of(feed)
         return {**facts, "can_again": self._can_again} if facts else facts
 
-    def _rewind(self, hello: dict[str, Any]) -> None:
+    def _rewind(self, hello: PageData) -> None:
         self._cursor.rewind(
             int(hello.get("points", 0)),
             dict(hello.get("logs", {})),
@@ -141,7 +142,7 @@ class JobView(anywidget.AnyWidget):
         """
         self.comm.__dict__.pop("_reply_subshell_id", None)
 
-    def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+    def _on_message(self, _widget: object, content: PageData, _buffers: object) -> None:
         """Dispatches a message from the page; requests are queued for the background thread."""
         self._last_seen_at = time.monotonic()
         handlers = {
@@ -158,7 +159,7 @@ class JobView(anywidget.AnyWidget):
         elif self._requests.handles(content):
             self._work(lambda: self._reply(self._requests.handle(content)))
 
-    def _on_ready(self, content: dict[str, Any]) -> None:
+    def _on_ready(self, content: PageData) -> None:
         with self._lock:
             if not self._pages.hello(content):
                 return
@@ -168,19 +169,19 @@ class JobView(anywidget.AnyWidget):
         self._ack_window.acknowledge()
         self._work(lambda: None)
 
-    def _on_ack(self, content: dict[str, Any]) -> None:
+    def _on_ack(self, content: PageData) -> None:
         self._pages.alive(content)
         self._ack_window.acknowledge(int(content.get("seq", 0)))
 
-    def _on_detach(self, content: dict[str, Any]) -> None:
+    def _on_detach(self, content: PageData) -> None:
         self.is_detached = True
         self._reply(text_answer(content, "detached: the job runs on"))
         self._work(lambda: None)
 
-    def _on_hold(self, content: dict[str, Any]) -> None:
+    def _on_hold(self, content: PageData) -> None:
         self._is_in_use = bool(content.get("on"))
 
-    def _on_bye(self, content: dict[str, Any]) -> None:
+    def _on_bye(self, content: PageData) -> None:
         with self._lock:
             self._pages.bye(content)
             self.is_removed = not self._pages.is_any_open

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.job_facts import open_lines_of, status_of
 from batchai_magics.widgets.job.job_feed import JobFeed
@@ -20,7 +20,7 @@ REPLAY_BYTES = 1 << 17  # in the first message
 class Batch:
     """A message: its content and its binary buffers."""
 
-    content: dict[str, Any]
+    content: PageData
     buffers: list[bytes] = field(default_factory=list)
 
     @property
@@ -48,8 +48,8 @@ class Cursor:
         self._generation = 0
         self._positions: dict[str, _LogPosition] = {}
         self._sent_complete = False
-        self._sent_status: dict[str, Any] = {}
-        self._sent_open_lines: list[dict[str, Any]] = []
+        self._sent_status: PageData = {}
+        self._sent_open_lines: list[PageData] = []
         self._sent_use = 0
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
@@ -164,7 +164,7 @@ class Cursor:
         place = self._positions.get(file)
         return place is None or place.offset < tail.end or place.generation != tail.generation
 
-    def _part(self, file: str, tail: LogTail, limit: int, buffers: list[bytes]) -> dict[str, Any]:
+    def _part(self, file: str, tail: LogTail, limit: int, buffers: list[bytes]) -> PageData:
         place = self._positions.get(file)
         is_restarted = place is not None and place.generation != tail.generation
         if place is None or is_restarted:

@@ -8,12 +8,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_logs import read_redacted
 from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.job.job_facts import failure_report
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.log_search import ERROR_PATTERN, Search, pattern_of
@@ -56,18 +57,18 @@ class RequestHandler:
             "again": self._run_again,
         }
 
-    def handles(self, content: dict[str, Any]) -> bool:
+    def handles(self, content: PageData) -> bool:
         """Whether the message is a request of a known kind."""
         return content.get("kind") in self._kinds
 
-    def handle(self, content: dict[str, Any]) -> Batch:
+    def handle(self, content: PageData) -> Batch:
         """Returns the reply; one with `text` says why the request failed."""
         try:
             return self._kinds[content["kind"]](content)
         except BatchAIError as error:
             return text_answer(content, error.message)
 
-    def _read(self, content: dict[str, Any]) -> Batch:
+    def _read(self, content: PageData) -> Batch:
         file = _file(self._job, content)
         read, offset = self._bytes_of(file), int(content["offset"])
         if offset < 0:
@@ -80,7 +81,7 @@ class RequestHandler:
             {**page, "offset": chunk.offset, "size": chunk.size}, [chunk.data, *([ranks] if ranks else [])]
         )
 
-    def _lines(self, content: dict[str, Any]) -> Batch:
+    def _lines(self, content: PageData) -> Batch:
         file, rank = _file(self._job, content), int(content["rank"])
         offset, is_backward = int(content["offset"]), bool(content["backward"])
         lines = rank_page(self._reader(file), rank, offset, is_backward=is_backward)
@@ -88,7 +89,7 @@ class RequestHandler:
         place = {"start": lines.start, "end": lines.end, "size": lines.size}
         return Batch({**page, **place}, [lines.data, array("d", lines.starts).tobytes()])
 
-    def _search(self, content: dict[str, Any]) -> Batch:
+    def _search(self, content: PageData) -> Batch:
         """The number of matching lines so far, and those from index `first` onwards."""
         search = self._search_of(content)
         search.advance()
@@ -98,7 +99,7 @@ class RequestHandler:
         progress = {"total": len(search.hits), "first": first, "complete": search.is_complete}
         return _reply(content, progress, search.hits[first : first + MAX_HITS].tobytes())
 
-    def _search_of(self, content: dict[str, Any]) -> Search:
+    def _search_of(self, content: PageData) -> Search:
         file, rank = _file(self._job, content), content.get("rank")
         key = (file, rank, content["query"], content["regex"])
         if key not in self._searches:
@@ -109,20 +110,20 @@ class RequestHandler:
             self._searches.popitem(last=False)
         return self._searches[key]
 
-    def _first_error(self, content: dict[str, Any]) -> Batch:
+    def _first_error(self, content: PageData) -> Batch:
         pattern = pattern_of(ERROR_PATTERN, is_regex=True)
         search = Search(self._reader(_file(self._job, content)), pattern, rank=content.get("rank"))
         search.advance(slice_s=ERROR_SLICE_S, limit=1)
         offset = int(search.hits[0]) if search.hits else None
         return _reply(content, {"offset": offset, "complete": search.is_complete})
 
-    def _list(self, content: dict[str, Any]) -> Batch:
+    def _list(self, content: PageData) -> Batch:
         backend, directory, path = self._job.backend, str(content["directory"]), str(content["path"])
         files = backend.files(self._job.id, directory, path, limit=MAX_FILES + 1)
         entries = [[file.name, file.kind.value, file.size_bytes] for file in files[:MAX_FILES]]
         return _reply(content, {"entries": entries, "more": len(files) > MAX_FILES})
 
-    def _failure(self, content: dict[str, Any]) -> Batch:
+    def _failure(self, content: PageData) -> Batch:
         def read(file: str, offset: int, limit: int) -> Chunk:
             return read_redacted(self._job.backend, FileRef(self._job.id, file), offset, limit)
 
@@ -130,11 +131,11 @@ class RequestHandler:
             content, {"failure": failure_report(self._job.show(), read, self._job.files(STDOUTERR))}
         )
 
-    def _cancel(self, content: dict[str, Any]) -> Batch:
+    def _cancel(self, content: PageData) -> Batch:
         self._job.cancel()
         return text_answer(content, "")
 
-    def _run_again(self, content: dict[str, Any]) -> Batch:
+    def _run_again(self, content: PageData) -> Batch:
         """Submits the job again and creates the view of the new one, or replies why it cannot."""
         from batchai_magics.commands.handlers.job_resubmission import resubmit_with_env
 
@@ -165,14 +166,14 @@ class RequestHandler:
         return lambda offset, limit: feed.merged.read(read_file, offset, limit, is_complete=feed.is_over)
 
 
-def text_answer(content: dict[str, Any], text: str) -> Batch:
+def text_answer(content: PageData, text: str) -> Batch:
     """An answer with a message; an empty one means success."""
     return Batch({"kind": "answer", "id": content.get("id", ""), "text": text})
 
 
-def _reply(content: dict[str, Any], parts: dict[str, Any], *buffers: bytes) -> Batch:
+def _reply(content: PageData, parts: PageData, *buffers: bytes) -> Batch:
     return Batch({"kind": "reply", "id": content["id"], **parts}, list(buffers))
 
 
-def _file(job: Job, content: dict[str, Any]) -> FileRef:
+def _file(job: Job, content: PageData) -> FileRef:
     return FileRef(job.id, str(content["file"]), str(content.get("directory") or STDOUTERR))
