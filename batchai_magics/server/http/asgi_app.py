@@ -28,7 +28,7 @@ from batchai_magics.server.batchai.batchai_routes import ROUTES as BATCHAI_ROUTE
 from batchai_magics.server.handler_context import HandlerContext, Route
 from batchai_magics.server.http.error_responses import ApiErrors
 from batchai_magics.server.http.http_endpoint import HandlerEndpoint
-from batchai_magics.server.http.long_polling import ByteWaiting, ChangeWaiting, LongPolling
+from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_bodies import BodyReader, RequestBodies
 from batchai_magics.server.http.request_checks import (
     ApiVersionCheck,
@@ -116,8 +116,8 @@ class App:
                 Middleware(
                     BodyReader, self._bodies, max_bytes=limits.range_bytes, spooled_bytes=limits.blob_bytes
                 ),
-                Middleware(ByteWaiting, self._waiting),
-                Middleware(StorageErrors),  # again: who waits for bytes waits on after a 416
+                Middleware(ByteWaiter, self._waiting),
+                Middleware(StorageErrors),  # again: a call that waits for bytes goes on waiting after a 416
             ],
         )
 
@@ -158,7 +158,7 @@ class App:
                 location=self._context.location,
                 is_batchai="/Microsoft.BatchAI/" in route.path,
             ),
-            Middleware(ChangeWaiting, self._waiting, route.watch),
+            Middleware(ChangeWaiter, self._waiting, route.watch),
             Middleware(ApiErrors),  # again: an error is a state that a client may wait to see changed
         ]
         endpoint = HandlerEndpoint(route.handler, self._context, self._threads)

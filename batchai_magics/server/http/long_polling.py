@@ -198,7 +198,7 @@ def _poll_key(call: ApiCall) -> Hashable:
     return (target, call.body, call.user, *sorted(extension_headers))
 
 
-class ChangeWaiting:
+class ChangeWaiter:
     """Middleware: sends the response of an inner application once there is a change, for calls that wait.
 
     A call for a route with `watch` waits with its watcher, whose polls take the place of the handler.
@@ -233,7 +233,7 @@ class ChangeWaiting:
         return await response_of(self._app, {**scope, "handler": handler}, receive)
 
 
-class ByteWaiting:
+class ByteWaiter:
     """Middleware: sends the response with bytes of a file once there are any, for calls that wait."""
 
     def __init__(self, app: ASGIApp, waiting: LongPolling) -> None:

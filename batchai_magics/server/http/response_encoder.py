@@ -1,8 +1,8 @@
 """`ApiResponse`s as ASGI messages: inner applications send them, and middleware encodes them as HTTP.
 
 An inner application sends one message of the type RESPONSE, so that middleware can read and replace what it
-holds. `ResponseEncoder` encodes it once the application has returned: by then nothing is reserved for the
-request any more, however long it takes to send.
+holds. `ResponseEncoder` encodes it once the application has returned: while it is sent, which may take long,
+nothing is reserved for the request any more.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource
 from batchai_magics.models.states import ExecutionState, NodeState
 from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
 from tests.backends.slurm.scripted_slurm import Job, ScriptedSettings, ScriptedSlurm
+from tests.world import until
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 QUEUED, RUNNING, FAILED = ExecutionState.QUEUED, ExecutionState.RUNNING, ExecutionState.FAILED
@@ -112,8 +113,8 @@ def test_a_cluster_shows_nodes_of_the_default_partition(world: World) -> None:
         ("n2", NodeState.IDLE),
     ]
     world.slurm.nodes["n1"] = "down*"
-    states = {node.id: node.state for node in world.backend.nodes(CLUSTER)}
-    assert states == {"n2": NodeState.IDLE, "n3": NodeState.IDLE, "n1": NodeState.UNUSABLE}
+    expected = {"n2": NodeState.IDLE, "n3": NodeState.IDLE, "n1": NodeState.UNUSABLE}
+    until(lambda: {node.id: node.state for node in world.backend.nodes(CLUSTER)} == expected)
 
 
 def test_clusters_with_nodes_of_their_own_share_none_while_there_are_others(fixed: World) -> None:
