@@ -1,7 +1,7 @@
-"""How long a test waits for what is to happen before it gives up.
+"""The timeout for everything that tests wait for.
 
-Every deadline of the tests comes from here. It is long because a wait that succeeds costs nothing: only a
-test that fails waits so long. A machine that is slower still sets TEST_PATIENCE to 2 or more.
+It is long because a successful wait costs nothing: only failing tests wait that long. For a slow machine, set
+TEST_PATIENCE to 2 or more.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Ports of this machine's loopback at which nobody listens."""
+"""Free ports on the loopback interface."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import random
 import socket
 from contextlib import ExitStack
 
-# Below those that systems give to whoever asks for any: nobody comes to one by chance before it is used.
+# Below the ephemeral range, so that the system assigns none of them to other connections.
 RANGE = range(10_000, 32_768)
 
 
 def free_ports(count: int) -> list[int]:
-    """Some of them, each another."""
+    """Distinct free ports."""
     found: list[int] = []
     with ExitStack() as held:
         while len(found) < count:
             port = random.SystemRandom().choice(RANGE)
             try:
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
-            except OSError:  # somebody listens there
+            except OSError:  # in use
                 continue
             found.append(port)
     return found
 
 
 def free_port() -> int:
-    """One of them."""
+    """A free port."""
     return free_ports(1)[0]

@@ -16,7 +16,7 @@ from batchai_magics import __version__
 from batchai_magics.cli import main
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
-from tests.world import below, until
+from tests.world import processes_of, until
 
 COMMAND = [sys.executable, "-m", "batchai_magics.cli"]
 
@@ -31,7 +31,7 @@ def home(monkeypatch, tmp_path):
     for job in json.loads(shell("job", "list").stdout):
         if job["executionState"] in ("queued", "running"):
             shell("job", "terminate", "-n", job["name"], "-y")
-    until(lambda: not below(home))
+    until(lambda: not processes_of(home))
 
 
 def shell(*words, **settings):
@@ -197,7 +197,7 @@ def test_an_interrupt_ends_a_command_on_a_node(home):
     told = running.communicate(timeout=PATIENCE_S)[1].decode()
     assert running.returncode == 130
     assert told == "\nStopped. The command was ended.\n"
-    assert not below(home)
+    assert not processes_of(home)
 
 
 @pytest.mark.slow

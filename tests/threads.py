@@ -1,17 +1,17 @@
-"""The threads that the package has started, apart from those of everything else in the process."""
+"""The threads started by the package, as opposed to other threads of the process."""
 
 import threading
 
 from tests.patience import PATIENCE_S
 
 
-def ours() -> set[threading.Thread]:
-    """Threads of ours that are alive: each carries a name that says so."""
+def package_threads() -> set[threading.Thread]:
+    """The package's living threads, recognized by their names."""
     return {thread for thread in threading.enumerate() if thread.name.startswith("batchai-")}
 
 
-def ended(threads: set[threading.Thread]) -> set[threading.Thread]:
-    """Waits for threads to end; those that have not."""
+def join_all(threads: set[threading.Thread]) -> set[threading.Thread]:
+    """Waits for threads to end; returns those that have not."""
     for thread in threads:
         thread.join(PATIENCE_S)
     return {thread for thread in threads if thread.is_alive()}

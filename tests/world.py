@@ -1,4 +1,4 @@
-"""A small real world for tests: a local backend in a folder of its own, and jobs in it."""
+"""The world of tests: a local backend in its own folder, and operations on it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class World:
-    """A backend with its defaults made, and short ways to run jobs on it."""
+    """A local backend with the default resources, and shortcuts to run jobs on it."""
 
     def __init__(self, home: Path, *, limits: LocalSettings | None = None) -> None:
         self.home = home
@@ -47,7 +47,7 @@ class World:
         return submit(self.backend, request, self.settings).job
 
     def run(self, line: str, script: str = "print('hello')") -> Job:
-        """Submits a cell and waits for its end."""
+        """Submits a cell and waits for the end of its job."""
         return self.submit(line, script).wait(PATIENCE_S)
 
     def job_id(self, name: str) -> ResourceId:
@@ -55,23 +55,23 @@ class World:
         return self.experiment.child(Kind.JOB, name)
 
     def guid(self, job: Job) -> str:
-        """The folder name of a job's run."""
+        """The guid of a job's run, which names its folder."""
         return job.show().output_path_segment.rpartition("/")[2]
 
     def supervisor(self, job: Job) -> psutil.Process:
-        """The process that watches over a job."""
+        """The supervisor process of a job."""
         with self.backend.store.read() as db:
             (name,) = db.execute("SELECT supervisor FROM job WHERE key = ?", (job.id.key,)).fetchone()
         return psutil.Process(int(name.partition(":")[0]))
 
     def close(self) -> None:
-        """Ends what still runs and waits for it to be gone."""
+        """Ends all jobs and waits until their processes are gone."""
         for resource in self.backend.list(self.experiment, Kind.JOB):
             if not resource.state.is_final:
                 with contextlib.suppress(BatchAIError):
                     self.backend.terminate(resource.id)
                     Job(self.backend, resource.id).wait(PATIENCE_S)
-        until(lambda: not self.backend.reap() and not below(self.home))
+        until(lambda: not self.backend.reap() and not processes_of(self.home))
         self.backend.close()
 
 
@@ -83,7 +83,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def until(ask: Callable[[], T]) -> T:
-    """Waits until something is so, and gives it; fails the test when it never is."""
+    """Polls until the result is true, and returns it; fails the test after PATIENCE_S."""
     deadline = time.monotonic() + PATIENCE_S
     while not (answer := ask()):
         assert time.monotonic() < deadline, f"still not so after {PATIENCE_S} s"
@@ -91,17 +91,17 @@ def until(ask: Callable[[], T]) -> T:
     return answer
 
 
-def holders(home: Path, text: str) -> list[str]:
-    """The files below a folder that hold a text.
+def files_containing(home: Path, text: str) -> list[str]:
+    """The files below a folder that contain a text.
 
-    Another process reads them: SQLite's locks on its files go when their own process closes them once.
+    They are read by another process: when a process closes a file of SQLite's, it loses SQLite's locks on it.
     """
     argv = ["grep", "-rlsaF", "--", text, str(home)]
     return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
-def below(home: Path) -> list[psutil.Process]:
-    """Every living process that works for jobs of `home`, from supervisors to what ranks started."""
+def processes_of(home: Path) -> list[psutil.Process]:
+    """All living processes of jobs in `home`, from supervisors to descendants of ranks."""
     found, folder, own = [], f"{home}/", os.getpid()
     for process in psutil.process_iter():
         if process.pid == own:
@@ -115,7 +115,7 @@ def below(home: Path) -> list[psutil.Process]:
 
 
 def is_reading_logs(process: psutil.Process) -> bool:
-    """Whether a process reads a job's logs by now: it takes SIGTERM as a word, not as its end."""
+    """Whether a process has started to evaluate stop conditions: it then handles SIGTERM."""
     with contextlib.suppress(psutil.Error, OSError):
         words = " ".join(process.cmdline())
         if "stop_watching" in words or "stop_if_watcher" in words:

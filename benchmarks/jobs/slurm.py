@@ -23,7 +23,7 @@ from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from benchmarks.row import Row, table
 from tests.backends.machines import real_sshd
-from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, why_not
+from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, skip_reason
 from tests.contract.place import HOLD, Place, Wishes
 from tests.contract.places import place_on
 
@@ -54,7 +54,7 @@ MOST_CALLS = 12  # a minute: what an administrator should not have to notice
 
 def rows() -> Iterator[Row]:
     """Each measure against what one does without us; nothing where there is no Slurm."""
-    if reason := why_not():
+    if reason := skip_reason():
         print(f"Slurm is not measured: {reason}.", file=sys.stderr)
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, running(Path(folder)) as slurm:
@@ -72,7 +72,7 @@ def rows() -> Iterator[Row]:
 
 def _over_ssh(slurm: RealSlurm, folder: Path, near_s: float, near_calls: float) -> Iterator[Row]:
     """The same over a real ssh on this machine, against the login node; nothing where there is no sshd."""
-    if reason := real_sshd.why_not():
+    if reason := real_sshd.skip_reason():
         print(f"ssh is not measured: {reason}.", file=sys.stderr)
         return
     sshd = real_sshd.SHARED.get()

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.backends.machines.real_sshd import SHARED, RealSshd, why_not
+from tests.backends.machines.real_sshd import SHARED, RealSshd, skip_reason
 
 
 @pytest.fixture
 def sshd() -> RealSshd:
     """The sshd that all tests of this process share."""
-    if reason := why_not():
+    if reason := skip_reason():
         pytest.skip(reason)
     return SHARED.get()
 
@@ -20,7 +20,7 @@ def sshd() -> RealSshd:
 @pytest.fixture
 def own_sshd() -> Iterator[RealSshd]:
     """An sshd that a test may break."""
-    if reason := why_not():
+    if reason := skip_reason():
         pytest.skip(reason)
     made = RealSshd()
     made.make()

@@ -10,7 +10,7 @@ from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
-from tests.widgets.scripted import SPEC
+from tests.widgets.scripted_job import SPEC
 
 ALL = Capabilities(name="bare")
 VAULT = {"sourceVault": {"id": "v"}, "secretUrl": "https://v.vault.azure.net/secrets/a"}

@@ -10,8 +10,8 @@ from batchai_magics.backends.base.status_poller import FRESH_S
 from batchai_magics.follow import Follower, LogBytes, endings, events
 from batchai_magics.follow import follower as follower_module
 from batchai_magics.models.resource_ids import Kind
-from tests.widgets.place import CLUSTER, EXPERIMENT, Place
-from tests.widgets.scripted import JOB, ScriptedBackend
+from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ScriptedCluster
+from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 A, B, C = (EXPERIMENT.child(Kind.JOB, name) for name in "abc")
 
@@ -105,7 +105,7 @@ def test_backends_do_not_share(clock):
 
 
 def test_followers_of_many_jobs_ask_in_one_look(tmp_path, clock, monkeypatch):
-    place, asked = Place(tmp_path), []
+    place, asked = ScriptedCluster(tmp_path), []
     for name in "abc":
         place.run(name)
     plain = place.status
@@ -176,7 +176,7 @@ def test_a_follower_that_is_behind_reads_on_whatever_the_pace(tmp_path, clock, m
 
 
 def test_a_plain_look_tells_of_what_was_asked_for_only(tmp_path):
-    place = Place(tmp_path)
+    place = ScriptedCluster(tmp_path)
     for name in "abc":
         place.run(name)
     missing = EXPERIMENT.child(Kind.JOB, "nope")

@@ -20,7 +20,7 @@ from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.states import ExecutionState
-from tests.widgets.scripted import FAILURE, START, resource
+from tests.widgets.scripted_job import FAILURE, START, resource
 
 NOW = START + timedelta(hours=1, minutes=2, seconds=3)
 

@@ -11,12 +11,12 @@ from batchai_magics.cards import job_list_card as jobs_card
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.states import ExecutionState, NodeState
-from tests.widgets.place import CLUSTER, START, Place
+from tests.widgets.scripted_cluster import CLUSTER, START, ScriptedCluster
 
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(tmp_path)
+    return ScriptedCluster(tmp_path)
 
 
 def cluster(place, **changes):

@@ -7,7 +7,7 @@ from batchai_magics.cell.cell_options import HelpRequested
 from batchai_magics.errors import ScriptError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.toolkit_settings import Toolkit
-from tests.cell.parsed import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
+from tests.cell.parsed_cells import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
 
 
 def test_a_script_becomes_a_horovod_job_on_the_default_cluster():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.cell import cell_uploads, describe
-from tests.cell.parsed import JOB_JSON, cell, refused
+from tests.cell.parsed_cells import JOB_JSON, cell, refused
 
 PACKAGE = ("a/__init__.py", "a/models/__init__.py", "a/models/net.py", "a/data/x.csv", "a/data/y.csv")
 

@@ -7,7 +7,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import SpecError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.toolkit_settings import Toolkit
-from tests.cell.parsed import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
+from tests.cell.parsed_cells import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
 
 
 def test_a_job_file_in_the_cell_is_the_job():

@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.cell import describe
 from batchai_magics.errors import SpecError, UsageError
-from tests.cell.parsed import JOB_JSON, cell, fields, refused
+from tests.cell.parsed_cells import JOB_JSON, cell, fields, refused
 
 
 def test_a_mount_is_a_share_a_container_or_a_file_server():

@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.cell import CellRequest, Notebook, describe, parse
 from batchai_magics.errors import SpecError
-from tests.cell.parsed import SETTINGS
+from tests.cell.parsed_cells import SETTINGS
 
 ACCOUNT, KEY = "<AZURE_BATCHAI_STORAGE_ACCOUNT>", "<AZURE_BATCHAI_STORAGE_KEY>"
 OPEN = {"credentials": {"accountKey": KEY}}
@@ -36,7 +36,7 @@ RECIPE = recipe(
 )
 
 
-def asked(
+def request_for(
     folder: Path, options: str = "", *, description: object = RECIPE, backend: str = "local", **env: str
 ) -> CellRequest:
     (folder / "job.json").write_text(json.dumps(description))
@@ -55,7 +55,7 @@ def accounts(request: CellRequest) -> list[tuple[str, object]]:
 
 @pytest.mark.parametrize("backend", ["local", "slurm", "of-another-package"])
 def test_mounts_without_an_account_use_the_default_one_which_is_reported_once(tmp_path, backend):
-    request = asked(tmp_path, backend=backend)
+    request = request_for(tmp_path, backend=backend)
     assert accounts(request) == [("local", None)] * 3
     assert request.notes == ("job.json: mounts without a storage account use the default one, local",)
     (first, *_) = request.spec.mount_volumes.azure_file_shares
@@ -63,33 +63,33 @@ def test_mounts_without_an_account_use_the_default_one_which_is_reported_once(tm
 
 
 def test_a_container_that_leaves_its_account_out_uses_the_default_one(tmp_path):
-    request = asked(tmp_path, description=recipe(shares=[], containers=[CONTAINER]))
+    request = request_for(tmp_path, description=recipe(shares=[], containers=[CONTAINER]))
     assert accounts(request) == [("local", None)]
     assert len(request.notes) == 1
 
 
 def test_mounts_that_name_their_account_keep_it(tmp_path):
     named = {**CONTAINER, "accountName": "theirs"}
-    request = asked(tmp_path, description=recipe(shares=[], containers=[named]))
+    request = request_for(tmp_path, description=recipe(shares=[], containers=[named]))
     assert (accounts(request), request.notes) == ([("theirs", None)], ())
 
 
 @pytest.mark.parametrize("backend", ["local", "arm"])
 def test_the_options_say_the_account_and_its_key(tmp_path, backend):
     line = "--storage-account-name acct --storage-account-key s3cret"
-    request = asked(tmp_path, line, backend=backend, AZURE_BATCHAI_STORAGE_ACCOUNT="other")
+    request = request_for(tmp_path, line, backend=backend, AZURE_BATCHAI_STORAGE_ACCOUNT="other")
     assert accounts(request) == [("acct", "s3cret")] * 3
     assert request.notes == ()
     assert "s3cret" not in describe(request) + repr(request)
 
 
 def test_an_account_without_a_key_needs_none_where_the_backend_keeps_the_shares(tmp_path):
-    assert accounts(asked(tmp_path, "--storage-account-name acct")) == [("acct", None)] * 3
+    assert accounts(request_for(tmp_path, "--storage-account-name acct")) == [("acct", None)] * 3
 
 
 def test_a_service_needs_both_and_the_error_names_the_options(tmp_path):
     with pytest.raises(SpecError) as caught:
-        asked(tmp_path, backend="arm")
+        request_for(tmp_path, backend="arm")
     for path, option in [
         ("azureFileShares[0]", "--storage-account-name"),
         ("azureBlobFileSystems[0]", "--storage-account-key"),

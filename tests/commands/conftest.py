@@ -9,9 +9,9 @@ from batchai_magics.commands.output.command_progress import run_operation
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.models.resource_ids import Kind, ResourceId
+from tests.commands.folder_trees import TREE
 from tests.commands.job_json import write_job
-from tests.commands.trees import TREE
-from tests.world import below, until
+from tests.world import processes_of, until
 
 ANYWHERE = ResourceId("0", "any", "any")
 
@@ -22,7 +22,7 @@ def context(tmp_path):
     context = Context(Settings(sections=sections, cluster_vm_size="Standard_D2"))
     yield context
     if "backend" in vars(context):
-        until(lambda: not below(context.backend.layout.home))
+        until(lambda: not processes_of(context.backend.layout.home))
         list(context.backend.list(ANYWHERE, Kind.WORKSPACE))  # reaps the supervisors
         context.backend.close()
 

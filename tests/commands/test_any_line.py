@@ -23,9 +23,9 @@ from batchai_magics.commands.specs.shared_options import options_of
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.options.option import Option, ValueKind
-from tests import odd
+from tests import odd_inputs
 from tests.models.samples import cluster_body, job_body
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow  # a line may happen to make a cluster whose nodes have something to set up
 FILES = ("job.json", "log.txt", "empty")
@@ -42,7 +42,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
     (folder / "empty").write_text("")
     made = Context(Settings(sections={"local": LocalSettings(home=folder / "home")}))
     yield made
-    until(lambda: not made.backend.reap() and not below(folder / "home"))
+    until(lambda: not made.backend.reap() and not processes_of(folder / "home"))
     made.backend.close()
     os.chdir(before)
 
@@ -61,7 +61,7 @@ def given_as(option: Option) -> st.SearchStrategy[list[str]]:
     """One option with a value, in one of the ways that it can be written."""
     flags = st.just("") if option.is_positional else st.sampled_from(option.flags)
     likely = [*option.choices, *FILES, "default", "1", "x", "azfiles", ".", "1.5", "[0]"]
-    value = st.one_of(odd.texts, st.sampled_from(likely))
+    value = st.one_of(odd_inputs.texts, st.sampled_from(likely))
     if option.value_kind is ValueKind.NOTHING:
         return flags.map(lambda flag: [flag])
     joined = st.builds(lambda flag, text: [f"{flag}={text}"] if flag else [text], flags, value)
@@ -102,28 +102,30 @@ def test_any_values_of_a_commands_options(
 ) -> None:
     words = data.draw(lines(command))
     before = home(context)
-    refused = odd.complaint(lambda: carried_out(words, context))
+    refused = odd_inputs.rejection(lambda: carried_out(words, context))
     if isinstance(refused, UsageError):
         assert home(context) == before, "it was refused, and something was written"
 
 
-@given(st.lists(st.one_of(st.sampled_from(WORDS), odd.texts), max_size=5))
+@given(st.lists(st.one_of(st.sampled_from(WORDS), odd_inputs.texts), max_size=5))
 def test_any_words(words: list[str]) -> None:
-    odd.complaint(lambda: parse(words))
-    odd.complaint(lambda: az_command_words(words))
+    odd_inputs.rejection(lambda: parse(words))
+    odd_inputs.rejection(lambda: az_command_words(words))
     expected_in_line(words)
 
 
 @settings(max_examples=3 * EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(odd.written(job_body()))
+@given(odd_inputs.serialized(job_body()))
 def test_any_job_file(context: Context, text: str) -> None:
     Path("job.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    odd.complaint(lambda: carried_out(["job", "create", "-n", "x", "-f", "job.json", "-c", "none"], context))
+    odd_inputs.rejection(
+        lambda: carried_out(["job", "create", "-n", "x", "-f", "job.json", "-c", "none"], context)
+    )
 
 
 @settings(max_examples=3 * EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(odd.written(cluster_body()))
+@given(odd_inputs.serialized(cluster_body()))
 def test_any_cluster_file(context: Context, text: str) -> None:
     Path("cluster.json").write_bytes(text.encode("utf-8", "surrogatepass"))
     carried = ["cluster", "create", "-n", "x", "-f", "cluster.json", "-w", "none"]
-    odd.complaint(lambda: carried_out(carried, context))
+    odd_inputs.rejection(lambda: carried_out(carried, context))

@@ -1,7 +1,7 @@
-"""Every test of the contract runs at every place whose backend can do what the test needs.
+"""Runs every contract test on every kind of place whose backend supports what the test needs.
 
-`@pytest.mark.needs("auto_scale")` and `lacks` name a capability, a facet, or what else an `Offer` lacks;
-`@pytest.mark.wishes(idle_s=0.5)` settings. Where a test takes `engine`, the place runs containers with it.
+`@pytest.mark.needs("auto_scale")` and `lacks` name a capability, a facet, or an entry of `PlaceKind.lacks`;
+`@pytest.mark.place_options(idle_s=0.5)` changes settings. With the fixture `engine`, it runs containers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from tests.backends.local.boxes import docker, engine, limited, mpi_image, podman, short_folder
 from tests.backends.machines import real_sshd
 from tests.backends.slurm.real_slurm import SHARED
-from tests.contract.place import Place, Wishes
+from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import PLACES
 
 __all__ = ["docker", "engine", "mpi_image", "podman", "short_folder"]
@@ -24,7 +24,7 @@ __all__ = ["docker", "engine", "mpi_image", "podman", "short_folder"]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(capability): what the backend of a contract test can do")
     config.addinivalue_line("markers", "lacks(capability): what the backend of a contract test cannot do")
-    config.addinivalue_line("markers", "wishes(**settings): the backend's settings in a contract test")
+    config.addinivalue_line("markers", "place_options(**settings): the backend's settings in a contract test")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -42,13 +42,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if reason := PLACES[request.param].why_not():
+    if reason := PLACES[request.param].skip_reason():
         pytest.skip(reason)
-    marker = request.node.get_closest_marker("wishes")
-    wishes = Wishes(**marker.kwargs if marker else {})
+    marker = request.node.get_closest_marker("place_options")
+    options = PlaceOptions(**marker.kwargs if marker else {})
     if "engine" in request.fixturenames:
-        wishes = replace(wishes, container_command=str(limited(request.getfixturevalue("engine"), tmp_path)))
-    with PLACES[request.param].open(tmp_path, wishes) as place:
+        options = replace(
+            options, container_command=str(limited(request.getfixturevalue("engine"), tmp_path))
+        )
+    with PLACES[request.param].open(tmp_path, options) as place:
         yield place
 
 

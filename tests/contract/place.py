@@ -1,4 +1,4 @@
-"""A place where the contract is tried: a backend with what a job needs, and what tests do there."""
+"""The place that contract tests run in: a backend with what a job needs, and operations for tests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ HOLD = "echo up; exec sleep 1000"
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What a test wants the backend's settings to be."""
+class PlaceOptions:
+    """Settings of the backend that a test overrides."""
 
     core_quota: int | None = None
-    idle_s: float | None = None  # how long a node of an auto-scale cluster may be idle
+    idle_s: float | None = None  # idle time after which an auto-scaled node is removed
     container_command: str | None = None  # what runs containers
 
 
@@ -38,7 +38,7 @@ class Wishes:
 class Place:
     """A backend with a workspace, an experiment, a cluster of two nodes, and a share mounted at autoafs.
 
-    `again` opens the same place a second time, as another process would.
+    `reopen` opens the same place a second time, as another process would.
     """
 
     backend: Backend
@@ -46,7 +46,7 @@ class Place:
     experiment: ResourceId
     cluster: ResourceId
     share: str
-    again: Callable[[], AbstractContextManager[Backend]]
+    reopen: Callable[[], AbstractContextManager[Backend]]
 
     def job(self, name: str = "job") -> ResourceId:
         """The id of a job."""
@@ -64,16 +64,16 @@ class Place:
         return JobSpec.from_wire({"properties": properties})
 
     def start(self, command: str = "echo hello", name: str = "job", **fields: object) -> ResourceId:
-        """Creates a job and gives its id."""
+        """Creates a job and returns its id."""
         self.backend.create(self.job(name), self.spec(command, **fields))
         return self.job(name)
 
     def run(self, command: str = "echo hello", name: str = "job", **fields: object) -> JobResource:
-        """Creates a job; gives it as it is when it has ended."""
+        """Creates a job and returns it after its end."""
         return self.wait(self.start(command, name, **fields))
 
     def start_ranks(self, script: str, *, count: int, name: str = "job") -> ResourceId:
-        """Creates a job of so many MPI processes on both nodes, each of which runs a shell script."""
+        """Creates a job of `count` MPI processes on both nodes, each running a shell script."""
         command = {"commandLine": f"bash -c '{script}'", "processCount": count}
         fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
         return self.start(name=name, **fields)
@@ -88,22 +88,22 @@ class Place:
         return self.submit(line, script).wait(PATIENCE_S)
 
     def wait(self, id: ResourceId) -> JobResource:
-        """The job when it has ended."""
+        """Waits for the end of a job and returns it."""
         until(lambda: self.backend.show(id).state.is_final)
         return self.backend.show(id)
 
     def log(self, id: ResourceId, file: str = "stdout.txt") -> bytes:
-        """What a job has printed."""
+        """The output of a job."""
         return self.backend.read(FileRef(id, file)).data
 
     def stored(self, path: str) -> str:
-        """A file that jobs wrote to the mounted share; empty while there is none."""
+        """A file on the mounted share; empty if it does not exist."""
         if path not in [file.path for file in self.backend.storage.list(self.share)]:
             return ""
         return self.backend.storage.download(self.share, path).decode()
 
     def make_cluster(self, name: str = "c", *, scale: Mapping[str, Any] | None = None, **fields: object):
-        """Makes a cluster, of one node unless `scale` says otherwise."""
+        """Creates a cluster, by default of one node."""
         properties = {
             "vmSize": "STANDARD_D1",
             "userAccountSettings": USER,
@@ -113,7 +113,7 @@ class Place:
         return self.backend.create(self.workspace.child(Kind.CLUSTER, name), spec)
 
     def make_server(self, name: str = "nfs") -> FileServer:
-        """Makes a file server."""
+        """Creates a file server."""
         disks = {"diskSizeInGB": 10, "diskCount": 2, "storageAccountType": "Standard_LRS"}
         login = {"userAccountSettings": USER}
         spec = {"vmSize": "STANDARD_D1", "sshConfiguration": login, "dataDisks": disks}
@@ -126,11 +126,11 @@ class Place:
         return self.backend.update(cluster, patch)
 
     def has(self, cluster: ResourceId, *, running: int = 0, idle: int = 0) -> None:
-        """Waits until so many of a cluster's nodes are running and idle."""
+        """Waits until a cluster has these numbers of running and idle nodes."""
         until(lambda: self.counts(cluster) == (running, idle))
 
     def counts(self, cluster: ResourceId) -> tuple[int, int]:
-        """How many nodes are running and idle."""
+        """The numbers of running and idle nodes."""
         states = self.backend.show(cluster).node_states
         return states.running_node_count, states.idle_node_count
 
@@ -139,7 +139,7 @@ class Place:
         return {"cluster": {"id": str(cluster.id)}}
 
     def is_up(self, id: ResourceId) -> None:
-        """Waits until a job that runs HOLD has begun."""
+        """Waits until a job that runs HOLD has started."""
         until(lambda: self.log(id) == b"up\n")
 
 
@@ -149,5 +149,5 @@ def manual(count: int, option: str = "requeue") -> dict[str, object]:
 
 
 def auto(least: int, most: int) -> dict[str, object]:
-    """Scale settings for a number of nodes that follows the queue."""
+    """Auto-scale settings."""
     return {"autoScale": {"minimumNodeCount": least, "maximumNodeCount": most}}

@@ -1,4 +1,4 @@
-"""The places that must keep the promises of `backends.base`; a new backend is one more entry of PLACES."""
+"""The kinds of places that must keep the promises of `backends.base`; add a backend to PLACES."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.server.batchai.extensions import PACE
 from tests.backends.machines import real_sshd
 from tests.backends.slurm import real_slurm
-from tests.contract.place import Place, Wishes
+from tests.contract.place import Place, PlaceOptions
 from tests.server.running import connected, serving
-from tests.world import World, below, until
+from tests.world import World, processes_of, until
 
 _OF_FILES = frozenset(
     {"test_metrics", "test_output", "test_running", "test_storage", "test_workdir", "test_uploads"}
 )
 NOT_SLURMS = frozenset(
     {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order", "open_mpi"}
-)  # nodes and queue are its own: it sets a node up for the first job that gets it, and starts ranks itself
+)  # Slurm owns nodes and queue; nodes are set up by the first job that gets them, and starts ranks itself
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "time_limits"}
 DOCS = Path(__file__).parents[2] / "docs"
@@ -50,35 +50,35 @@ PROCESSES = Capabilities(
 
 
 @dataclass(frozen=True)
-class Offer:
-    """How a place is opened, and what its backend can do."""
+class PlaceKind:
+    """How a kind of place is opened, and what its backend supports."""
 
-    open: Callable[[Path, Wishes], AbstractContextManager[Place]]
+    open: Callable[[Path, PlaceOptions], AbstractContextManager[Place]]
     capabilities: Capabilities
-    lacks: frozenset[str] = frozenset()  # facets, and what else `needs` may name, that it has not
-    why_not: Callable[[], str] = str  # why it cannot be opened here; empty where it can
-    only: frozenset[str] = frozenset()  # the modules of the contract that are run there; empty: all
+    lacks: frozenset[str] = frozenset()  # missing facets and other features that `needs` may name
+    skip_reason: Callable[[], str] = str  # why it cannot be opened here; empty if it can
+    only: frozenset[str] = frozenset()  # the contract modules to run; empty: all
 
     def has(self, name: str) -> bool:
-        """Whether its backend has a capability, or a facet."""
+        """Whether its backend has a capability or facet."""
         if name.endswith("_options"):
             return name.removesuffix("_options") in self.capabilities.backend_options
         return bool(getattr(self.capabilities, name, True)) and name not in self.lacks
 
 
 @contextlib.contextmanager
-def _local(folder: Path, wishes: Wishes) -> Iterator[Place]:
-    given = {name: value for name, value in vars(wishes).items() if value is not None}
+def _local(folder: Path, options: PlaceOptions) -> Iterator[Place]:
+    given = {name: value for name, value in vars(options).items() if value is not None}
     world = World(folder / "home", limits=LocalSettings(**given))
 
     @contextlib.contextmanager
-    def again() -> Iterator[Backend]:
+    def reopen() -> Iterator[Backend]:
         other = LocalBackend(LocalSettings(home=folder / "home", **given))
         yield other
         until(lambda: not other.reap())
         other.close()
 
-    place = Place(world.backend, world.workspace, world.experiment, world.cluster, "batchaishare", again)
+    place = Place(world.backend, world.workspace, world.experiment, world.cluster, "batchaishare", reopen)
     yield place
     _end_jobs(place)
     ensure_defaults(world.backend, world.settings)  # a test may have deleted them
@@ -86,7 +86,7 @@ def _local(folder: Path, wishes: Wishes) -> Iterator[Place]:
 
 
 def _end_jobs(place: Place) -> None:
-    """Ends what still runs, also in experiments that a test has made."""
+    """Ends all jobs, including those in experiments created by a test."""
     with contextlib.suppress(BatchAIError):
         for experiment in place.backend.list(place.workspace, Kind.EXPERIMENT):
             for job in place.backend.list(experiment.id, Kind.JOB):
@@ -94,55 +94,55 @@ def _end_jobs(place: Place) -> None:
 
 
 @contextlib.contextmanager
-def _arm(folder: Path, wishes: Wishes) -> Iterator[Place]:
-    """The local backend behind a server of its own, over a real socket."""
-    given = {name: value for name, value in vars(wishes).items() if value is not None}
+def _arm(folder: Path, options: PlaceOptions) -> Iterator[Place]:
+    """The local backend behind its own server, over a real socket."""
+    given = {name: value for name, value in vars(options).items() if value is not None}
     with serving(folder / "home", local=LocalSettings(**given)) as running:
         backend = connected(running.url)
 
         @contextlib.contextmanager
-        def again() -> Iterator[Backend]:
+        def reopen() -> Iterator[Backend]:
             other = connected(running.url)
             yield other
             other.close()
 
         world = running.world
-        place = Place(backend, world.workspace, world.experiment, world.cluster, "batchaishare", again)
+        place = Place(backend, world.workspace, world.experiment, world.cluster, "batchaishare", reopen)
         yield place
         _end_jobs(place)
         ensure_defaults(world.backend, world.settings)
         backend.close()
 
 
-def _over_ssh(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
-    return place_on(real_slurm.SHARED.get(), folder, wishes, sshd=real_sshd.SHARED.get())
+def _over_ssh(folder: Path, options: PlaceOptions) -> AbstractContextManager[Place]:
+    return place_on(real_slurm.SHARED.get(), folder, options, sshd=real_sshd.SHARED.get())
 
 
-def _slurm(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
-    return place_on(real_slurm.SHARED.get(), folder, wishes)
+def _slurm(folder: Path, options: PlaceOptions) -> AbstractContextManager[Place]:
+    return place_on(real_slurm.SHARED.get(), folder, options)
 
 
-def _slurm_scratch(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
-    return place_on(real_slurm.SHARED.get(), folder, wishes, scratch=str(folder / "disks"))
+def _slurm_scratch(folder: Path, options: PlaceOptions) -> AbstractContextManager[Place]:
+    return place_on(real_slurm.SHARED.get(), folder, options, scratch=str(folder / "disks"))
 
 
-def _slurm_any(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
-    return place_on(real_slurm.SHARED.get(), folder, wishes, placement=ANY)
+def _slurm_any(folder: Path, options: PlaceOptions) -> AbstractContextManager[Place]:
+    return place_on(real_slurm.SHARED.get(), folder, options, placement=ANY)
 
 
 @contextlib.contextmanager
 def place_on(
     slurm: real_slurm.RealSlurm,
     folder: Path,
-    wishes: Wishes,
+    options: PlaceOptions,
     *,
     sshd: real_sshd.RealSshd | None = None,
     placement: str = FIXED,
     scratch: str = "",
 ) -> Iterator[Place]:
-    """A place on a Slurm that runs, at the other end of ssh where there is an sshd."""
-    wished = {"core_quota": wishes.core_quota, "container_command": wishes.container_command}
-    given: dict[str, Any] = {name: value for name, value in wished.items() if value}
+    """A place on a running Slurm, through ssh if there is an sshd."""
+    wanted = {"core_quota": options.core_quota, "container_command": options.container_command}
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value}
     if sshd:
         given |= {"ssh": real_sshd.HOST, "ssh_command": sshd.ssh, "python": sys.executable}
     own = SlurmSettings(
@@ -161,10 +161,10 @@ def place_on(
     experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
     cluster = workspace.child(Kind.CLUSTER, settings.cluster)
 
-    def again() -> AbstractContextManager[Backend]:
+    def reopen() -> AbstractContextManager[Backend]:
         return contextlib.closing(SlurmBackend(own))
 
-    place = Place(backend, workspace, experiment, cluster, "batchaishare", again)
+    place = Place(backend, workspace, experiment, cluster, "batchaishare", reopen)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in real_slurm.MPI_ENV.items():
             patch.setenv(name, value)
@@ -174,8 +174,8 @@ def place_on(
 
 
 @contextlib.contextmanager
-def _processes(folder: Path, wishes: Wishes) -> Iterator[Place]:
-    """The runner of docs/add-a-runner.md, found by the entry point of a package that brings it."""
+def _processes(folder: Path, options: PlaceOptions) -> Iterator[Place]:
+    """The runner of docs/add-a-runner.md, found by the entry point of its package."""
     info = folder / "installed" / "example_runner-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: example-runner\nVersion: 1.0\n")
@@ -186,43 +186,43 @@ def _processes(folder: Path, wishes: Wishes) -> Iterator[Place]:
         own = BACKENDS.settings_type("processes")
         settings = Settings(
             backend="processes",
-            sections={"processes": own(folder / "home", core_quota=wishes.core_quota or 1000)},
+            sections={"processes": own(folder / "home", core_quota=options.core_quota or 1000)},
         )
         backend = open_backend(settings)
         ensure_defaults(backend, settings)
         workspace = workspace_id(settings)
 
-        def again() -> AbstractContextManager[Backend]:
+        def reopen() -> AbstractContextManager[Backend]:
             return contextlib.closing(open_backend(settings))
 
         experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
         cluster = workspace.child(Kind.CLUSTER, settings.cluster)
-        place = Place(backend, workspace, experiment, cluster, "batchaishare", again)
+        place = Place(backend, workspace, experiment, cluster, "batchaishare", reopen)
         yield place
         _end_jobs(place)
-        until(lambda: not below(folder / "home"))
+        until(lambda: not processes_of(folder / "home"))
 
 
 PLACES = {
-    "local": Offer(_local, LOCAL),
-    "arm": Offer(_arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"})),
-    "slurm": Offer(_slurm, SLURM, NOT_SLURMS, real_slurm.why_not),
-    "slurm over ssh": Offer(
+    "local": PlaceKind(_local, LOCAL),
+    "arm": PlaceKind(_arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"})),
+    "slurm": PlaceKind(_slurm, SLURM, NOT_SLURMS, real_slurm.skip_reason),
+    "slurm over ssh": PlaceKind(
         _over_ssh,
         SLURM,
         NOT_SLURMS,
-        lambda: real_slurm.why_not() or real_sshd.why_not(),
+        lambda: real_slurm.skip_reason() or real_sshd.skip_reason(),
         only=_OF_FILES,
     ),
-    "slurm with scratch": Offer(
-        _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.why_not, only=frozenset({"test_workdir"})
+    "slurm with scratch": PlaceKind(
+        _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.skip_reason, only=frozenset({"test_workdir"})
     ),
-    "processes": Offer(_processes, PROCESSES, NOT_OF_PROCESSES),
-    "slurm on any nodes": Offer(
+    "processes": PlaceKind(_processes, PROCESSES, NOT_OF_PROCESSES),
+    "slurm on any nodes": PlaceKind(
         _slurm_any,
         SLURM,
         NOT_SLURMS | {"own_nodes"},
-        real_slurm.why_not,
+        real_slurm.skip_reason,
         only=frozenset({"test_clusters", "test_looks", "test_promises", "test_scheduling"}),  # of nodes
     ),
 }

@@ -11,7 +11,7 @@ from tests.contract.place import HOLD, MOUNTED, Place, auto, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow
-hasty = pytest.mark.wishes(core_quota=20, idle_s=0.5)
+hasty = pytest.mark.place_options(core_quota=20, idle_s=0.5)
 
 
 def test_a_cluster_grows_and_shrinks(place: Place) -> None:
@@ -110,7 +110,7 @@ def test_it_never_grows_over_its_maximum_nor_shrinks_under_its_minimum(place: Pl
     place.has(cluster.id, idle=1)
 
 
-@pytest.mark.wishes(idle_s=3600.0)
+@pytest.mark.place_options(idle_s=3600.0)
 @pytest.mark.needs("auto_scale")
 def test_a_node_that_was_not_idle_for_long_stays(place: Place) -> None:
     cluster = place.make_cluster(scale=auto(0, 2))

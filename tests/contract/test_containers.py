@@ -14,7 +14,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("containers"), pytest.mark.usefixtures("engine")]
 
@@ -84,4 +84,4 @@ def test_a_terminated_container_is_gone(place: Place, engine: str, tmp_path: Pat
     job.wait(PATIENCE_S)
     left = subprocess.run([*engine.split(), "ps", "-aq"], capture_output=True, text=True, check=True).stdout
     assert left == ""
-    until(lambda: not below(tmp_path / "home"))
+    until(lambda: not processes_of(tmp_path / "home"))

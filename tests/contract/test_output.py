@@ -12,7 +12,7 @@ from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.errors import NotFoundError, ServiceError, SpecError, StorageError
 from batchai_magics.models.job_execution import FileKind
 from tests.contract.place import HOLD, MOUNTED, Place, manual
-from tests.world import holders, until
+from tests.world import files_containing, until
 
 pytestmark = pytest.mark.slow
 MODEL = {"id": "MODEL", "pathPrefix": MOUNTED, "pathSuffix": "files"}
@@ -289,7 +289,7 @@ def test_a_setup_task_gets_its_secrets_and_no_file_does(place: Place, tmp_path: 
     secrets = [{"name": "TOKEN", "value": "hush-hush"}]
     cluster = place.make_cluster("c", nodeSetup=setup("test ${#TOKEN} -eq 9", secrets=secrets))
     until(lambda: place.backend.show(cluster.id).node_states.idle_node_count == 1)
-    assert not holders(tmp_path, "hush-hush")
+    assert not files_containing(tmp_path, "hush-hush")
 
 
 @pytest.mark.needs("setup_tasks")

@@ -14,7 +14,7 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
-from tests.world import holders, until
+from tests.world import files_containing, until
 
 pytestmark = pytest.mark.slow
 
@@ -214,7 +214,7 @@ def test_secrets_of_a_waiting_job_reach_it_and_no_file(
     waiting = place.submit("k --nodes 2 --secret TOKEN", "import os; print(len(os.environ['TOKEN']))")
     first.cancel()
     assert waiting.wait(PATIENCE_S).log() == "9\n9\n"
-    assert not holders(tmp_path, "hush-hush")
+    assert not files_containing(tmp_path, "hush-hush")
 
 
 # -- hostile output

@@ -69,9 +69,9 @@ def test_a_workspace_has_the_tags_that_it_was_given_last(place: Place) -> None:
 def test_creating_the_same_job_again_returns_it(place: Place) -> None:
     first = place.backend.create(place.job(), place.spec())
     place.wait(place.job())
-    again = place.backend.create(place.job(), place.spec())
-    assert again.provisioning == first.provisioning
-    assert again.state is ExecutionState.SUCCEEDED
+    reopen = place.backend.create(place.job(), place.spec())
+    assert reopen.provisioning == first.provisioning
+    assert reopen.state is ExecutionState.SUCCEEDED
 
 
 def test_a_different_job_under_a_name_that_exists_is_a_conflict(place: Place) -> None:
@@ -82,8 +82,8 @@ def test_a_different_job_under_a_name_that_exists_is_a_conflict(place: Place) ->
 
 
 def test_creating_the_same_cluster_again_returns_it(place: Place) -> None:
-    first, again = (place.make_cluster(vmPriority="lowpriority") for _ in range(2))
-    assert (again.provisioning, again.spec) == (first.provisioning, first.spec)
+    first, reopen = (place.make_cluster(vmPriority="lowpriority") for _ in range(2))
+    assert (reopen.provisioning, reopen.spec) == (first.provisioning, first.spec)
     with pytest.raises(ConflictError):
         place.make_cluster(vmPriority="dedicated")
 
@@ -92,8 +92,8 @@ def test_creating_the_same_cluster_again_returns_it(place: Place) -> None:
 def test_creating_the_same_cluster_with_a_setup_task_again_returns_it(place: Place) -> None:
     task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
     first = place.make_cluster(nodeSetup={"setupTask": task})
-    again = place.make_cluster(nodeSetup={"setupTask": task})
-    assert (again.provisioning, again.spec) == (first.provisioning, first.spec)
+    reopen = place.make_cluster(nodeSetup={"setupTask": task})
+    assert (reopen.provisioning, reopen.spec) == (first.provisioning, first.spec)
     with pytest.raises(ConflictError):
         place.make_cluster(nodeSetup={"setupTask": {**task, "commandLine": "false"}})
 
@@ -261,7 +261,7 @@ def test_many_threads_may_ask_at_once(place: Place) -> None:
 
 def test_two_processes_see_and_end_the_same_job(place: Place) -> None:
     job = place.start(HOLD)
-    with place.again() as other:
+    with place.reopen() as other:
         assert other.create(job, place.spec(HOLD)).id == job
         until(lambda: other.read(FileRef(job, "stdout.txt")).data == b"up\n")
         other.terminate(job)
@@ -291,7 +291,7 @@ def test_what_a_job_prints_of_its_secrets_is_told_and_left_as_it_is(place: Place
         b"it is *******.\n",
         b"*******",
     )
-    with place.again() as other:
+    with place.reopen() as other:
         assert other.read(FileRef(id, "stderr.txt")).redacted.data == b"*******"
 
 

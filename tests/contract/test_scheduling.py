@@ -11,7 +11,7 @@ from tests.world import until
 pytestmark = pytest.mark.slow
 
 
-def noted(place: Place, names: list[str], **fields: object) -> list[str]:
+def run_order(place: Place, names: list[str], **fields: object) -> list[str]:
     """The order in which jobs ran that were created while another one had both nodes."""
     first = place.start(HOLD, "first", nodeCount=2)
     jobs = [
@@ -26,14 +26,14 @@ def noted(place: Place, names: list[str], **fields: object) -> list[str]:
 
 @pytest.mark.needs("own_nodes")  # else the others start at once
 def test_jobs_of_one_priority_start_in_the_order_of_submission(place: Place) -> None:
-    assert noted(place, ["a", "b", "c"]) == ["a", "b", "c"]
+    assert run_order(place, ["a", "b", "c"]) == ["a", "b", "c"]
 
 
 @pytest.mark.needs("own_nodes")  # else the others start at once
 def test_a_higher_priority_goes_first(place: Place) -> None:
     names = ["low", "normal", "high"]
     fields = {name: {"schedulingPriority": name} for name in names}
-    assert noted(place, names, **fields) == ["high", "normal", "low"]
+    assert run_order(place, names, **fields) == ["high", "normal", "low"]
 
 
 def test_a_job_waits_until_all_its_nodes_are_idle(place: Place) -> None:

@@ -42,5 +42,5 @@ def test_a_package_is_imported_on_every_rank(place: Place, tmp_path: Path) -> No
         file.write_text(text)
     job = run(place, tmp_path / "notebook").job.wait(PATIENCE_S)
     assert job.log().split("\n")[:2] == ["net 7"] * 2, job.log("stderr.txt")
-    again = run(place, tmp_path / "notebook")
-    assert (again.is_new, again.job.name) == (False, "packaged")
+    reopen = run(place, tmp_path / "notebook")
+    assert (reopen.is_new, reopen.job.name) == (False, "packaged")

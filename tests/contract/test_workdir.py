@@ -23,7 +23,7 @@ def names(place: Place, job: ResourceId, path: str = "") -> list[str]:
     return [file.name for file in place.backend.files(job, WORKDIR, path)]
 
 
-def kept(place: Place, job: ResourceId, name: str = "model.pt") -> bytes:
+def workdir_file(place: Place, job: ResourceId, name: str = "model.pt") -> bytes:
     """A file of the working directory of a job that had one node."""
     (node,) = names(place, job)
     return place.backend.read(FileRef(job, f"{node}/{name}", WORKDIR)).data
@@ -63,21 +63,21 @@ def test_the_ranks_of_a_node_share_one_working_directory(place: Place) -> None:
 def test_job_preparation_and_script_have_the_same_working_directory(place: Place) -> None:
     job = place.run("cat prepared", jobPreparation={"commandLine": "echo ready > prepared"})
     assert place.log(job.id) == b"ready\n"
-    assert kept(place, job.id, "prepared") == b"ready\n"
+    assert workdir_file(place, job.id, "prepared") == b"ready\n"
 
 
 @pytest.mark.parametrize("end", ["exit 3", "kill -9 $$"])
 def test_the_files_of_a_failed_job_are_kept(place: Place, end: str) -> None:
     job = place.run(f"{SAVE}; {end}")
     assert job.state is ExecutionState.FAILED
-    assert kept(place, job.id) == b"model"
+    assert workdir_file(place, job.id) == b"model"
 
 
 def test_the_files_of_a_cancelled_job_are_kept(place: Place) -> None:
     place.is_up(id := place.start(f"{SAVE}; {HOLD}"))
     place.backend.terminate(id)
     place.wait(id)
-    assert kept(place, id) == b"model"
+    assert workdir_file(place, id) == b"model"
 
 
 def test_the_working_directory_outlives_nodes_and_cluster(place: Place) -> None:
@@ -85,18 +85,18 @@ def test_the_working_directory_outlives_nodes_and_cluster(place: Place) -> None:
     job = place.run(SAVE, **place.on(cluster))
     place.scale(cluster.id, manual(0))
     place.has(cluster.id)
-    assert kept(place, job.id) == b"model"
+    assert workdir_file(place, job.id) == b"model"
     place.backend.delete(cluster.id)
-    assert kept(place, job.id) == b"model"
+    assert workdir_file(place, job.id) == b"model"
 
 
 @pytest.mark.needs("auto_scale")
-@pytest.mark.wishes(idle_s=0.5)
+@pytest.mark.place_options(idle_s=0.5)
 def test_the_working_directory_outlives_a_node_that_auto_scale_drops(place: Place) -> None:
     cluster = place.make_cluster(scale=auto(0, 1))
     job = place.run(SAVE, **place.on(cluster))
     until(lambda: place.backend.show(cluster.id).node_states.total == 0)
-    assert kept(place, job.id) == b"model"
+    assert workdir_file(place, job.id) == b"model"
 
 
 @pytest.mark.needs("requeue")

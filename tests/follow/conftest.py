@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.follow import Follower
-from tests.widgets.scripted import JOB, ScriptedBackend
+from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.follow.follower import MIN_COLUMN_BYTES, parse_metrics
 from batchai_magics.metrics import Parser
-from tests.follow.news import plain_step, steps
+from tests.follow.event_steps import plain_step, steps
 
 
 def test_each_part_of_a_chunk_goes_to_the_rank_that_wrote_it():

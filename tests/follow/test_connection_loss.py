@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.errors import NotFoundError, UnreachableError
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, StateChanged, endings, events
-from tests.widgets.scripted import JOB, ScriptedBackend
+from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 
 class Shaky(ScriptedBackend):

@@ -14,10 +14,10 @@ from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Node
 from batchai_magics.models.states import ExecutionState, NodeState
-from tests.follow.news import STDOUT, failing, log, states
+from tests.follow.event_steps import STDOUT, failing, log, states
 from tests.follow.test_pauses import Waits
-from tests.widgets.place import EXPERIMENT, Place
-from tests.widgets.scripted import JOB, resource
+from tests.widgets.scripted_cluster import EXPERIMENT, ScriptedCluster
+from tests.widgets.scripted_job import JOB, resource
 
 
 def test_a_state_is_told_once(backend):
@@ -144,7 +144,7 @@ def test_what_is_before_a_job_is_told_beside_what_has_the_nodes(backend, monkeyp
 
 
 def test_endings_come_once_in_the_look_that_finds_them(tmp_path):
-    place = Place(tmp_path)
+    place = ScriptedCluster(tmp_path)
     for name, state in (("a", ExecutionState.SUCCEEDED), ("b", ExecutionState.RUNNING)):
         place.run(name, state)
     place.run("c")
@@ -156,7 +156,7 @@ def test_endings_come_once_in_the_look_that_finds_them(tmp_path):
 
 
 def test_endings_know_names_in_any_letter_case(tmp_path):
-    place = Place(tmp_path)
+    place = ScriptedCluster(tmp_path)
     place.run("Resnet")
     looks = endings(place, [EXPERIMENT.child(Kind.JOB, "RESNET")], wait=lambda seconds: None)
     assert next(looks) == []

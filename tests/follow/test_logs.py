@@ -11,8 +11,8 @@ from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.follow import Follower, LogFault, MetricsAdded, StateChanged
 from batchai_magics.follow import follower as follower_module
 from batchai_magics.models.job_execution import FileKind, OutputFile
-from tests.follow.news import STDOUT, cut, log, plain_step, states, steps
-from tests.widgets.scripted import JOB, step_line
+from tests.follow.event_steps import STDOUT, cut, log, plain_step, states, steps
+from tests.widgets.scripted_job import JOB, step_line
 
 
 def test_new_bytes_are_told_once(backend, follower):

@@ -10,9 +10,9 @@ import pytest
 from batchai_magics.backends.base import FileRef, Pace
 from batchai_magics.follow import Follower, events
 from batchai_magics.follow import follower as follower_module
-from tests.follow.news import log, states
-from tests.widgets.place import Place
-from tests.widgets.scripted import JOB
+from tests.follow.event_steps import log, states
+from tests.widgets.scripted_cluster import ScriptedCluster
+from tests.widgets.scripted_job import JOB
 
 
 class Waits:
@@ -28,7 +28,7 @@ class Waits:
             self.stop.set()
 
 
-def noted(backend, monkeypatch):
+def tail_waits(backend, monkeypatch):
     """How long each tail was asked to wait."""
     plain, patience = backend.tail, []
 
@@ -62,7 +62,7 @@ def test_only_the_first_piece_of_a_look_is_waited_for(backend, monkeypatch):
     follower = Follower(backend, JOB)
     follower.poll()
     backend.write("012345")
-    patience = noted(backend, monkeypatch)
+    patience = tail_waits(backend, monkeypatch)
     assert [data for _, data, _ in log(follower.poll(wait_s=10))] == [b"01", b"23", b"45"]
     assert patience == [10, 0.0, 0.0]
 
@@ -70,12 +70,12 @@ def test_only_the_first_piece_of_a_look_is_waited_for(backend, monkeypatch):
 def test_a_loop_that_is_stopped_asks_nothing(tmp_path):
     stop = threading.Event()
     stop.set()
-    assert list(events(Place(tmp_path), JOB, stop=stop)) == []
+    assert list(events(ScriptedCluster(tmp_path), JOB, stop=stop)) == []
 
 
 def test_the_loop_waits_for_the_log_as_long_as_the_backends_pace_allows(backend, monkeypatch):
     backend.capabilities = replace(backend.capabilities, pace=Pace(max_wait_s=7.0))
-    patience = noted(backend, monkeypatch)
+    patience = tail_waits(backend, monkeypatch)
     waits = Waits(2)
     list(events(backend, JOB, stop=waits.stop, wait=waits))
     assert patience == [0.0, 7.0]  # the first look has news at once: the state

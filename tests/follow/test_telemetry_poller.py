@@ -11,8 +11,8 @@ from batchai_magics.follow import Follower
 from batchai_magics.follow.job_pollers import TELEMETRY_POLL_S, TelemetryPoller, UsageSampled
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.telemetry_records import MachineUse, Sample, TelemetryRecord
-from tests.follow.news import states
-from tests.widgets.scripted import JOB, ScriptedBackend, resource
+from tests.follow.event_steps import states
+from tests.widgets.scripted_job import JOB, ScriptedBackend, resource
 
 
 class Sampled(ScriptedBackend):

@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.backends.base import Chunk
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs.job_handle import Job
-from tests.widgets.scripted import JOB, ScriptedBackend
+from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 
 @pytest.fixture

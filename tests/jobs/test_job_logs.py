@@ -11,7 +11,7 @@ from batchai_magics.errors import FileChangedError, StorageError
 from batchai_magics.jobs import job_logs
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import chunks, last_lines, records_of, tail_of
-from tests.widgets.scripted import JOB, ScriptedBackend, step_line
+from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")
 
@@ -45,11 +45,11 @@ def test_the_tail_of_a_long_log_reads_its_end_only(backend, monkeypatch):
     backend.write("line\n" * 1000)
     offsets, read = [], backend.read
 
-    def noted(file, offset=0, limit=1 << 20):
+    def recording_read(file, offset=0, limit=1 << 20):
         offsets.append(offset)
         return read(file, offset, limit)
 
-    monkeypatch.setattr(backend, "read", noted)
+    monkeypatch.setattr(backend, "read", recording_read)
     assert tail_of(backend, STDOUT, 2) == "line\n" * 2
     assert offsets == [0, 4900]
 
@@ -130,13 +130,13 @@ def test_a_log_that_is_written_anew_while_it_is_read_is_read_again(backend, tmp_
     log.write_text("old\n" * 300)
     read, reads = backend.read, []
 
-    def noted(file, offset=0, limit=1 << 20):
+    def recording_read(file, offset=0, limit=1 << 20):
         reads.append(offset)
         if len(reads) == 3:
             log.write_text("new\n" * 400)
         return read(file, offset, limit)
 
-    backend.read = noted
+    backend.read = recording_read
     assert tail_of(backend, STDOUT, lines) == "new\n" * 400
 
 

@@ -19,7 +19,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import card_bundle, chart_bundle
 from batchai_magics.widgets.job.page_requests import RequestHandler
-from tests.world import World, holders
+from tests.world import World, files_containing
 
 pytestmark = pytest.mark.slow
 SECRET = "hunter2-in-the-open"
@@ -95,7 +95,7 @@ def test_the_file_and_a_download_stay_as_the_job_wrote_them(job: Job, tmp_path: 
 
 
 def test_only_the_logs_hold_it(job: Job, world: World) -> None:
-    names = {Path(path).name for path in holders(world.home, SECRET)}
+    names = {Path(path).name for path in files_containing(world.home, SECRET)}
     assert names == {"stdout.txt", "stderr.txt"}
 
 

@@ -12,7 +12,7 @@ from batchai_magics.errors import JobFailedError, SpecError, UsageError
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
-from tests.world import World, below, is_reading_logs, until
+from tests.world import World, is_reading_logs, processes_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def test_a_job_that_meets_none_ends_by_itself(world: World) -> None:
 
 def test_a_number_that_never_comes_is_told_of_at_the_end(world: World, tmp_path: Path) -> None:
     job = world.submit('r --stop-if "los is nan"', WAITS.format(file=tmp_path / "go"))
-    until(lambda: any(map(is_reading_logs, below(world.home))))
+    until(lambda: any(map(is_reading_logs, processes_of(world.home))))
     (tmp_path / "go").touch()
     job.wait(PATIENCE_S)
     text = 'stop-if "los is nan" had nothing to check: no los was printed (loss)'

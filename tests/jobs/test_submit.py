@@ -13,11 +13,11 @@ from batchai_magics.jobs.submit import ensure_defaults, find, next_run, submit
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from tests.widgets.place import EXPERIMENT, Place
-from tests.widgets.scripted import SPEC
+from tests.widgets.scripted_cluster import EXPERIMENT, ScriptedCluster
+from tests.widgets.scripted_job import SPEC
 
 
-class Lab(Place):
+class Lab(ScriptedCluster):
     """A place that takes whatever is created and notes it in order."""
 
     def __init__(self, folder, *names):

@@ -34,11 +34,11 @@ class Counted:
         if not callable(found):
             return found
 
-        def noted(*given: Any, **named: Any) -> Any:
+        def recorded_call(*given: Any, **named: Any) -> Any:
             self._calls.append(name)
             return found(*given, **named)
 
-        return noted
+        return recorded_call
 
 
 def submitted(backend: Backend, calls: list[str], line: str, body: str = "x = 1") -> Submitted:
@@ -74,11 +74,11 @@ def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sent: list[str] = []
     send = RequestsTransport.send
 
-    def noted(self: RequestsTransport, request: Any, **named: Any) -> Any:
+    def recorded_call(self: RequestsTransport, request: Any, **named: Any) -> Any:
         sent.append(f"{request.method} {request.url.partition('?')[0].rpartition('/')[2]}")
         return send(self, request, **named)
 
-    monkeypatch.setattr(RequestsTransport, "send", noted)
+    monkeypatch.setattr(RequestsTransport, "send", recorded_call)
     return sent
 
 

@@ -8,7 +8,7 @@ from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs import job_handle
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
-from tests.widgets.scripted import FAILURE, JOB, ScriptedBackend, step_line
+from tests.widgets.scripted_job import FAILURE, JOB, ScriptedBackend, step_line
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from tests.world import below, until
+from tests.world import processes_of, until
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def shell(monkeypatch, tmp_path):
     shell.extension_manager.load_extension("batchai_magics")
     yield shell
     backend = shell.magics_manager.registry["BatchAIMagics"].context.backend
-    until(lambda: not below(tmp_path / "home"))
+    until(lambda: not processes_of(tmp_path / "home"))
     shell.run_line_magic("batchai", "workspace list")  # reaps the supervisors
     backend.close()
     shell.history_manager.end_session()

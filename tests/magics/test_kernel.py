@@ -6,7 +6,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from tests.patience import PATIENCE_S
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 LONG = "%%batchai_job {} --wait\nimport time\ntime.sleep(1000)"
@@ -31,7 +31,7 @@ def kernel(home):
     yield client
     client.stop_channels()
     manager.shutdown_kernel()
-    until(lambda: not below(home))
+    until(lambda: not processes_of(home))
 
 
 def execute(client, code, *, on_output=None):

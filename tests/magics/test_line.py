@@ -4,7 +4,7 @@ import pytest
 
 import batchai_magics
 from batchai_magics.commands.output.command_result import LiveResult
-from tests.world import below
+from tests.world import processes_of
 
 
 def test_every_public_name_is_there():
@@ -148,7 +148,7 @@ def test_an_interrupt_ends_a_command_on_a_node(run, fail, tmp_path):
     told = fail(f"%batchai cluster node exec -c small --exec '{told_enough}; kill -INT $PPID; sleep 1000'")
     assert "\n4000\n" in told
     assert "Stopped. The command was ended." in told
-    assert not below(tmp_path / "home")
+    assert not processes_of(tmp_path / "home")
 
 
 @pytest.mark.parametrize(("magic", "words"), [("%%batchai_job", "--processes"), ("%batchai", "Subgroups:")])

@@ -16,14 +16,16 @@ from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AccountKey
 from batchai_magics.models.wire_model import WireModel
-from tests import odd
+from tests import odd_inputs
 from tests.models.samples import cluster_body, job_body
 
 
 def with_secret(body: Any) -> Any:
     """The same body, with the secret wherever one may stand."""
     return json.loads(
-        json.dumps(body).replace('"hidden"', f'"{odd.SECRET}"').replace('"key"', f'"{odd.SECRET}"')
+        json.dumps(body)
+        .replace('"hidden"', f'"{odd_inputs.SECRET}"')
+        .replace('"key"', f'"{odd_inputs.SECRET}"')
     )
 
 
@@ -31,7 +33,9 @@ JOB, CLUSTER = with_secret(job_body()), with_secret(cluster_body())
 SERVER = {
     "properties": {
         "vmSize": "STANDARD_D1",
-        "sshConfiguration": {"userAccountSettings": {"adminUserName": "me", "adminUserPassword": odd.SECRET}},
+        "sshConfiguration": {
+            "userAccountSettings": {"adminUserName": "me", "adminUserPassword": odd_inputs.SECRET}
+        },
         "dataDisks": {"diskSizeInGB": 10, "diskCount": 2, "storageAccountType": "Standard_LRS"},
     }
 }
@@ -60,17 +64,17 @@ def writable(value: object) -> None:
 @given(st.data())
 def test_a_file_that_was_changed_anyhow_is_read_or_refused(data: st.DataObject) -> None:
     model, body = data.draw(MODELS)
-    text = data.draw(odd.written(body))
-    odd.complaint(lambda: read(model, text))
-    odd.complaint(lambda: read_from_file(model, text))
+    text = data.draw(odd_inputs.serialized(body))
+    odd_inputs.rejection(lambda: read(model, text))
+    odd_inputs.rejection(lambda: read_from_file(model, text))
 
 
 @given(st.text(st.characters(), max_size=60), st.sampled_from([JobSpec, ClusterSpec]))
 def test_any_text_is_read_or_refused(text: str, model: type[WireModel]) -> None:
-    odd.complaint(lambda: read(model, text))
+    odd_inputs.rejection(lambda: read(model, text))
 
 
-@given(odd.values, st.sampled_from([JobSpec, ClusterSpec, ClusterPatch, FileServerSpec]))
+@given(odd_inputs.values, st.sampled_from([JobSpec, ClusterSpec, ClusterPatch, FileServerSpec]))
 def test_any_data_is_read_or_refused(value: Any, model: type[WireModel]) -> None:
     for body in (value, {"properties": value}):
-        odd.complaint(lambda body=body: model.from_wire(body))
+        odd_inputs.rejection(lambda body=body: model.from_wire(body))

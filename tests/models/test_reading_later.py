@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.models.resources import JobResource
-from tests.widgets.scripted import resource
+from tests.widgets.scripted_job import resource
 
 
 class Source:
@@ -26,17 +26,17 @@ class Source:
         return getattr(self.job, name)
 
 
-class Plain:
+class JobCopy:
     """The same, for who copies it."""
 
     def __init__(self, job: JobResource) -> None:
         vars(self).update(vars(job))
 
 
-def late() -> tuple[JobResource, JobResource]:
+def lazy_job() -> tuple[JobResource, JobResource]:
     """A job, and the same with fields that are yet to be read."""
     job = resource()
-    return job, JobResource.reading_later(Plain(job))
+    return job, JobResource.reading_later(JobCopy(job))
 
 
 def test_each_field_is_read_once_and_not_before_it_is_asked_for() -> None:
@@ -51,19 +51,19 @@ def test_each_field_is_read_once_and_not_before_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("again", [lambda job: job, copy.copy, lambda job: pickle.loads(pickle.dumps(job))])
 def test_it_is_equal_to_one_that_was_read(again) -> None:
-    job, later = late()
+    job, later = lazy_job()
     assert again(later) == job
     assert again(later).to_wire() == job.to_wire()
     assert repr(again(later)) == repr(job)
 
 
 def test_a_changed_one_is_no_other_job() -> None:
-    job, later = late()
+    job, later = lazy_job()
     assert replace(later, output_path_segment="s") == replace(job, output_path_segment="s")
 
 
 def test_what_a_job_has_not_is_named() -> None:
-    job, later = late()
+    job, later = lazy_job()
     for one in (job, later):
         with pytest.raises(AttributeError, match="no speck"):
             one.speck  # noqa: B018 it is looked for

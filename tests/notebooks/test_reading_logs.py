@@ -29,26 +29,26 @@ def executed(tmp_path_factory):
     return {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
 
 
-def shown(outputs, kind):
+def displayed(outputs, kind):
     return "".join(output.get("data", {}).get(kind, "") for output in outputs)
 
 
 def test_all_jobs_succeed(executed):
-    assert shown(executed["jobs"], "text/plain").count("succeeded") == 3
+    assert displayed(executed["jobs"], "text/plain").count("succeeded") == 3
 
 
 def test_a_log_with_tags_tells_both_ranks(executed):
-    summary = shown(executed["summary"], "text/html")
+    summary = displayed(executed["summary"], "text/html")
     assert "small_resnet<" in summary
     assert "2: horovod/cpu:0, horovod/cpu:1" in summary
 
 
 def test_a_jobs_summary_tells_its_nodes(executed):
-    assert "by node" in shown(executed["job-summary"], "text/html")
+    assert "by node" in displayed(executed["job-summary"], "text/html")
 
 
 def test_runs_of_the_same_program_have_the_same_losses(executed):
-    lines = shown(executed["compare"], "text/plain").splitlines()
+    lines = displayed(executed["compare"], "text/plain").splitlines()
     (losses,) = (line.split()[1:] for line in lines if line.startswith("last_loss"))
     assert len(losses) == 3
     assert len(set(losses)) == 1
@@ -57,8 +57,8 @@ def test_runs_of_the_same_program_have_the_same_losses(executed):
 def test_the_figure_is_drawn_from_one_two_and_four_processes(executed):
     from matplotlib.image import imread
 
-    rows = shown(executed["scaling"], "text/plain").splitlines()[1:4]
+    rows = displayed(executed["scaling"], "text/plain").splitlines()[1:4]
     assert [row.split()[:2] for row in rows] == [["small_resnet", count] for count in "124"]
     assert all(row.endswith("weak") for row in rows)
-    picture = imread(BytesIO(base64.b64decode(shown(executed["scaling"], "image/png"))))
+    picture = imread(BytesIO(base64.b64decode(displayed(executed["scaling"], "image/png"))))
     assert picture.shape[1] > 600

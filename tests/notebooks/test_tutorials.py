@@ -19,7 +19,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.metrics import StepRecord, read_metrics
 from tests.patience import PATIENCE_S
 from tests.server.process import started
-from tests.world import below, until
+from tests.world import processes_of, until
 
 BACKENDS = ("local", "arm")
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -65,7 +65,7 @@ class Tutorial:
 
     def groups_left(self) -> list[str]:
         """The resource groups that are still there, once no process works for the home any more."""
-        until(lambda: not below(self.home))
+        until(lambda: not processes_of(self.home))
         backend = LocalBackend(LocalSettings(home=self.home))
         groups = [group.name for group in backend.groups.list()]
         backend.close()

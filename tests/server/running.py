@@ -22,7 +22,7 @@ from batchai_magics.server.app_factory import make_app, open_context
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.server_home import ServerHome
-from tests.server.published import Watched
+from tests.server.published_api import Watched
 from tests.world import World, until
 
 TOKEN = "the-token-of-these-tests"

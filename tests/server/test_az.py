@@ -22,7 +22,7 @@ PRINTS = {"customToolkitSettings": {"commandLine": "echo one; sleep 1; echo two"
 
 
 @dataclass(frozen=True)
-class Said:
+class AzOutput:
     """What a line of `az` wrote."""
 
     line: str
@@ -35,16 +35,16 @@ class Said:
         return json.loads(self.out)
 
 
-def az(server: Running, folder: Path, *lines: str) -> list[Said]:
+def az(server: Running, folder: Path, *lines: str) -> list[AzOutput]:
     """What each line gave, with the configuration that `batchai serve az-config` writes."""
     return said_with(az_config.write(folder / "azure", server.url, TOKEN, server.world.settings), *lines)
 
 
-def said_with(exports: list[str], *lines: str) -> list[Said]:
+def said_with(exports: list[str], *lines: str) -> list[AzOutput]:
     """What each line gave in a shell that has these variables."""
     env = dict(line.removeprefix("export ").split("=", 1) for line in exports)
     told = drive("az", "drive_az.py", told=[line.split() for line in lines], **env)
-    return [Said(" ".join(item.pop("line")), **item) for item in told]
+    return [AzOutput(" ".join(item.pop("line")), **item) for item in told]
 
 
 def job_file(folder: Path, name: str, settings: dict) -> Path:
@@ -55,7 +55,7 @@ def job_file(folder: Path, name: str, settings: dict) -> Path:
 
 
 @pytest.fixture(scope="module")
-def lines(server: Running, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
+def lines(server: Running, tmp_path_factory: pytest.TempPathFactory) -> dict[str, AzOutput]:
     """What the lines of a tutorial gave, by their first words after `batchai`."""
     folder = tmp_path_factory.mktemp("az")
     said = az(
@@ -92,32 +92,32 @@ def name_of(line: str) -> str:
     return "".join(f" {words[words.index(flag) + 1]}" for flag in ("-n", "-j") if flag in words)
 
 
-def test_every_line_is_well_but_the_one_for_what_is_gone(lines: dict[str, Said]) -> None:
+def test_every_line_is_well_but_the_one_for_what_is_gone(lines: dict[str, AzOutput]) -> None:
     not_found = 3
     assert {name: item.code for name, item in lines.items() if item.code} == {"job show prints": not_found}
 
 
-def test_what_is_created_is_shown(lines: dict[str, Said]) -> None:
+def test_what_is_created_is_shown(lines: dict[str, AzOutput]) -> None:
     assert lines["workspace create ws"].data["resourceGroup"] == "az"
     assert lines["cluster create cl"].data["vmSize"] == "STANDARD_D1"
     assert "cl" in lines["cluster show cl"].out.splitlines()[2].split()
     assert lines["experiment create ex"].data["provisioningState"] == "succeeded"
 
 
-def test_a_job_runs_and_its_output_is_streamed_as_it_comes(lines: dict[str, Said]) -> None:
+def test_a_job_runs_and_its_output_is_streamed_as_it_comes(lines: dict[str, AzOutput]) -> None:
     assert lines["job file stream prints"].out == "one\ntwo\n"
     assert "Job completed at" in lines["job wait prints"].error
     names = [line.split()[0] for line in lines["job file list prints"].out.splitlines()[2:]]
     assert names == ["execution.log", "stderr.txt", "stdout.txt"]
 
 
-def test_a_job_is_terminated_and_a_job_is_deleted(lines: dict[str, Said]) -> None:
+def test_a_job_is_terminated_and_a_job_is_deleted(lines: dict[str, AzOutput]) -> None:
     listed = {line.split()[0]: line.split() for line in lines["job list"].out.splitlines()[2:]}
     assert "succeeded" in listed["prints"]
     assert "failed" in listed["sleeps"]
 
 
-def test_a_cluster_is_resized_and_a_workspace_deleted_with_all_in_it(lines: dict[str, Said]) -> None:
+def test_a_cluster_is_resized_and_a_workspace_deleted_with_all_in_it(lines: dict[str, AzOutput]) -> None:
     assert lines["cluster resize cl"].data["scaleSettings"]["manual"]["targetNodeCount"] == 2
     assert len(lines["list-usages"].data) == 17
     assert lines["workspace list"].data == []
@@ -154,7 +154,7 @@ def test_over_tls_az_trusts_the_servers_own_authority_and_streams_a_job(
 
 
 def test_every_answer_of_the_published_api_that_az_got_is_as_described(
-    server: Running, lines: dict[str, Said]
+    server: Running, lines: dict[str, AzOutput]
 ) -> None:
     operations = {seen.partition(" ")[0] for seen in server.watched.seen}
     assert operations >= {

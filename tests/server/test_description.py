@@ -11,7 +11,7 @@ import requests
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.server.batchai.batchai_routes import ROUTES
 from batchai_magics.server.published_api import openapi_document
-from tests.server.published import METHODS, deviations, operation_at
+from tests.server.published_api import METHODS, deviations, operation_at
 from tests.server.running import Running
 
 JOB = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/experiments/e/jobs/j"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, WORKSPACE, Running
-from tests.server.storage.signed import account_sas
+from tests.server.storage.signed_urls import account_sas
 
 pytestmark = pytest.mark.slow
 many = settings(

@@ -8,9 +8,9 @@ import pytest
 import requests
 
 from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
-from tests.server.published import own_keys
+from tests.server.published_api import own_keys
 from tests.server.running import GROUP, SUBSCRIPTION, Running, connected
-from tests.server.storage.signed import signed_path
+from tests.server.storage.signed_urls import signed_path
 from tests.world import until
 
 pytestmark = pytest.mark.slow

@@ -30,7 +30,7 @@ from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import SUBSCRIPTION, VERSION, WORKSPACE
-from tests.world import below, until
+from tests.world import processes_of, until
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_a_server_that_is_told_to_end_leaves_jobs_running_and_the_next_one_shows
         assert state(server) == "running"
         assert server.ask("POST", f"{WORKSPACE}/experiments/e/jobs/j/terminate").status_code == 202
         until(lambda: state(server) == "failed")
-    until(lambda: not below(home))
+    until(lambda: not processes_of(home))
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ FOUND = """() => ({
 })"""
 
 
-def complaints(page, selector):
+def violations(page, selector):
     """What axe-core finds wrong within the elements; that it has looked at contrasts is made sure of."""
     if not AXE.exists():
         pytest.skip("axe-core is not installed: run npm ci")

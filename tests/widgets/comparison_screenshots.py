@@ -11,7 +11,7 @@ SETUP = """
 import math, random
 from batchai_magics import compare, scaling
 from batchai_magics.jobs.job_handle import Job
-from tests.widgets.place import EXPERIMENT, ExecutionState, Kind, Place
+from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, Kind, Place
 place = Place("{folder}")
 random.seed(4)
 LINE = "[1,{{}}]<stdout>:{{}}\\timages/sec: {{:.1f}} +/- 0.5 (jitter = 2.0)\\t{{:.3f}}\\n"

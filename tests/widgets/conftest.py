@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.widgets.core import pages
 from tests.widgets import lab as jupyter
-from tests.widgets import steady
+from tests.widgets import notebook_jobs
 from tests.world import world  # noqa: F401  # a fixture
 
 VIEWPORT = {"width": 1300, "height": 1000}
@@ -61,14 +61,14 @@ def notebook_7(server, chrome):
 @pytest.fixture(scope="session")
 def real_world(server):
     """The backend that the notebooks use, for jobs that start before any of them."""
-    with steady.world_of(server) as made:
+    with notebook_jobs.world_of(server) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def eight_ranks(real_world):
     """A job of eight processes on two nodes that runs as long as there are tests, writing a little."""
-    cluster = steady.pair_of_nodes(real_world)
-    job = steady.Steady(real_world, "eight", f"--cluster {cluster} --nodes 2 --processes 8")
+    cluster = notebook_jobs.pair_of_nodes(real_world)
+    job = notebook_jobs.NotebookJob(real_world, "eight", f"--cluster {cluster} --nodes 2 --processes 8")
     yield job
     job.end()

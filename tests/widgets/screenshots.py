@@ -10,7 +10,7 @@ OUT = Path(__file__).parents[2] / "out"
 JOB = """
 import math, random, time
 from datetime import datetime, timedelta, timezone
-from tests.widgets import scripted
+from tests.widgets import scripted_job
 from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
 scripted.START = datetime.now(timezone.utc) - timedelta(seconds=95)
@@ -37,7 +37,7 @@ backend.finish(scripted.ExecutionState.FAILED, **scripted.FAILURE)
 DASHBOARDS = """
 import math, random
 from batchai_magics import widgets
-from tests.widgets.place import ExecutionState as S, NodeState as N, Place
+from tests.widgets.scripted_cluster import ExecutionState as S, NodeState as N, Place
 place = Place("{folder}", [*[N.RUNNING] * 4, *[N.IDLE] * 2, N.PREPARING, N.LEAVING, N.UNUSABLE])
 place.scale = {{"autoScale": {{"minimumNodeCount": 1, "maximumNodeCount": 12, "initialNodeCount": 0}}}}
 random.seed(2)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.widgets.steady import SCRIPT
+from tests.widgets.notebook_jobs import SCRIPT
 from tests.world import until
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from batchai_magics.jobs.submit import find, submit
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
 from tests.server.process import Process, started
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 COUNTS = """
@@ -76,7 +76,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     home = tmp_path / "home"
     with contextlib.ExitStack() as left:
         yield Site(home, left.enter_context(started(home, port=free_port())), left)
-    until(lambda: not below(home))
+    until(lambda: not processes_of(home))
 
 
 class Watching(threading.Thread):

@@ -43,7 +43,7 @@ def shares(tmp_path: Path) -> Iterator[Shares]:
 
 
 @pytest.fixture
-def plain(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> PartUploads:
+def part_uploads(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> PartUploads:
     monkeypatch.setattr(share_transfers, "BLOCK_BYTES", 4)
     return PartUploads(shares)
 
@@ -57,53 +57,53 @@ def digest(data: bytes) -> str:
 
 
 def test_a_file_goes_on_where_it_stopped_and_is_put_in_its_place_when_it_is_whole(
-    plain: PartUploads, shares: Shares
+    part_uploads: PartUploads, shares: Shares
 ) -> None:
-    assert plain.begin("data", "in/er/a", 10) == 0
-    plain.write("data", "in/er/a", 0, DATA[:7])
-    assert plain.begin("data", "in/er/a", 10) == 7
-    plain.write("data", "in/er/a", 4, DATA[4:])  # over what came of this piece before
-    assert plain.begin("data", "in/er/a", 10) == 10
+    assert part_uploads.begin("data", "in/er/a", 10) == 0
+    part_uploads.write("data", "in/er/a", 0, DATA[:7])
+    assert part_uploads.begin("data", "in/er/a", 10) == 7
+    part_uploads.write("data", "in/er/a", 4, DATA[4:])  # over what came of this piece before
+    assert part_uploads.begin("data", "in/er/a", 10) == 10
     assert all(map(is_part, names(shares, "in/er")))
-    plain.finish("data", "in/er/a", digest(DATA))
+    part_uploads.finish("data", "in/er/a", digest(DATA))
     assert (names(shares, "in/er"), shares.download("data", "in/er/a")) == (["in/er/a"], DATA)
 
 
-def test_what_came_of_a_longer_file_is_cut_off(plain: PartUploads, shares: Shares) -> None:
-    plain.begin("data", "a", 10)
-    plain.write("data", "a", 0, DATA)
-    assert plain.begin("data", "a", 9) == 0
+def test_what_came_of_a_longer_file_is_cut_off(part_uploads: PartUploads, shares: Shares) -> None:
+    part_uploads.begin("data", "a", 10)
+    part_uploads.write("data", "a", 0, DATA)
+    assert part_uploads.begin("data", "a", 9) == 0
     assert [file.size_bytes for file in shares.list("data")] == [0]
-    plain.write("data", "a", 0, DATA)
-    plain.write("data", "a", 4, b"end")
-    plain.finish("data", "a", digest(DATA[:4] + b"end"))
+    part_uploads.write("data", "a", 0, DATA)
+    part_uploads.write("data", "a", 4, b"end")
+    part_uploads.finish("data", "a", digest(DATA[:4] + b"end"))
     assert shares.download("data", "a") == DATA[:4] + b"end"
 
 
 @pytest.mark.parametrize("wrong", [b"bad", DATA[:8], DATA[:9] + b"x"])
 def test_a_damaged_file_is_deleted_and_the_one_in_its_place_stays(
-    plain: PartUploads, shares: Shares, wrong: bytes
+    part_uploads: PartUploads, shares: Shares, wrong: bytes
 ) -> None:
     shares.upload("data", {"a": b"old"})
-    plain.begin("data", "a", len(wrong))
-    plain.write("data", "a", 0, wrong)
+    part_uploads.begin("data", "a", len(wrong))
+    part_uploads.write("data", "a", 0, wrong)
     with pytest.raises(StorageError, match="damaged"):
-        plain.finish("data", "a", digest(DATA))
+        part_uploads.finish("data", "a", digest(DATA))
     assert (names(shares), shares.download("data", "a")) == (["a"], b"old")
 
 
-def test_two_files_of_one_folder_do_not_mix(plain: PartUploads, shares: Shares) -> None:
+def test_two_files_of_one_folder_do_not_mix(part_uploads: PartUploads, shares: Shares) -> None:
     for path in ("in/a.bin", "in/b.bin"):
-        assert plain.begin("data", path, 1) == 0
-        plain.write("data", path, 0, path[3].encode())
+        assert part_uploads.begin("data", path, 1) == 0
+        part_uploads.write("data", path, 0, path[3].encode())
     for path in ("in/a.bin", "in/b.bin"):
-        plain.finish("data", path, digest(path[3].encode()))
+        part_uploads.finish("data", path, digest(path[3].encode()))
         assert shares.download("data", path) == path[3].encode()
 
 
-def test_a_file_of_one_piece_is_told_as_it_lies_there(plain: PartUploads, shares: Shares) -> None:
+def test_a_file_of_one_piece_is_told_as_it_lies_there(part_uploads: PartUploads, shares: Shares) -> None:
     for data in (b"first", b"", b"2nd"):
-        assert plain.upload("data", "in/a", data) == shares.show("data", "in/a")
+        assert part_uploads.upload("data", "in/a", data) == shares.show("data", "in/a")
         assert shares.download("data", "in/a") == data
     assert names(shares, "in") == ["in/a"]
 

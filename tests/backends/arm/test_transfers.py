@@ -24,7 +24,7 @@ def counting(name: str, steps: int) -> Generator[int, None, str]:
     return name
 
 
-def given(tasks) -> tuple[int, list]:
+def yields_and_result(tasks) -> tuple[int, list]:
     return drained(run_parallel(tasks))
 
 
@@ -40,8 +40,8 @@ def drained(steps: Generator[int, None, list]) -> tuple[int, list]:
 
 def test_what_all_give_is_given_in_their_order() -> None:
     tasks = [lambda number=number: counting(f"f{number}", number) for number in range(20)]
-    assert given(tasks) == (sum(range(20)), [f"f{number}" for number in range(20)])
-    assert given([]) == (0, [])
+    assert yields_and_result(tasks) == (sum(range(20)), [f"f{number}" for number in range(20)])
+    assert yields_and_result([]) == (0, [])
 
 
 def test_the_first_failure_is_told_and_ends_the_others() -> None:
@@ -54,7 +54,7 @@ def test_the_first_failure_is_told_and_ends_the_others() -> None:
             yield 1
 
     with pytest.raises(StorageError, match="full"):
-        given([failing, endless, endless])
+        yields_and_result([failing, endless, endless])
 
 
 def test_who_wants_no_more_ends_all() -> None:

@@ -30,7 +30,7 @@ def storage(tmp_path):
 
 
 @pytest.fixture
-def here(tmp_path):
+def local_folder(tmp_path):
     path = tmp_path / "here"
     path.mkdir()
     (path / "big").write_bytes(BIG)
@@ -56,13 +56,13 @@ def sent(steps):
         return end.value
 
 
-def left(folder):
+def files_in(folder):
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_files_go_up_and_are_told_as_they_lie_there(storage, here):
-    (here / "empty").touch()
-    files = sent(up(storage, here / "big", here / "empty"))
+def test_files_go_up_and_are_told_as_they_lie_there(storage, local_folder):
+    (local_folder / "empty").touch()
+    files = sent(up(storage, local_folder / "big", local_folder / "empty"))
     assert [(file.path, file.kind, file.size_bytes) for file in files] == [
         ("big", FileKind.FILE, 10),
         ("empty", FileKind.FILE, 0),
@@ -71,64 +71,66 @@ def test_files_go_up_and_are_told_as_they_lie_there(storage, here):
     assert storage.download("data", "big") == BIG
 
 
-def test_a_file_may_have_any_name_on_a_share(storage, here):
+def test_a_file_may_have_any_name_on_a_share(storage, local_folder):
     for name in (".part-x", ".big.0123456789ab.part", "x.part"):
-        (here / name).write_text("mine")
-    sent(up(storage, *sorted(here.iterdir())))
-    assert [file.path for file in storage.list("data")] == sorted(path.name for path in here.iterdir())
+        (local_folder / name).write_text("mine")
+    sent(up(storage, *sorted(local_folder.iterdir())))
+    assert [file.path for file in storage.list("data")] == sorted(
+        path.name for path in local_folder.iterdir()
+    )
     storage.upload("data", {".part-y": b"mine"})
     assert storage.show("data", ".part-y").size_bytes == 4
 
 
-def test_those_that_are_whole_get_their_places_when_another_fails(storage, here):
-    os.mkfifo(here / "pipe")
+def test_those_that_are_whole_get_their_places_when_another_fails(storage, local_folder):
+    os.mkfifo(local_folder / "pipe")
     with pytest.raises(StorageError, match="pipe cannot be read: it is no regular file"):
-        sent(up(storage, here / "big", here / "pipe"))
+        sent(up(storage, local_folder / "big", local_folder / "pipe"))
     assert [file.path for file in storage.list("data")] == ["big"]
 
 
-def test_files_come_down_beside_what_is_there(storage, here):
+def test_files_come_down_beside_what_is_there(storage, local_folder):
     storage.upload("data", {"a": b"1", "in/b": b"22"})
-    (here / "a.part").write_text("mine")
-    copies = [Copy(here / path, path, 1) for path in ("a", "in/b")]
+    (local_folder / "a.part").write_text("mine")
+    copies = [Copy(local_folder / path, path, 1) for path in ("a", "in/b")]
     assert sum(storage.fetch("data", copies)) == 3
-    assert (here / "in/b").read_bytes() == b"22"
-    assert sorted(path.name for path in here.iterdir()) == ["a", "a.part", "big", "in"]
+    assert (local_folder / "in/b").read_bytes() == b"22"
+    assert sorted(path.name for path in local_folder.iterdir()) == ["a", "a.part", "big", "in"]
 
 
-def test_two_downloads_to_one_place_never_mix(storage, here):
+def test_two_downloads_to_one_place_never_mix(storage, local_folder):
     storage.upload("data", {"a": b"aaaa", "b": b"bb"})
-    one, other = (storage.fetch("data", [Copy(here / "it", path, 4)]) for path in "ab")
+    one, other = (storage.fetch("data", [Copy(local_folder / "it", path, 4)]) for path in "ab")
     next(one), next(other)  # both have written all, and neither is in its place
     assert list(one) == []
-    assert (here / "it").read_bytes() == b"aaaa"
+    assert (local_folder / "it").read_bytes() == b"aaaa"
 
 
-def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, here):
+def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, local_folder):
     storage.upload("data", {"a": b"1"})
-    PartialDownloads.name(here / "a", "a larger one").write_bytes(BIG)
-    assert sum(storage.fetch("data", [Copy(here / "a", "a", 1)])) == 1
-    assert (here / "a").read_bytes() == b"1"
-    assert sorted(path.name for path in here.iterdir()) == ["a", "big"]
+    PartialDownloads.name(local_folder / "a", "a larger one").write_bytes(BIG)
+    assert sum(storage.fetch("data", [Copy(local_folder / "a", "a", 1)])) == 1
+    assert (local_folder / "a").read_bytes() == b"1"
+    assert sorted(path.name for path in local_folder.iterdir()) == ["a", "big"]
 
 
-def test_a_file_that_went_from_its_share_is_told(storage, here):
+def test_a_file_that_went_from_its_share_is_told(storage, local_folder):
     with pytest.raises(NotFoundError, match="gone"):
-        list(storage.fetch("data", [Copy(here / "gone", "gone", 1)]))
+        list(storage.fetch("data", [Copy(local_folder / "gone", "gone", 1)]))
 
 
 @pytest.mark.usefixtures("_in_pieces")
-def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, here, tmp_path):
-    steps = up(storage, here / "big")
+def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, local_folder, tmp_path):
+    steps = up(storage, local_folder / "big")
     assert next(steps) == 4
     steps.close()
     assert storage.list("data") == []
-    (part,) = left(tmp_path / "unfinished")
+    (part,) = files_in(tmp_path / "unfinished")
     before = part.stat().st_ino
-    sent(up(storage, here / "big"))
+    sent(up(storage, local_folder / "big"))
     assert storage.download("data", "big") == BIG
     assert (tmp_path / "shares/local/data/big").stat().st_ino == before
-    assert left(tmp_path / "unfinished") == []
+    assert files_in(tmp_path / "unfinished") == []
 
 
 @pytest.mark.parametrize("upload", UPLOADS)
@@ -139,7 +141,7 @@ def test_the_next_upload_deletes_what_nobody_went_on_with_for_a_day(
     storage.make("other")
     storage.begin("other", "big", 9)
     storage.write("other", "big", 0, BIG[:4])
-    (part,) = left(tmp_path / "unfinished")
+    (part,) = files_in(tmp_path / "unfinished")
     os.utime(part, (time.time() - age_s,) * 2)
     UPLOADS[upload](FolderStorage(tmp_path / "shares", tmp_path / "unfinished"))
     assert part.exists() is is_left
@@ -147,58 +149,58 @@ def test_the_next_upload_deletes_what_nobody_went_on_with_for_a_day(
 
 @pytest.mark.usefixtures("_in_pieces")
 @pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
-def test_what_was_begun_of_another_file_is_thrown_away(storage, here, tmp_path, damage):
-    steps = up(storage, here / "big")
+def test_what_was_begun_of_another_file_is_thrown_away(storage, local_folder, tmp_path, damage):
+    steps = up(storage, local_folder / "big")
     next(steps)
     steps.close()
-    left(tmp_path / "unfinished")[0].write_bytes(damage)
-    sent(up(storage, here / "big"))
+    files_in(tmp_path / "unfinished")[0].write_bytes(damage)
+    sent(up(storage, local_folder / "big"))
     assert storage.download("data", "big") == BIG
 
 
 @pytest.mark.parametrize("small", [0, 100])
-def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, here, tmp_path, monkeypatch, small):
+def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, local_folder, tmp_path, monkeypatch, small):
     monkeypatch.setattr(copying, "SMALL_BYTES", small)
     pwrite = os.pwrite
     monkeypatch.setattr(
         os, "pwrite", lambda file, data, at: pwrite(file, bytes(data).replace(b"5", b"6"), at)
     )
     with pytest.raises(StorageError, match="big was damaged on its way"):
-        sent(up(storage, here / "big"))
+        sent(up(storage, local_folder / "big"))
     assert storage.list("data") == []
-    assert left(tmp_path / "unfinished") == []
+    assert files_in(tmp_path / "unfinished") == []
 
 
 @pytest.mark.usefixtures("_in_pieces")
-def test_a_file_that_changes_while_it_is_read_is_told(storage, here):
-    steps = up(storage, here / "big")
+def test_a_file_that_changes_while_it_is_read_is_told(storage, local_folder):
+    steps = up(storage, local_folder / "big")
     next(steps)
-    (here / "big").write_bytes(BIG[::-1])
-    os.utime(here / "big", (1, 1))  # a clock may be coarse
+    (local_folder / "big").write_bytes(BIG[::-1])
+    os.utime(local_folder / "big", (1, 1))  # a clock may be coarse
     with pytest.raises(StorageError, match="big changed while it was read"):
         sent(steps)
     assert storage.list("data") == []
 
 
-def test_a_link_on_a_share_is_written_where_it_leads_and_never_out_of_it(storage, here, tmp_path):
+def test_a_link_on_a_share_is_written_where_it_leads_and_never_out_of_it(storage, local_folder, tmp_path):
     share = tmp_path / "shares/local/data"
     storage.upload("data", {"real": b"old"})
     (share / "link").symlink_to("real")
     (share / "out").symlink_to(tmp_path)
-    sent(storage.send("data", [Copy(here / "big", "link", 10)]))
+    sent(storage.send("data", [Copy(local_folder / "big", "link", 10)]))
     assert storage.download("data", "real") == BIG
     with pytest.raises(StorageError, match="leads out"):
-        sent(storage.send("data", [Copy(here / "big", "out/new", 10)]))
+        sent(storage.send("data", [Copy(local_folder / "big", "out/new", 10)]))
     assert not (tmp_path / "new").exists()
 
 
-def test_what_is_no_file_does_not_come_down(storage, here, tmp_path):
+def test_what_is_no_file_does_not_come_down(storage, local_folder, tmp_path):
     os.mkfifo(tmp_path / "shares/local/data/pipe")
     with pytest.raises(StorageError, match="it is no regular file"):
-        list(storage.fetch("data", [Copy(here / "pipe", "pipe", 0)]))
+        list(storage.fetch("data", [Copy(local_folder / "pipe", "pipe", 0)]))
     with pytest.raises(NotFoundError):
-        list(storage.fetch("data", [Copy(here / "nope", "nope", 0)]))
-    assert [path.name for path in here.iterdir()] == ["big"]
+        list(storage.fetch("data", [Copy(local_folder / "nope", "nope", 0)]))
+    assert [path.name for path in local_folder.iterdir()] == ["big"]
 
 
 def test_groups_are_few_and_small(monkeypatch):

@@ -10,7 +10,7 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster
 from tests.backends.local.still import Still
 from tests.contract.place import MOUNTED
-from tests.world import World, below, until
+from tests.world import World, processes_of, until
 
 pytestmark = pytest.mark.slow
 SHARE = {
@@ -60,7 +60,7 @@ def test_a_deleted_cluster_ends_its_setup(world: World) -> None:
     until(lambda: process.marked(node.id))
     world.backend.delete(cluster.id)
     assert not process.marked(node.id)
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))
 
 
 def test_a_node_that_idled_away_leaves_no_folder(world: World) -> None:

@@ -20,7 +20,7 @@ from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE, submit
-from tests.world import PATIENCE_S, World, holders, until
+from tests.world import PATIENCE_S, World, files_containing, until
 
 USER, PASSWORD = "me", "hush-hush"
 # What `htpasswd -B` makes of the two.
@@ -94,8 +94,8 @@ def test_a_private_image_is_pulled_with_its_credentials(boxes: World, served: Re
     job = submit(boxes, "cat /in-the-image; env", containerSettings=served.settings()).wait(PATIENCE_S)
     assert job.state is ExecutionState.SUCCEEDED, job.log(file="execution.log")
     assert job.log().startswith("yes\n")
-    assert holders(boxes.home, "team/ours")
-    assert not holders(boxes.home, PASSWORD)  # nor any variable of the job, which it printed
+    assert files_containing(boxes.home, "team/ours")
+    assert not files_containing(boxes.home, PASSWORD)  # nor any variable of the job, which it printed
     assert not list(boxes.home.rglob("config.json"))
     shown = json.dumps(job.show().to_wire())
     assert (USER in shown, PASSWORD in shown, PASSWORD in repr(job.show())) == (True, False, False)
@@ -108,7 +108,7 @@ def test_a_wrong_password_fails_the_job_by_the_services_code(boxes: World, serve
     (error,) = job.show().execution.errors
     assert (error.code, error.details[0].value) == ("FailedStartingContainer", served.image)
     assert "could not be pulled" in error.message
-    assert not holders(boxes.home, "guessed-it")
+    assert not files_containing(boxes.home, "guessed-it")
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_job_that_waits_keeps_the_password_in_memory_alone(boxes: World, serve
     until(lambda: boxes.supervisor(job).is_running())
     words = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
     assert not [line for line in words if PASSWORD in line]
-    assert not holders(boxes.home, PASSWORD)
+    assert not files_containing(boxes.home, PASSWORD)
     boxes.backend.close()  # what submitted it goes away; another process gives it its nodes
     resize(boxes, 1)
     assert job.wait(PATIENCE_S).log() == "yes\n", job.log(file="execution.log")

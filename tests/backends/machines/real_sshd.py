@@ -49,7 +49,7 @@ GlobalKnownHostsFile /dev/null
 """
 
 
-def why_not() -> str:
+def skip_reason() -> str:
     """Why there can be no sshd here; empty where there can."""
     return (
         "" if Path(SSHD).exists() and shutil.which("ssh") else "no sshd here: install Debian's openssh-server"

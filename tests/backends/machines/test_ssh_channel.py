@@ -36,7 +36,7 @@ def code_of(channel: SshChannel) -> tuple[str, str]:
     return caught.value.code, str(caught.value.hint)
 
 
-def again(machine: SshMachine) -> bool:
+def is_reconnected(machine: SshMachine) -> bool:
     """Whether a lost connection is there again."""
     try:
         return machine.has_program("sh")
@@ -188,7 +188,7 @@ def test_a_connection_that_dies_is_made_again(own_sshd: RealSshd) -> None:
     with pytest.raises(UnreachableError, match="cluster"):
         machine.has_program("sh")
     own_sshd.start()
-    until(lambda: again(machine))
+    until(lambda: is_reconnected(machine))
     machine.close()
 
 
@@ -198,7 +198,7 @@ def test_a_program_there_that_is_killed_is_started_again(own_sshd: RealSshd) -> 
         assert machine.has_program("sh")
         for process in agents(own_sshd):
             process.send_signal(signal.SIGKILL)
-    until(lambda: again(machine))
+    until(lambda: is_reconnected(machine))
     machine.close()
 
 

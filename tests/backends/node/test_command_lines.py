@@ -25,12 +25,12 @@ from batchai_magics.launch.plan import (
 IMAGE = Image("tf:1", "https://me.azurecr.io", shm_size="1g")
 
 
-def box(engine: str, image: Image = IMAGE, *, is_rank: bool = False) -> ContainerCommand:
+def container(engine: str, image: Image = IMAGE, *, is_rank: bool = False) -> ContainerCommand:
     return ContainerCommand((engine,), image, "name", [Path("/home me")], ["COLOUR"], is_rank)
 
 
 def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_word() -> None:
-    line = box("docker").command("echo 'a b'; exit 3")
+    line = container("docker").command("echo 'a b'; exit 3")
     assert "; exec docker run --rm --network=host --name=name --shm-size=1g " in line
     assert "'--volume=/home me:/home me'" in line
     assert " --env=COLOUR " in line
@@ -39,23 +39,23 @@ def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_wo
 
 
 def test_ranks_share_the_machines_memory_whatever_size_was_asked_for() -> None:
-    line = box("docker", is_rank=True).command("x")
+    line = container("docker", is_rank=True).command("x")
     assert "--ipc=host" in line
     assert "--shm-size" not in line
-    assert "--shm-size" not in box("docker", Image("tf")).command("x")
+    assert "--shm-size" not in container("docker", Image("tf")).command("x")
 
 
 def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> None:
-    apptainer = box("/usr/bin/apptainer")
+    apptainer = container("/usr/bin/apptainer")
     assert apptainer.command("x") == (
         "exec /usr/bin/apptainer exec --bind '/home me' docker://me.azurecr.io/tf:1 /bin/bash -c x"
     )
     assert apptainer.removals == []
-    assert box("podman").removals == [("podman", "rm", "--force", "name")]
+    assert container("podman").removals == [("podman", "rm", "--force", "name")]
 
 
 def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
-    line = box("enroot").command("echo hi")
+    line = container("enroot").command("echo hi")
     file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
     assert (
         f"enroot import --output {file}.part 'docker://me.azurecr.io#tf:1' && mv {file}.part {file}" in line
@@ -63,9 +63,9 @@ def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
     assert f"9>{file}.lock || exit; " in line
     assert "; exec enroot start --rw '--mount=/home me:/home me' --env=" in line
     assert line.endswith(f""" "$@" {file} /bin/bash -c 'cd "$0" && {{ echo hi\n}}' "$PWD\"""")
-    assert box("enroot").removals == []
-    assert " --env=PMI_FD " in box("enroot", is_rank=True).command("x")
-    assert "docker://tf:1" in box("enroot", Image("tf:1")).command("x")
+    assert container("enroot").removals == []
+    assert " --env=PMI_FD " in container("enroot", is_rank=True).command("x")
+    assert "docker://tf:1" in container("enroot", Image("tf:1")).command("x")
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path: Path) -> Non
     )
     program.chmod(0o755)
     env = {**os.environ, "AZ_BATCHAI_SHARED_JOB_TEMP": str(tmp_path)}
-    line = box(str(program)).command("echo $PWD; exit 3 # done")
+    line = container(str(program)).command("echo $PWD; exit 3 # done")
     for _ in range(2):
         done = subprocess.run(["/bin/bash", "-c", line], env=env, cwd=tmp_path, capture_output=True)
         assert (done.returncode, done.stdout.decode()) == (3, f"{tmp_path}\n"), done.stderr
@@ -99,7 +99,7 @@ def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine: st
     }
     of_the_image = {"CUDA_HOME": "/cuda", "NCCL_VERSION": "2", "FI_PROVIDER_PATH": "/fi", "LANG": "C"}
     env = {"AZ_BATCHAI_SHARED_JOB_TEMP": str(tmp_path), "PATH": os.defpath, **passed, **of_the_image}
-    argv = ["/bin/bash", "-c", box(str(program)).command("true")]
+    argv = ["/bin/bash", "-c", container(str(program)).command("true")]
     words = subprocess.run(argv, env=env, capture_output=True, check=True).stdout.decode().split()
     assert {name for name in passed if f"--env={name}" in words} == passed.keys()
     assert not {name for name in of_the_image if f"--env={name}" in words}
@@ -257,10 +257,10 @@ def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, re
 
 
 def test_podman_hands_on_the_connection_to_the_process_manager_as_the_third_descriptor() -> None:
-    line = box("podman", is_rank=True).command("x")
+    line = container("podman", is_rank=True).command("x")
     assert "--preserve-fds=1 --env=PMI_FD=3" in line
     assert line.endswith('3<&"$PMI_FD"')
-    assert "PMI_FD" not in box("podman").command("x") + box("docker", is_rank=True).command("x")
+    assert "PMI_FD" not in container("podman").command("x") + container("docker", is_rank=True).command("x")
 
 
 def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means() -> None:

@@ -34,7 +34,7 @@ def plan(*roles: str, notes: tuple[str, ...] = ()) -> Plan:
     )
 
 
-def ended(rank: int, code: int, at: float = 1.0) -> ProcessExit:
+def process_exit(rank: int, code: int, at: float = 1.0) -> ProcessExit:
     return ProcessExit(rank, f"n{rank % 2}", code, at)
 
 
@@ -43,13 +43,13 @@ def details(end: Outcome) -> dict[str, str]:
 
 
 def test_a_job_whose_ranks_all_end_well_succeeds() -> None:
-    end = of_ranks([ended(0, 0), ended(1, 0)], plan("rank", "rank"), {0, 1})
+    end = of_ranks([process_exit(0, 0), process_exit(1, 0)], plan("rank", "rank"), {0, 1})
     assert (end.is_success, end.exit_code, [rank.rank for rank in end.ranks]) == (True, 0, [0, 1])
     assert end.sentence == "the job ended with exit code 0"
 
 
 def test_the_failure_that_came_first_decides() -> None:
-    ends = [ended(0, 3, at=20.0), ended(1, 7, at=10.0), ended(2, 0, at=5.0)]
+    ends = [process_exit(0, 3, at=20.0), process_exit(1, 7, at=10.0), process_exit(2, 0, at=5.0)]
     end = of_ranks(ends, plan("rank", "rank", "rank"), {0, 1, 2})
     assert (end.exit_code, end.errors[0]["code"]) == (7, "JobFailed")
     assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": "7"}
@@ -58,28 +58,28 @@ def test_the_failure_that_came_first_decides() -> None:
 
 
 def test_of_two_failures_at_one_moment_the_lower_rank_is_named() -> None:
-    assert of_ranks([ended(0, 3), ended(1, 4)], plan("rank", "rank"), {0, 1}).exit_code == 3
+    assert of_ranks([process_exit(0, 3), process_exit(1, 4)], plan("rank", "rank"), {0, 1}).exit_code == 3
 
 
 def test_what_is_not_as_asked_for_is_told_with_the_failure() -> None:
-    end = of_ranks([ended(0, 1)], plan("rank", notes=("no image",)), {0})
+    end = of_ranks([process_exit(0, 1)], plan("rank", notes=("no image",)), {0})
     assert details(end)["note"] == "no image"
 
 
 def test_parameter_servers_do_not_decide() -> None:
-    end = of_ranks([ended(0, 0), ended(1, 143)], plan("master", "ps"), {0})
+    end = of_ranks([process_exit(0, 0), process_exit(1, 143)], plan("master", "ps"), {0})
     assert (end.is_success, end.exit_code) == (True, 0)
 
 
 @pytest.mark.parametrize("role", ["master", "worker"])
 def test_all_others_do(role: str) -> None:
-    end = of_ranks([ended(0, 0), ended(1, 9)], plan("ps", role), {0, 1})
+    end = of_ranks([process_exit(0, 0), process_exit(1, 9)], plan("ps", role), {0, 1})
     assert (end.is_success, end.exit_code) == (False, 9)
 
 
 def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure() -> None:
     """Rank 0 left no exit code; rank 1 was told to end because of that."""
-    end = of_ranks([ended(1, 143)], plan("rank", "rank"), set())
+    end = of_ranks([process_exit(1, 143)], plan("rank", "rank"), set())
     assert [(rank.rank, rank.node, rank.exit_code) for rank in end.ranks] == [(1, "n1", 143), (0, "n0", None)]
     message = "Processes disappeared before the job was done"
     assert (end.exit_code, end.errors[0]["message"]) == (255, message)
@@ -88,20 +88,22 @@ def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure() -> None:
 
 @pytest.mark.parametrize(("code", "expected"), [(42, 42), (300, 44), (0, 1), (256, 1)])
 def test_a_rank_that_aborts_fails_the_job_with_its_code(code: int, expected: int) -> None:
-    end = of_ranks([ended(0, 143)], plan("rank", "rank"), set(), Fault(abort=Abort(1, code, "why")))
+    end = of_ranks([process_exit(0, 143)], plan("rank", "rank"), set(), Fault(abort=Abort(1, code, "why")))
     assert end.exit_code == expected
     assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": str(expected)}
 
 
 def test_ranks_that_leave_the_others_waiting_fail_the_job_whatever_their_code() -> None:
-    ends = [ended(0, 143), ended(1, 0)]
+    ends = [process_exit(0, 143), process_exit(1, 0)]
     end = of_ranks(ends, plan("rank", "rank"), {1}, Fault(missed=(1,)))
     assert not end.is_success
     assert "Rank 1 ended without MPI_Finalize" in end.errors[0]["message"]
 
 
 def test_ranks_that_all_end_well_in_time_are_no_failure_whoever_left_first() -> None:
-    assert of_ranks([ended(0, 0), ended(1, 0)], plan("rank", "rank"), {0, 1}, Fault(missed=(1,))).is_success
+    assert of_ranks(
+        [process_exit(0, 0), process_exit(1, 0)], plan("rank", "rank"), {0, 1}, Fault(missed=(1,))
+    ).is_success
 
 
 FULL = OSError(28, "No space left on device")
@@ -138,7 +140,7 @@ def test_any_other_reason_is_said_as_it_is() -> None:
 
 @pytest.mark.parametrize(("code", "errors"), [(5, "JobFailed"), (0, "DiskFull")])
 def test_a_process_that_ended_by_itself_on_a_full_disk_has_its_exit_code(code: int, errors: str) -> None:
-    end = of_ranks([ended(0, code)], plan("rank"), {0}, Fault(unwritable=FULL))
+    end = of_ranks([process_exit(0, code)], plan("rank"), {0}, Fault(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (code, errors)
 
 
@@ -174,7 +176,7 @@ def test_a_failure_of_no_process_has_no_exit_code_and_keeps_its_details() -> Non
 
 
 def test_a_stopped_job_still_tells_what_became_of_each_rank() -> None:
-    end = stopped("terminate").with_ranks([ended(1, 143)], plan("rank", "rank"))
+    end = stopped("terminate").with_ranks([process_exit(1, 143)], plan("rank", "rank"))
     assert [(rank.rank, rank.exit_code) for rank in end.ranks] == [(1, 143), (0, None)]
     assert end.exit_code is None
 

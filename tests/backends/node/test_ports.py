@@ -12,7 +12,7 @@ from batchai_magics.backends.node.ports import free_ports
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def ephemeral_range(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The file in which the system says which ports it gives to whoever asks for any."""
     file = tmp_path / "ip_local_port_range"
     monkeypatch.setattr(ports, "_EPHEMERAL_RANGE", file)
@@ -32,21 +32,25 @@ def test_no_two_are_the_same() -> None:
         ("what?", 10_000, 32_767),
     ],
 )
-def test_they_are_none_that_the_system_gives(given: Path, told: str, lowest: int, highest: int) -> None:
-    given.write_text(told, encoding="ascii")
+def test_they_are_none_that_the_system_gives(
+    ephemeral_range: Path, told: str, lowest: int, highest: int
+) -> None:
+    ephemeral_range.write_text(told, encoding="ascii")
     found = free_ports(300, "127.0.0.1")
     assert lowest <= min(found) <= max(found) <= highest
 
 
-def test_where_the_system_does_not_say_they_are_below_the_usual_ones(given: Path) -> None:
-    assert not given.exists()
+def test_where_the_system_does_not_say_they_are_below_the_usual_ones(ephemeral_range: Path) -> None:
+    assert not ephemeral_range.exists()
     assert max(free_ports(300, "127.0.0.1")) < 32_768
 
 
-def test_none_is_taken_at_which_somebody_listens(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_none_is_taken_at_which_somebody_listens(
+    ephemeral_range: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         taken = held.getsockname()[1]
-        monkeypatch.setattr(ports, "_outside", lambda given: range(taken, taken + 1))
+        monkeypatch.setattr(ports, "_outside", lambda ephemeral_range: range(taken, taken + 1))
         with pytest.raises(OSError, match=f"1 free ports were not found between {taken} and {taken}"):
             free_ports(1, "127.0.0.1")
 

@@ -69,7 +69,7 @@ def test_the_output_of_a_command_arrives_however_it_is_cut(parts, code: int, siz
     assert list(output_wire.from_lines(pieces)) == output
 
 
-class Behind:
+class StubBackend:
     """A backend with two facets."""
 
     capabilities = Capabilities(name="local", key_vault=False, known_sizes=True, backend_options=("slurm",))
@@ -80,14 +80,14 @@ class Behind:
 
 
 def test_what_a_backend_can_do_arrives_under_the_clients_name() -> None:
-    told = json.loads(json.dumps(server_info.to_wire(Behind(), Pace(0.5, 10.0))))
+    told = json.loads(json.dumps(server_info.to_wire(StubBackend(), Pace(0.5, 10.0))))
     info = server_info.from_wire({**told, "new": 1}, "arm")
-    assert info.capabilities == replace(Behind.capabilities, name="arm", pace=Pace(0.5, 10.0))
+    assert info.capabilities == replace(StubBackend.capabilities, name="arm", pace=Pace(0.5, 10.0))
     assert set(info.facets) == {"storage", "usages", server_info.ENSURE}
 
 
 def test_the_native_options_of_an_engine_arrive_and_nothing_else_does() -> None:
-    told = json.loads(json.dumps(server_info.to_wire(Behind(), Pace(0.5, 10.0))))
+    told = json.loads(json.dumps(server_info.to_wire(StubBackend(), Pace(0.5, 10.0))))
     for said, options in ((["slurm", "rlimit"], ("slurm", "rlimit")), ("slurm", ()), (None, ())):
         capabilities = {**told["capabilities"], "backend_options": said}
         info = server_info.from_wire({**told, "capabilities": capabilities}, "arm")

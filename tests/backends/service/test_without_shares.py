@@ -14,7 +14,7 @@ from batchai_magics.cell import Notebook, parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError
 from batchai_magics.jobs.submit import Submitted, submit
-from tests.contract.place import Place, Wishes
+from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import PLACES
 from tests.patience import PATIENCE_S
 from tests.server.running import connected, serving_backend
@@ -29,7 +29,7 @@ print(Path(__file__).with_name("data.csv").read_text(), n)
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     """The place of the example runner, without shares."""
-    with PLACES["processes"].open(tmp_path / "place", Wishes()) as place:
+    with PLACES["processes"].open(tmp_path / "place", PlaceOptions()) as place:
         behind = place.backend
         bare = Service(behind.context, behind.capabilities, storage=None, containers=None, accounts=None)
         yield replace(place, backend=bare)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.backends.local.boxes import podman, short_folder
-from tests.backends.slurm.real_slurm import SHARED, RealSlurm, running, why_not
-from tests.contract.place import Place, Wishes
+from tests.backends.slurm.real_slurm import SHARED, RealSlurm, running, skip_reason
+from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import PLACES, place_on
 
 __all__ = ["podman", "short_folder"]
@@ -18,7 +18,7 @@ __all__ = ["podman", "short_folder"]
 @pytest.fixture
 def slurm() -> RealSlurm:
     """The Slurm that all tests of this process share."""
-    if reason := why_not():
+    if reason := skip_reason():
         pytest.skip(reason)
     return SHARED.get()
 
@@ -33,14 +33,14 @@ def own_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
 @pytest.fixture
 def own_place(own_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
     """A backend on it with a cluster of both its nodes."""
-    with place_on(own_slurm, tmp_path, Wishes()) as place:
+    with place_on(own_slurm, tmp_path, PlaceOptions()) as place:
         yield place
 
 
 @pytest.fixture
 def place(slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
     """A backend on it with a cluster of two nodes."""
-    with PLACES["slurm"].open(tmp_path, Wishes()) as place:
+    with PLACES["slurm"].open(tmp_path, PlaceOptions()) as place:
         yield place
 
 

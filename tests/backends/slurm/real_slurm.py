@@ -64,7 +64,7 @@ PartitionName={partition} Nodes=node[1-{count}] Default=YES MaxTime=INFINITE Sta
 """
 
 
-def why_not() -> str:
+def skip_reason() -> str:
     """Why there can be no Slurm here; empty where there can."""
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     return (
@@ -198,7 +198,7 @@ SomeSlurm = TypeVar("SomeSlurm", bound=RealSlurm)
 @contextlib.contextmanager
 def running(kind: type[SomeSlurm], folder: Path, **settings: Any) -> Iterator[SomeSlurm]:
     """A Slurm of a test's own, from its start to its end; the test is skipped where there can be none."""
-    if reason := why_not():
+    if reason := skip_reason():
         pytest.skip(reason)
     folder.mkdir(exist_ok=True)
     slurm = kind(folder, **settings)

@@ -15,7 +15,7 @@ from jupyter_client.manager import KernelManager
 from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm
 from tests.magics.test_kernel import execute
 from tests.patience import PATIENCE_S
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 OPTIONS = "--nodes 2 --processes 4 --toolkit horovod"
@@ -61,10 +61,10 @@ def kernel(slurm: RealSlurm, tmp_path: Path) -> Iterator[BlockingKernelClient]:
     with kernel_on(slurm, tmp_path) as client:
         yield client
     slurm.ask("scancel", "--user", str(os.getuid()))
-    until(lambda: slurm.is_idle() and not below(tmp_path / "home"))
+    until(lambda: slurm.is_idle() and not processes_of(tmp_path / "home"))
 
 
-def said(client: BlockingKernelClient, code: str) -> str:
+def output_of(client: BlockingKernelClient, code: str) -> str:
     """What a cell prints that has to work."""
     status, text = execute(client, code)
     assert status == "ok", text
@@ -73,13 +73,15 @@ def said(client: BlockingKernelClient, code: str) -> str:
 
 def test_what_ranks_log_is_a_frame_and_runs_are_set_side_by_side(kernel: BlockingKernelClient) -> None:
     for name in ("one", "two"):
-        said(kernel, f"%%batchai_job {name} --nodes 2 --processes 4 --toolkit pytorch --wait\n# {name}{LOGS}")
-    said(kernel, "frame = job.metrics(tidy=True)\nlosses = frame[frame['metric'] == 'loss']")
+        output_of(
+            kernel, f"%%batchai_job {name} --nodes 2 --processes 4 --toolkit pytorch --wait\n# {name}{LOGS}"
+        )
+    output_of(kernel, "frame = job.metrics(tidy=True)\nlosses = frame[frame['metric'] == 'loss']")
     ranks_and_values = (
         "print(sorted(map(int, set(losses['rank']))), min(losses['value']), max(losses['value']))"
     )
-    assert said(kernel, ranks_and_values) == "[0, 1, 2, 3] 0.3333333333333333 4.0\n"
-    shown = said(kernel, "%batchai compare one two")
+    assert output_of(kernel, ranks_and_values) == "[0, 1, 2, 3] 0.3333333333333333 4.0\n"
+    shown = output_of(kernel, "%batchai compare one two")
     assert all(word in shown for word in ("one", "two", "loss"))
 
 
@@ -87,30 +89,30 @@ def test_the_same_cell_comes_back_after_a_restart_and_in_a_second_kernel(
     kernel: BlockingKernelClient, slurm: RealSlurm, tmp_path: Path
 ) -> None:
     cell = f"%%batchai_job long {OPTIONS}\n{HOLDS}"
-    said(kernel, cell)
-    until(lambda: "begun" in said(kernel, "print(job.log())"))
-    first = said(kernel, "print(job.show().output_path_segment)")
+    output_of(kernel, cell)
+    until(lambda: "begun" in output_of(kernel, "print(job.log())"))
+    first = output_of(kernel, "print(job.show().output_path_segment)")
     kernel.manager.restart_kernel(now=True)
     kernel.wait_for_ready(timeout=PATIENCE_S)
-    said(kernel, "%load_ext batchai_magics")
+    output_of(kernel, "%load_ext batchai_magics")
     with kernel_on(slurm, tmp_path) as second:
         for client in (kernel, second):
-            said(client, cell)
-            assert said(client, "print(job.name, job.show().output_path_segment)") == f"long {first}"
-        assert said(second, "print(job.is_done)") == "False\n"
-        said(second, "job.cancel()")
-        assert said(kernel, "print(job.wait().show().word)") == "cancelled\n"
-        assert said(second, "print(job.wait().show().word)") == "cancelled\n"
+            output_of(client, cell)
+            assert output_of(client, "print(job.name, job.show().output_path_segment)") == f"long {first}"
+        assert output_of(second, "print(job.is_done)") == "False\n"
+        output_of(second, "job.cancel()")
+        assert output_of(kernel, "print(job.wait().show().word)") == "cancelled\n"
+        assert output_of(second, "print(job.wait().show().word)") == "cancelled\n"
 
 
 def test_commands_run_on_the_nodes_of_a_job_and_its_files_are_listed(kernel: BlockingKernelClient) -> None:
-    said(kernel, f"%%batchai_job long {OPTIONS}\n{HOLDS}")
-    until(lambda: said(kernel, "print(job.log().count('begun'))") == "4\n")
+    output_of(kernel, f"%%batchai_job long {OPTIONS}\n{HOLDS}")
+    until(lambda: output_of(kernel, "print(job.log().count('begun'))") == "4\n")
     node = sorted(
-        re.findall(r"node\d", said(kernel, "n = %batchai job node list -j long\nprint(n, repr(n))"))
+        re.findall(r"node\d", output_of(kernel, "n = %batchai job node list -j long\nprint(n, repr(n))"))
     )[-1]
-    told = said(kernel, f"%batchai job node exec -j long -n {node} --exec 'echo on $SLURMD_NODENAME'")
+    told = output_of(kernel, f"%batchai job node exec -j long -n {node} --exec 'echo on $SLURMD_NODENAME'")
     assert f"on {node}" in told
-    assert "stdout.txt" in said(kernel, "f = %batchai job file list -j long\nprint(f, repr(f))")
-    said(kernel, "%batchai job terminate -n long -y")
-    assert said(kernel, "print(job.wait().show().word)") == "cancelled\n"
+    assert "stdout.txt" in output_of(kernel, "f = %batchai job file list -j long\nprint(f, repr(f))")
+    output_of(kernel, "%batchai job terminate -n long -y")
+    assert output_of(kernel, "print(job.wait().show().word)") == "cancelled\n"

@@ -13,8 +13,8 @@ import pytest
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
-from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, running, why_not
-from tests.contract.place import HOLD, Place, Wishes
+from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, running, skip_reason
+from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
 from tests.patience import PATIENCE_S
 from tests.world import until
@@ -29,14 +29,14 @@ def jobs_of_an_ordinary_user(folder: Path) -> None:
     """A Slurm and a job of two nodes, all of a user without rights."""
     with (
         running(RealSlurm, folder / "slurm", count=2) as slurm,
-        place_on(slurm, folder, Wishes()) as place,
+        place_on(slurm, folder, PlaceOptions()) as place,
     ):
         job = place.wait(place.start_ranks("id -u", count=4))
         tell(job.state.value, place.log(job.id).decode().split())
 
 
 def test_an_ordinary_user_needs_no_rights(tmp_path: Path) -> None:
-    if reason := why_not():
+    if reason := skip_reason():
         pytest.skip(reason)
     told = scene(jobs_of_an_ordinary_user, tmp_path, who=AS_NOBODY)
     assert told == [["succeeded", ["65534"] * 4]]
@@ -78,7 +78,7 @@ def test_the_quickstart_runs_unchanged(slurm: RealSlurm, tmp_path: Path) -> None
 
 
 def test_two_hosts_share_a_home(place: Place) -> None:
-    with place.again() as other:
+    with place.reopen() as other:
         first = other.create(place.job("mine"), place.spec(HOLD)).id
         second = place.start(HOLD, "yours")
         both = [job.id for job in place.backend.list(place.experiment, Kind.JOB)]

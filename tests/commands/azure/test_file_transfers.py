@@ -20,7 +20,7 @@ def _small_pieces(monkeypatch):
     monkeypatch.setattr(default_transfers, "BLOCK_BYTES", 4)
 
 
-class Elsewhere(DefaultTransfers):
+class RemoteStorage(DefaultTransfers):
     """A storage whose files are reached by its verbs alone."""
 
     def __init__(self, storage):
@@ -31,7 +31,7 @@ class Elsewhere(DefaultTransfers):
 @pytest.fixture
 def bucket(context):
     context.backend.storage.make("data")
-    return Bucket(Elsewhere(context.backend.storage), "data")
+    return Bucket(RemoteStorage(context.backend.storage), "data")
 
 
 @pytest.fixture
@@ -42,107 +42,107 @@ def stored(bucket):
 
 
 @pytest.fixture
-def here(tmp_path):
+def target(tmp_path):
     (tmp_path / "folder").mkdir()
     return tmp_path / "folder/got"
 
 
-def begin_download(bucket, here):
+def begin_download(bucket, target):
     """Downloads a piece and stops; gives the file that is left for the next time."""
-    steps = file_transfers.download(bucket, [Copy(here, "big", 10)])
+    steps = file_transfers.download(bucket, [Copy(target, "big", 10)])
     next(steps)
     steps.close()
-    (part,) = here.parent.iterdir()
+    (part,) = target.parent.iterdir()
     return part
 
 
-def test_an_upload_goes_on_where_it_stopped(bucket, here):
-    here.write_bytes(BIG)
-    first = file_transfers.upload(bucket, [Copy(here, "big", 10)])
+def test_an_upload_goes_on_where_it_stopped(bucket, target):
+    target.write_bytes(BIG)
+    first = file_transfers.upload(bucket, [Copy(target, "big", 10)])
     assert next(first) == 4
     first.close()
     assert bucket.find("big") is None
     assert bucket.storage.begin(bucket.name, "big", 10) == 4
-    assert sum(file_transfers.upload(bucket, [Copy(here, "big", 10)])) == 10
+    assert sum(file_transfers.upload(bucket, [Copy(target, "big", 10)])) == 10
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
-def test_what_was_begun_for_another_file_is_thrown_away(bucket, here):
+def test_what_was_begun_for_another_file_is_thrown_away(bucket, target):
     bucket.storage.begin(bucket.name, "big", 10)
     bucket.storage.write(bucket.name, "big", 0, b"xxxx")
-    here.write_bytes(BIG)
-    list(file_transfers.upload(bucket, [Copy(here, "big", 10)]))
+    target.write_bytes(BIG)
+    list(file_transfers.upload(bucket, [Copy(target, "big", 10)]))
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
-def test_a_download_goes_on_where_it_stopped(stored, here, monkeypatch):
-    part = begin_download(stored, here)
+def test_a_download_goes_on_where_it_stopped(stored, target, monkeypatch):
+    part = begin_download(stored, target)
     assert part.read_bytes() == BIG[:4]
     asked = []
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
-    assert list(file_transfers.download(stored, [Copy(here, "big", 10)])) == [4, 4, 2]
+    assert list(file_transfers.download(stored, [Copy(target, "big", 10)])) == [4, 4, 2]
     assert asked == [4, 8, 10]
-    assert [path.name for path in here.parent.iterdir()] == ["got"]
-    assert here.read_bytes() == BIG
+    assert [path.name for path in target.parent.iterdir()] == ["got"]
+    assert target.read_bytes() == BIG
 
 
 @pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
-def test_a_damaged_part_of_a_download_is_fetched_again(stored, here, damage):
-    begin_download(stored, here).write_bytes(damage)
-    assert sum(file_transfers.download(stored, [Copy(here, "big", 10)])) == 10
-    assert here.read_bytes() == BIG
+def test_a_damaged_part_of_a_download_is_fetched_again(stored, target, damage):
+    begin_download(stored, target).write_bytes(damage)
+    assert sum(file_transfers.download(stored, [Copy(target, "big", 10)])) == 10
+    assert target.read_bytes() == BIG
 
 
-def test_a_download_that_is_damaged_on_its_way_never_appears(stored, here, monkeypatch):
+def test_a_download_that_is_damaged_on_its_way_never_appears(stored, target, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
     with pytest.raises(StorageError, match="was damaged on its way"):
-        list(file_transfers.download(stored, [Copy(here, "big", 10)]))
-    assert list(here.parent.iterdir()) == []
+        list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+    assert list(target.parent.iterdir()) == []
 
 
-def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, here, monkeypatch):
+def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, target, monkeypatch):
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at).replace(b"5", b"6"))
     with pytest.raises(StorageError, match="was damaged on its way"):
-        list(file_transfers.download(stored, [Copy(here, "big", 10)]))
-    assert list(here.parent.iterdir()) == []
+        list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+    assert list(target.parent.iterdir()) == []
 
 
-def test_what_is_damaged_anew_is_fetched_once(stored, here, monkeypatch):
+def test_what_is_damaged_anew_is_fetched_once(stored, target, monkeypatch):
     asked = []
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
     with pytest.raises(StorageError, match="was damaged on its way"):
-        list(file_transfers.download(stored, [Copy(here, "big", 10)]))
+        list(file_transfers.download(stored, [Copy(target, "big", 10)]))
     assert asked == [0, 4, 8, 10]
 
 
-def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, here):
-    begin_download(stored, here)
-    (here.parent / ".got.notes.part").touch()  # of somebody else
+def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, target):
+    begin_download(stored, target)
+    (target.parent / ".got.notes.part").touch()  # of somebody else
     stored.storage.upload(stored.name, {"big": b"012345"})
-    list(file_transfers.download(stored, [Copy(here, "big", 6)]))
-    assert sorted(path.name for path in here.parent.iterdir()) == [".got.notes.part", "got"]
+    list(file_transfers.download(stored, [Copy(target, "big", 6)]))
+    assert sorted(path.name for path in target.parent.iterdir()) == [".got.notes.part", "got"]
 
 
-def test_a_place_that_knows_no_digest_is_believed(stored, here, monkeypatch):
+def test_a_place_that_knows_no_digest_is_believed(stored, target, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
-    list(file_transfers.download(stored, [Copy(here, "big", 10)]))
-    assert here.read_bytes() == BIG
+    list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+    assert target.read_bytes() == BIG
 
 
 def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
-    context, stored, here, monkeypatch
+    context, stored, target, monkeypatch
 ):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
     stored.storage.upload("data", {"other": BIG[::-1]})
     for name in ("big", "other"):
         os.utime(context.backend.layout.home / "shares/local/data" / name, (1, 1))
-    begin_download(stored, here)
-    list(file_transfers.download(stored, [Copy(here, "other", 10)]))
-    assert here.read_bytes() == BIG[::-1]
+    begin_download(stored, target)
+    list(file_transfers.download(stored, [Copy(target, "other", 10)]))
+    assert target.read_bytes() == BIG[::-1]
 
 
 @pytest.mark.parametrize(
@@ -167,35 +167,35 @@ def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
         file_transfers.DownloadFolder(tmp_path).path_of(path)
 
 
-def test_without_a_digest_what_is_too_short_is_still_noticed(stored, here, monkeypatch):
+def test_without_a_digest_what_is_too_short_is_still_noticed(stored, target, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at) if at[2] < 8 else b"")
     with pytest.raises(StorageError, match="was damaged on its way"):
-        list(file_transfers.download(stored, [Copy(here, "big", 10)]))
-    assert list(here.parent.iterdir()) == []
+        list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+    assert list(target.parent.iterdir()) == []
 
 
 def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
-    context, stored, here, monkeypatch
+    context, stored, target, monkeypatch
 ):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
-    steps = file_transfers.download(stored, [Copy(here, "big", 10)])
+    steps = file_transfers.download(stored, [Copy(target, "big", 10)])
     next(steps)
     stored.storage.upload(stored.name, {"big": BIG[::-1]})
     os.utime(context.backend.layout.home / "shares/local/data/big", (1, 1))  # a clock may be coarse
     with pytest.raises(StorageError, match="changed while it was read"):
         list(steps)
-    assert list(here.parent.iterdir()) == []
+    assert list(target.parent.iterdir()) == []
 
 
-def test_a_file_that_changes_while_it_is_read_is_told(stored, here):
-    steps = file_transfers.download(stored, [Copy(here, "big", 10)])
+def test_a_file_that_changes_while_it_is_read_is_told(stored, target):
+    steps = file_transfers.download(stored, [Copy(target, "big", 10)])
     next(steps)
     stored.storage.upload(stored.name, {"big": b"012345"})
     with pytest.raises(StorageError, match="changed while it was read"):
         list(steps)
-    assert list(here.parent.iterdir()) == []
+    assert list(target.parent.iterdir()) == []
 
 
 KILLED = """
@@ -224,19 +224,19 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["upload", "download"])
 @pytest.mark.parametrize("kind", ["plain", "local"])
-def test_a_transfer_that_was_killed_goes_on(bucket, here, context, kind, way):
+def test_a_transfer_that_was_killed_goes_on(bucket, target, context, kind, way):
     storage = context.backend.storage
     bucket = bucket if kind == "plain" else Bucket(storage, "data")
     data = os.urandom(40_000)
     if way == "upload":
-        here.write_bytes(data)
+        target.write_bytes(data)
     else:
         storage.upload("data", {"big": data})
-    argv = [sys.executable, "-c", KILLED, kind, way, context.backend.layout.home, here]
+    argv = [sys.executable, "-c", KILLED, kind, way, context.backend.layout.home, target]
     assert subprocess.run(argv, timeout=PATIENCE_S).returncode == -9
-    assert here.exists() is (way == "upload")
+    assert target.exists() is (way == "upload")
     assert (bucket.find("big") is None) is (way == "upload")
-    list(getattr(file_transfers, way)(bucket, [Copy(here, "big", 40_000)]))
-    assert storage.download("data", "big") == here.read_bytes() == data
+    list(getattr(file_transfers, way)(bucket, [Copy(target, "big", 40_000)]))
+    assert storage.download("data", "big") == target.read_bytes() == data
     assert [file.path for file in storage.list("data")] == ["big"]
-    assert [path.name for path in here.parent.iterdir()] == ["got"]
+    assert [path.name for path in target.parent.iterdir()] == ["got"]

@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
-from tests.commands.trees import TREE, read
+from tests.commands.folder_trees import TREE, read
 
 pytestmark = pytest.mark.usefixtures("account")
 

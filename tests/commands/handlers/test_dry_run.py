@@ -31,39 +31,39 @@ RECIPES = {
 
 
 @pytest.fixture
-def told(do):
+def output_of(do):
     """What a line tells: lines about it, and text."""
 
-    def told(line):
+    def output_of(line):
         parts = list(do(line).parts)
         text = b"".join(part.data for part in parts if isinstance(part, LogOutput)).decode()
         return [part.text for part in parts if isinstance(part, Message)], text
 
-    return told
+    return output_of
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_command_and_the_magic_read_a_file_alike(context, told, tmp_path, monkeypatch, recipe):
+def test_the_command_and_the_magic_read_a_file_alike(context, output_of, tmp_path, monkeypatch, recipe):
     monkeypatch.setenv("AZURE_BATCHAI_STORAGE_ACCOUNT", "acc")
     file = tmp_path / "job.json"
     file.write_text(json.dumps({"$schema": "https://x/job.json", "properties": {**ANY, **RECIPES[recipe]}}))
-    notes, text = told(f"job create -f {file} --dry-run")
+    notes, text = output_of(f"job create -f {file} --dry-run")
     request = parse(f"--file {file}", "", settings=context.settings)
     assert (tuple(notes), text) == (request.notes, f"{dry_run_text(request, context.settings)}\n")
 
 
-def test_it_writes_nothing(context, told, job_file):
-    _, text = told(f"job create -n hello -f {job_file('true')} --dry-run")
+def test_it_writes_nothing(context, output_of, job_file):
+    _, text = output_of(f"job create -n hello -f {job_file('true')} --dry-run")
     assert text.startswith("job hello in experiment default of workspace default, on cluster default\n")
     assert text.endswith("Nothing was written or submitted.\n")
     assert not context.settings.sections["local"].home.exists()
 
 
-def test_each_of_several_files_is_shown(told, job_file):
+def test_each_of_several_files_is_shown(output_of, job_file):
     file = job_file("true")
     other = file.with_name("other.json")
     other.write_text(file.read_text())
-    _, text = told(f"job create -n run -f {file} {other} --dry-run")
+    _, text = output_of(f"job create -n run -f {file} {other} --dry-run")
     assert [line.split()[1] for line in text.splitlines() if line.startswith("job ")] == ["run-1", "run-2"]
 
 

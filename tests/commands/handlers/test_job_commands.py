@@ -19,7 +19,7 @@ def parts(do, line):
     return list(do(line).parts)
 
 
-def said(parts):
+def messages_in(parts):
     return [part.text for part in parts if isinstance(part, Message)]
 
 
@@ -75,7 +75,7 @@ def test_the_newest_jobs_are_listed_in_the_order_of_all(do, job_file):
 def test_wait_tells_how_a_job_got_on(do, job_file):
     do(f"job create -n hello -f {job_file('sleep 0.3')}")
     told = parts(do, "job wait -n hello")
-    lines = said(told)
+    lines = messages_in(told)
     assert lines[0].startswith("Job submitted at 20")
     assert any(line.startswith("Job started execution at 20") for line in lines)
     assert lines[-2] == "Job state: succeeded"
@@ -87,11 +87,11 @@ def test_wait_tells_how_a_job_got_on(do, job_file):
 def test_wait_ends_with_the_exit_code_of_the_job(do, job_file):
     do(f"job create -n bad -f {job_file('exit 7')}")
     told = parts(do, "job wait -n bad")
-    assert 'The job "bad" in resource group "batchai" failed.' in said(told)
-    assert any(line.startswith("Job failed with exit code 7 at 20") for line in said(told))
+    assert 'The job "bad" in resource group "batchai" failed.' in messages_in(told)
+    assert any(line.startswith("Job failed with exit code 7 at 20") for line in messages_in(told))
     assert any(
         line.startswith("Error message: Job failed with non-zero exit code\nDetails:\n")
-        for line in said(told)
+        for line in messages_in(told)
     )
     assert told[-1].exit_code == 7
 
@@ -101,8 +101,8 @@ def test_a_job_that_was_ended_is_cancelled_and_not_failed(do, job_file):
     do("job terminate -n long -y")
     told = parts(do, "job wait -n long")
     assert told[-1] == CommandExit(143, 'the job "long" was cancelled')
-    assert any(line.startswith("Job was cancelled at") for line in said(told))
-    assert not any("failed" in line for line in said(told))
+    assert any(line.startswith("Job was cancelled at") for line in messages_in(told))
+    assert not any("failed" in line for line in messages_in(told))
     assert [row[6] for row in do("job list").table.rows] == ["cancelled"]
     assert do("job show -n long").data["executionState"] == "failed"
 
@@ -111,7 +111,7 @@ def test_a_file_is_streamed_while_it_is_written(do, job_file):
     do(f"job create -n hello -f {job_file('echo one; sleep 0.3; echo two')}")
     told = parts(do, "job file stream -j hello -f stdout.txt")
     assert b"".join(part.data for part in told if isinstance(part, LogOutput)) == b"one\ntwo\n"
-    assert any(line.startswith('File found with URL "') for line in said(told))
+    assert any(line.startswith('File found with URL "') for line in messages_in(told))
     assert told[-1] == CommandExit(0)
 
 
@@ -120,12 +120,15 @@ def test_a_stream_of_a_log_that_lacks_something_says_so(do, job_file, context):
     (log,) = context.backend.layout.home.rglob("stdout.txt")
     log.write_text("one\n")
     told = parts(do, "job file stream -j hello -f stdout.txt")
-    assert said(told)[-1] == 'Warning: The file "stdout.txt" is not complete: 4 of its 8 bytes are missing.'
+    assert (
+        messages_in(told)[-1]
+        == 'Warning: The file "stdout.txt" is not complete: 4 of its 8 bytes are missing.'
+    )
 
 
 def test_a_file_that_never_comes_is_told(do, job_file):
     do(f"job create -n hello -f {job_file('true')}")
-    lines = said(parts(do, "job file stream -j hello -f model.bin"))
+    lines = messages_in(parts(do, "job file stream -j hello -f model.bin"))
     assert lines[0] == 'The file "model.bin" not found. Waiting for the job to generate it.'
     assert lines[-2:] == [
         'The file "model.bin" not found for the completed job.',

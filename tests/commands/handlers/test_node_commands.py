@@ -12,7 +12,7 @@ from batchai_magics.commands.output.command_progress import CommandExit, LogOutp
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
-from tests.world import below, until
+from tests.world import processes_of, until
 
 
 @pytest.fixture
@@ -57,14 +57,14 @@ def test_a_command_that_nobody_reads_any_more_is_ended_with_all_that_it_started(
     parts = do("cluster node exec -c one --exec 'setsid sleep 1000 & echo up; sleep 1000'").parts
     assert next(parts).data == b"up\n"
     parts.close()
-    assert not below(context.backend.layout.home)
+    assert not processes_of(context.backend.layout.home)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_a_command_may_leave_something_running_on_purpose(do, context):
     assert output(do("cluster node exec -c one --exec 'sleep 1000 >/dev/null 2>&1 & echo $!'").parts)
-    (left,) = below(context.backend.layout.home)
+    (left,) = processes_of(context.backend.layout.home)
     left.kill()
 
 

@@ -12,7 +12,7 @@ from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.toolkit_settings import Toolkit
 from batchai_magics.models.wire_model import WireModel
-from tests.widgets.scripted import resource
+from tests.widgets.scripted_job import resource
 
 
 def generated() -> str:

@@ -20,7 +20,7 @@ from batchai_magics.models.wire_times import duration, parse_time
 from tests.commands.output.job_fields import generated
 from tests.models.samples import job_body
 from tests.models.test_resource_round_trip import shown_jobs
-from tests.widgets.scripted import resource
+from tests.widgets.scripted_job import resource
 
 ONLY_ON_THE_WIRE = ("experimentName", "toolType", RANKS)
 ONLY_PRINTED = ("resourceGroup", "toolType")

@@ -12,7 +12,7 @@ from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.job_list import JOBS_PER_CHUNK, JobList
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
-from tests.widgets.scripted import ScriptedBackend, resource
+from tests.widgets.scripted_job import ScriptedBackend, resource
 
 
 def jobs(count: int) -> list[JobResource]:

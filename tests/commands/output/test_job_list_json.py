@@ -43,7 +43,7 @@ STRANGE = [
 FAILED = {"code": "JobFailed", "message": "exit code 1, 100 %", "details": [{"name": "Rank", "value": "3"}]}
 
 
-def kept(spec: JobSpec, **changes: Any) -> JobResource:
+def stored_job(spec: JobSpec, **changes: Any) -> JobResource:
     """A job as the local store gives it."""
     row = {
         "id": ID.format("g", "j1"),
@@ -90,7 +90,7 @@ def assert_printed_alike(jobs: list[JobResource]) -> None:
 
 @given(shown_jobs)
 def test_any_job_is_printed_as_its_data(job: JobResource) -> None:
-    assert_printed_alike([kept(job.spec), kept(job.spec, id=ID.format("other", "j2"))])
+    assert_printed_alike([stored_job(job.spec), stored_job(job.spec, id=ID.format("other", "j2"))])
 
 
 @given(
@@ -102,24 +102,24 @@ def test_any_job_is_printed_as_its_data(job: JobResource) -> None:
 )
 def test_jobs_of_one_form_are_printed_with_their_own_texts(texts: list[str]) -> None:
     variables = ([{"name": "A", "value": text}, {"name": "B", "value": text * 2}] for text in texts)
-    assert_printed_alike([kept(spec(environmentVariables=each)) for each in variables])
+    assert_printed_alike([stored_job(spec(environmentVariables=each)) for each in variables])
 
 
 @pytest.mark.parametrize("text", STRANGE)
 def test_a_strange_text_is_printed_in_the_form_of_a_plain_one(text: str) -> None:
     def job(argument: str) -> JobResource:
         settings = {"pythonScriptFilePath": "a.py", "commandLineArgs": argument}
-        return kept(spec(customToolkitSettings=None, horovodSettings=settings))
+        return stored_job(spec(customToolkitSettings=None, horovodSettings=settings))
 
     assert_printed_alike([job("plain"), job(text), job("plain again")])
 
 
 def test_a_job_of_a_known_form_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = JobListJson()
-    texts.item_of(kept(spec(stdOutErrPathPrefix="/one")))
+    texts.item_of(stored_job(spec(stdOutErrPathPrefix="/one")))
     for reader in ("_document", "_converted_item"):
         monkeypatch.setattr(job_list_json, reader, None)
-    job = kept(spec(stdOutErrPathPrefix="/two"), id=ID.format("g", "j2"), guid="9", changed=7.25)
+    job = stored_job(spec(stdOutErrPathPrefix="/two"), id=ID.format("g", "j2"), guid="9", changed=7.25)
     told = json.loads(f"[{texts.item_of(job)}\n]")[0]
     assert (told["name"], told["stdOutErrPathPrefix"]) == ("j2", "/two")
     assert told["jobOutputDirectoryPathSegment"].endswith("/jobs/j2/9")
@@ -127,7 +127,7 @@ def test_a_job_of_a_known_form_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_text_like_a_placeholder_is_printed_as_it_is() -> None:
-    assert_printed_alike([kept(spec(batchaiPatterns={"\ue0001\ue000": "(.*)"}))])
+    assert_printed_alike([stored_job(spec(batchaiPatterns={"\ue0001\ue000": "(.*)"}))])
 
 
 def test_a_requeued_job_is_printed_with_its_attempts() -> None:
@@ -135,12 +135,12 @@ def test_a_requeued_job_is_printed_with_its_attempts() -> None:
         {"nodes": ["n1"], "started": 1.0, "ended": 2.0, "reason": "lost"},
         {"nodes": ["n2"], "started": 3.0},
     ]
-    assert_printed_alike([kept(spec()), kept(spec(), attempts=json.dumps(attempts))])
+    assert_printed_alike([stored_job(spec()), stored_job(spec(), attempts=json.dumps(attempts))])
 
 
 def of_cluster(group: str, span: str) -> JobResource:
     cluster = f"/subscriptions/s/resourceGroups/{group}/providers/Microsoft.BatchAI/workspaces/w/clusters/c"
-    return kept(spec(cluster={"id": cluster}, constraints={"maxWallClockTime": span}))
+    return stored_job(spec(cluster={"id": cluster}, constraints={"maxWallClockTime": span}))
 
 
 def test_what_a_text_decides_is_told_for_each_job() -> None:
@@ -149,7 +149,7 @@ def test_what_a_text_decides_is_told_for_each_job() -> None:
 
 def test_all_forms_are_printed_though_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_list_json, "MAX_TEMPLATES", 2)
-    assert_printed_alike([kept(spec(nodeCount=count)) for count in (1, 2, 3, 1, 4, 2)])
+    assert_printed_alike([stored_job(spec(nodeCount=count)) for count in (1, 2, 3, 1, 4, 2)])
 
 
 @pytest.mark.parametrize("errors", [[], [FAILED], [FAILED, {"code": "é", "message": "\ue000"}]])
@@ -158,12 +158,12 @@ def test_how_it_ran_is_printed_as_its_data(
     errors: list[dict[str, Any]], ended: float | None, exit_code: int | None
 ) -> None:
     ran = {"started": 3.999, "ended": ended, "exit_code": exit_code, "errors": json.dumps(errors)}
-    job = kept(spec(), state="failed", **ran)
-    assert_printed_alike([job, kept(spec(), id=ID.format("g", "j2"), state="failed", **ran)])
+    job = stored_job(spec(), state="failed", **ran)
+    assert_printed_alike([job, stored_job(spec(), id=ID.format("g", "j2"), state="failed", **ran)])
 
 
 def test_what_the_store_keeps_is_what_the_job_tells() -> None:
-    job = kept(spec(), state="failed", started=3.0, ended=4.0, exit_code=1, errors=json.dumps([FAILED]))
+    job = stored_job(spec(), state="failed", started=3.0, ended=4.0, exit_code=1, errors=json.dumps([FAILED]))
     created, error = datetime.fromtimestamp(1.5, timezone.utc), ErrorDetail(
         code="JobFailed", message="exit code 1, 100 %", details=(NameValue(name="Rank", value="3"),)
     )  # fmt: skip

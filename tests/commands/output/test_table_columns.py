@@ -16,7 +16,7 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Node
 from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
-from tests.widgets.scripted import JOB, START, cluster, resource
+from tests.widgets.scripted_job import JOB, START, cluster, resource
 
 COUNTS = NodeStateCounts(
     idle_node_count=1,

@@ -18,7 +18,7 @@ HOSTILE = "\x1b]52;c;aGk=\x07-\x9b31m-\u202egpj.exe\n\r\t-\udcff-\u2066-\x7f-\x1
 STEERING = ["\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\x7f", "\r", "\udcff"]
 
 
-def shown(*pieces: bytes) -> bytes:
+def filtered(*pieces: bytes) -> bytes:
     text = TerminalText()
     return b"".join([*map(text.feed, pieces), text.finish()])
 
@@ -38,7 +38,7 @@ def shown(*pieces: bytes) -> bytes:
     ],
 )
 def test_text_and_its_colours_stay(kept: bytes) -> None:
-    assert shown(kept) == kept
+    assert filtered(kept) == kept
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_text_and_its_colours_stay(kept: bytes) -> None:
     ],
 )
 def test_what_steers_a_terminal_is_left_out(steering: bytes) -> None:
-    assert shown(b"a" + steering + b"\n") == b"a\n"
+    assert filtered(b"a" + steering + b"\n") == b"a\n"
 
 
 @pytest.mark.parametrize(
@@ -83,22 +83,22 @@ def test_what_steers_a_terminal_is_left_out(steering: bytes) -> None:
     ],
 )
 def test_text_is_never_concealed_and_keeps_its_colour(sent: bytes, kept: bytes) -> None:
-    assert shown(sent) == kept
+    assert filtered(sent) == kept
 
 
 def test_bytes_that_eight_bit_terminals_obey_are_left_out_wherever_a_chunk_ends() -> None:
     data = "雛".encode() + b"\x9b2J\x9d52;c;aGk=\x07 \xe9 \x9b " + "雛".encode()
     wanted = "雛2J52;c;aGk= ".encode() + b"\xe9  " + "雛".encode()
     for at in range(len(data) + 1):
-        assert shown(data[:at], data[at:]) == wanted
+        assert filtered(data[:at], data[at:]) == wanted
 
 
 def test_a_sequence_that_never_ends_takes_its_line_along_and_no_more() -> None:
-    assert shown(b"a\x1b]52;c;secret\nnext\n") == b"a\nnext\n"
+    assert filtered(b"a\x1b]52;c;secret\nnext\n") == b"a\nnext\n"
 
 
 def test_marks_that_turn_text_are_written_out() -> None:
-    assert shown("a\u202egpj.exe\u2069\n".encode()) == b"a\\u202egpj.exe\\u2069\n"
+    assert filtered("a\u202egpj.exe\u2069\n".encode()) == b"a\\u202egpj.exe\\u2069\n"
 
 
 @given(
@@ -132,8 +132,8 @@ def test_marks_that_turn_text_are_written_out() -> None:
 def test_any_chunking_shows_the_same_and_nothing_steers(parts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(parts)
     at = data.draw(st.integers(0, len(whole)))
-    once = shown(whole)
-    assert shown(whole[:at], whole[at:]) == once
+    once = filtered(whole)
+    assert filtered(whole[:at], whole[at:]) == once
     left = (
         once.replace(b"\x1b[K", b"")
         .replace(b"\x1b[m", b"")

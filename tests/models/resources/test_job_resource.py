@@ -14,7 +14,7 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.toolkit_settings import Toolkit
-from tests.models.resources.shown import JOB, job
+from tests.models.resources.sample_resources import JOB, job
 from tests.models.samples import job_body
 
 

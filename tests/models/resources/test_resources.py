@@ -14,7 +14,16 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
-from tests.models.resources.shown import CHANGED, CREATED, EXPERIMENT, JOB, MADE, WORKSPACE, job, shown
+from tests.models.resources.sample_resources import (
+    CHANGED,
+    CREATED,
+    EXPERIMENT,
+    JOB,
+    MADE,
+    WORKSPACE,
+    job,
+    shown,
+)
 from tests.models.samples import cluster_body
 
 

@@ -28,7 +28,7 @@ def python_of(client: str) -> str:
 def drive(client: str, script: str, *arguments: str, told: object = None, **env: str) -> Any:
     """What a script that drives a client tells as JSON; `told` is what it reads."""
     words = [python_of(client), "-W", "ignore", str(HERE / script), *arguments]
-    return _told(words, json.dumps(told), env)
+    return _run(words, json.dumps(told), env)
 
 
 def drive_js(script: str, *arguments: str) -> Any:
@@ -38,13 +38,13 @@ def drive_js(script: str, *arguments: str) -> Any:
         pytest.skip("no Node on this machine: the clients for JavaScript need it")
     if not (folder / "node_modules").is_dir():
         pytest.skip("no genuine clients for JavaScript: make clients, which needs npm")
-    return _told(["node", str(HERE / script), str(folder), *arguments], "", {})
+    return _run(["node", str(HERE / script), str(folder), *arguments], "", {})
 
 
-def _told(words: list[str], said: str, env: dict[str, str]) -> Any:
+def _run(words: list[str], stdin_text: str, env: dict[str, str]) -> Any:
     done = subprocess.run(
         words,
-        input=said,
+        input=stdin_text,
         capture_output=True,
         text=True,
         check=False,

@@ -53,7 +53,7 @@ container.delete_blob("top.txt")
 told["left"] = [item.name for item in container.list_blobs()]
 
 
-def noted(client):
+def metadata_of(client):
     """The metadata that a container or a blob says that it has."""
     get = getattr(client, "get_blob_properties", None) or client.get_container_properties
     return get().metadata
@@ -64,21 +64,24 @@ def listed(items):
 
 
 notes = service.create_container("noted", metadata={"team": "a"})
-told["container"] = [noted(notes)]
+told["container"] = [metadata_of(notes)]
 notes.set_container_metadata({"team": "b<&>"})
-told["container"] += [noted(notes), listed(service.list_containers("noted", include_metadata=True))["noted"]]
+told["container"] += [
+    metadata_of(notes),
+    listed(service.list_containers("noted", include_metadata=True))["noted"],
+]
 whole = notes.upload_blob("whole", b"one", metadata={"epoch": "1"})
 blocks = notes.upload_blob("in/blocks", large, metadata={"epoch": "2"})
-told["blobs"] = [noted(whole), noted(blocks), whole.download_blob().properties.metadata]
+told["blobs"] = [metadata_of(whole), metadata_of(blocks), whole.download_blob().properties.metadata]
 told["with"], told["without"] = (listed(notes.list_blobs(include=wanted)) for wanted in (["metadata"], []))
 whole.set_blob_metadata({"epoch": "3"})
-told["set"] = noted(whole)
+told["set"] = metadata_of(whole)
 notes.upload_blob("whole", b"two", overwrite=True)
-told["replaced"] = noted(whole)
+told["replaced"] = metadata_of(whole)
 whole.set_blob_metadata({"epoch": "4"})
 whole.delete_blob()
 notes.upload_blob("whole", b"three")
-told["again"] = noted(whole)
+told["again"] = metadata_of(whole)
 told["misnamed"] = refused(lambda: whole.set_blob_metadata({"a-b": "1"}))
 told["unset"] = refused(lambda: notes.get_blob_client("absent").set_blob_metadata({"a": "1"}))
 
@@ -116,6 +119,6 @@ told["four"] = whole.download_blob().readall().decode()
 told["paged"] = refused(lambda: notes.get_blob_client("pages").create_page_blob(512))
 told["append"] = refused(lambda: notes.get_blob_client("append").create_append_blob())
 notes.delete_container()
-told["anew"] = noted(service.create_container("noted"))
+told["anew"] = metadata_of(service.create_container("noted"))
 service.delete_container("noted")
 print(json.dumps(told))

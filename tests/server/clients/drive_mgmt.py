@@ -132,7 +132,7 @@ def jobs(cluster):
     files = call("jobs.list_output_files", GROUP, WS, EX, "jb", options)
     told["files"] = {item.name: item.download_url for item in files}
     working_directories()
-    ending(cluster)
+    termination(cluster)
     call("jobs.delete", GROUP, WS, EX, "jb")
     told["no job"] = refused(lambda: client.jobs.get(GROUP, WS, EX, "jb"))
 
@@ -147,7 +147,7 @@ def working_directories():
     told["saved"] = urllib.request.urlopen(file.download_url).read().decode()
 
 
-def ending(cluster):
+def termination(cluster):
     """A job that is terminated, twice; one that is no job."""
     call("jobs.create", GROUP, WS, EX, "long", job(cluster, "sleep 1000"))
     until("long", "running")

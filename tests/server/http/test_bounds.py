@@ -15,7 +15,7 @@ from batchai_magics.server.http.h11_protocol import TimeoutProtocol
 from batchai_magics.server.http.request_limits import ServerLimits
 from tests.patience import PATIENCE_S
 from tests.server.running import TOKEN, WORKSPACE, Running, serving
-from tests.server.storage.signed import signed_path
+from tests.server.storage.signed_urls import signed_path
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -57,20 +57,20 @@ def connection(server: Running, sent: str = "") -> Iterator[socket.socket]:
         yield client
 
 
-def answer(client: socket.socket) -> bytes:
+def receive_all(client: socket.socket) -> bytes:
     """All that comes until the server closes the connection, or the first piece of an answer."""
     return client.recv(65536)
 
 
 def test_headers_that_do_not_come_are_not_waited_for(abrupt: Running) -> None:
     with connection(abrupt, "GET / HTTP/1.1\r\nHost: local") as client:
-        assert answer(client) == b""
+        assert receive_all(client) == b""
 
 
 def test_the_rest_of_a_refused_body_is_not_waited_for(abrupt: Running) -> None:
     head = "PUT /local/batchaishare/a?comp=range HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n"
     with connection(abrupt, head) as client:
-        assert b"401" in answer(client).splitlines()[0]
+        assert b"401" in receive_all(client).splitlines()[0]
         until(lambda: is_closed(client))
 
 
@@ -85,12 +85,12 @@ def is_closed(client: socket.socket) -> bool:
 
 def test_headers_that_are_too_large_are_refused(hasty: Running) -> None:
     with connection(hasty, f"GET / HTTP/1.1\r\nX-Long: {'x' * (16 << 10)}") as client:
-        assert answer(client).startswith(b"HTTP/1.1 4")
+        assert receive_all(client).startswith(b"HTTP/1.1 4")
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(hasty: Running) -> None:
     with connection(hasty, f"{PUT}Content-Length: 100\r\n\r\n{{") as client:
-        assert b"408" in answer(client).splitlines()[0]
+        assert b"408" in receive_all(client).splitlines()[0]
 
 
 def test_more_requests_at_once_than_are_taken_are_told_to_come_again(small: Running) -> None:

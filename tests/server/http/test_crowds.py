@@ -14,7 +14,7 @@ import pytest
 from batchai_magics.server.http.request_limits import ServerLimits
 from tests.patience import PATIENCE_S
 from tests.server.running import TOKEN, WORKSPACE, Running, serving
-from tests.server.storage.signed import signed_path
+from tests.server.storage.signed_urls import signed_path
 from tests.world import until
 
 pytestmark = pytest.mark.slow

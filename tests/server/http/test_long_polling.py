@@ -11,7 +11,7 @@ import requests
 
 from batchai_magics.backends.service.extensions.extension_headers import SINCE, STATE
 from tests.server.running import WORKSPACE, Running
-from tests.server.storage.signed import signed_path
+from tests.server.storage.signed_urls import signed_path
 from tests.world import until
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ LIMITS = ServerLimits(wait_s=20.0)
 WAIT = {"prefer": "wait=20"}
 
 
-class Answers:
+class Replies:
     """Answers one after the other; the last one again and again."""
 
     def __init__(self, *answers: ApiResponse) -> None:
@@ -46,7 +46,7 @@ def call(method: str = "GET", **headers: str) -> ApiCall:
     return ApiCall(method, "/", headers=headers)
 
 
-def state_of(call: ApiCall, answers: Answers, limits: ServerLimits = LIMITS) -> ApiResponse:
+def state_of(call: ApiCall, answers: Replies, limits: ServerLimits = LIMITS) -> ApiResponse:
     return anyio.run(LongPolling(limits).wait_for_state, call, answers)
 
 
@@ -69,14 +69,14 @@ def test_a_request_waits_as_long_as_it_says_and_the_server_lets_it(text: str, se
 
 
 def test_who_waits_is_answered_when_the_state_is_another_one(slept: list[float]) -> None:
-    answers = Answers(*[ApiResponse(data={"a": 1})] * 3, ApiResponse(data={"a": 2}))
+    answers = Replies(*[ApiResponse(data={"a": 1})] * 3, ApiResponse(data={"a": 2}))
     answer = state_of(call(**WAIT, **{SINCE: content_digest({"a": 1})}), answers)
     assert (answer.data, answer.headers[STATE]) == ({"a": 2}, content_digest({"a": 2}))
     assert (answers.asked, answer.headers["Preference-Applied"]) == (4, "wait=20")
 
 
 def test_who_waits_in_vain_is_answered_at_the_end_of_their_time(slept: list[float]) -> None:
-    same = Answers(ApiResponse(data={"a": 1}))
+    same = Replies(ApiResponse(data={"a": 1}))
     assert state_of(call(prefer="wait=1", **{SINCE: content_digest({"a": 1})}), same).data == {"a": 1}
     assert math.fsum(slept) == pytest.approx(1.0)
 
@@ -84,35 +84,35 @@ def test_who_waits_in_vain_is_answered_at_the_end_of_their_time(slept: list[floa
 def test_who_does_not_wait_and_who_changes_something_are_answered_once(slept: list[float]) -> None:
     known = {SINCE: content_digest({"a": 1})}
     for asked in (call(**known), call("PUT", **WAIT, **known), call("DELETE", **WAIT, **known)):
-        answers = Answers(ApiResponse(data={"a": 1}, is_news=False))
+        answers = Replies(ApiResponse(data={"a": 1}, is_news=False))
         assert (STATE in state_of(asked, answers).headers, answers.asked) == (False, 1)
     assert slept == []
 
 
 def test_an_action_has_the_state_that_its_handler_says_and_else_none() -> None:
-    told = state_of(call("POST", **WAIT, **{SINCE: "old"}), Answers(ApiResponse(data={}, state="new")))
+    told = state_of(call("POST", **WAIT, **{SINCE: "old"}), Replies(ApiResponse(data={}, state="new")))
     assert told.headers[STATE] == "new"
     assert (
         STATE
-        not in state_of(call("POST", **WAIT), Answers(ApiResponse(data={})), ServerLimits(wait_s=1.0)).headers
+        not in state_of(call("POST", **WAIT), Replies(ApiResponse(data={})), ServerLimits(wait_s=1.0)).headers
     )
 
 
 def test_an_answer_that_says_itself_whether_it_is_news_is_believed(slept: list[float]) -> None:
-    answers = Answers(ApiResponse(data={"a": 1}, is_news=False), ApiResponse(data={"a": 1}, is_news=True))
+    answers = Replies(ApiResponse(data={"a": 1}, is_news=False), ApiResponse(data={"a": 1}, is_news=True))
     state_of(call(**WAIT, **{SINCE: "other"}), answers)
     assert answers.asked == 2
 
 
 def test_who_read_a_file_to_its_end_is_answered_when_there_is_more() -> None:
-    async def ask(call: ApiCall, answers: Answers) -> ApiResponse:
+    async def ask(call: ApiCall, answers: Replies) -> ApiResponse:
         return await LongPolling(LIMITS).wait_for_bytes(call, answers)
 
     for asked, times in ((call(**WAIT), 3), (call(), 1), (call("PUT", **WAIT), 1)):
-        answers = Answers(ApiResponse(416), ApiResponse(416), ApiResponse(206))
+        answers = Replies(ApiResponse(416), ApiResponse(416), ApiResponse(206))
         anyio.run(ask, asked, answers)
         assert answers.asked == times
-    missing = Answers(ApiResponse(404))
+    missing = Replies(ApiResponse(404))
     assert anyio.run(ask, call(**WAIT), missing).status == 404
     assert missing.asked == 1
 
@@ -124,10 +124,10 @@ def test_the_more_wait_the_more_rarely_is_looked_and_who_has_gone_counts_no_more
     async def crowd() -> None:
         async with anyio.create_task_group() as group:
             for _ in range(many):
-                group.start_soon(desk.wait_for_state, call(prefer="wait=100", **known), Answers(same))
+                group.start_soon(desk.wait_for_state, call(prefer="wait=100", **known), Replies(same))
 
     anyio.run(crowd)
     assert max(slept) > long_polling._MIN_INTERVAL_S
     before = len(slept)
-    anyio.run(desk.wait_for_state, call(**WAIT, **known), Answers(same))
+    anyio.run(desk.wait_for_state, call(**WAIT, **known), Replies(same))
     assert max(slept[before:]) == pytest.approx(long_polling._MIN_INTERVAL_S)

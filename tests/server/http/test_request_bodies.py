@@ -23,7 +23,7 @@ from batchai_magics.server.http.server_metrics import ServerMetrics
 from tests.patience import PATIENCE_S
 from tests.server import process
 from tests.server.running import GROUP, WORKSPACE
-from tests.server.storage.signed import signed_with
+from tests.server.storage.signed_urls import signed_with
 from tests.world import until
 
 CROWD = 200

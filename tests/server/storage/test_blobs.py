@@ -17,84 +17,84 @@ LARGE = (5 << 20) + 7
 
 
 @pytest.fixture(scope="module")
-def told(server: Running) -> dict:
+def results(server: Running) -> dict:
     key = server.context.keys.of("local")[0]
     return drive("blob", "drive_blob.py", server.url, "local", key)
 
 
-def test_containers_are_made_once_and_listed(told: dict) -> None:
-    assert told["twice"] == [409, "ContainerAlreadyExists"]
-    assert "data" in told["containers"]
+def test_containers_are_made_once_and_listed(results: dict) -> None:
+    assert results["twice"] == [409, "ContainerAlreadyExists"]
+    assert "data" in results["containers"]
 
 
-def test_blobs_come_back_as_they_were_sent_whole_and_in_blocks(told: dict) -> None:
-    assert told["read"] == [True, True, True]
-    assert (told["range"], told["size"]) == ("ex", LARGE)
+def test_blobs_come_back_as_they_were_sent_whole_and_in_blocks(results: dict) -> None:
+    assert results["read"] == [True, True, True]
+    assert (results["range"], results["size"]) == ("ex", LARGE)
 
 
-def test_a_blob_is_replaced_only_when_that_is_wanted(told: dict) -> None:
-    assert told["once"] == [409, "BlobAlreadyExists"]
+def test_a_blob_is_replaced_only_when_that_is_wanted(results: dict) -> None:
+    assert results["once"] == [409, "BlobAlreadyExists"]
 
 
-def test_blobs_are_listed_flat_in_pages_and_by_level(told: dict) -> None:
-    assert told["all"] == [["a/b/large.bin", LARGE], ["a/small.txt", 4], ["top.txt", 3]]
-    assert told["pages"] == [2, 1]
-    assert told["level"] == ["a/b/", "a/small.txt"]
+def test_blobs_are_listed_flat_in_pages_and_by_level(results: dict) -> None:
+    assert results["all"] == [["a/b/large.bin", LARGE], ["a/small.txt", 4], ["top.txt", 3]]
+    assert results["pages"] == [2, 1]
+    assert results["level"] == ["a/b/", "a/small.txt"]
 
 
-def test_what_is_absent_or_deleted_is_said_to_be(told: dict) -> None:
-    assert told["absent"] == [404, "BlobNotFound"]
-    assert told["left"] == ["a/b/large.bin", "a/small.txt"]
+def test_what_is_absent_or_deleted_is_said_to_be(results: dict) -> None:
+    assert results["absent"] == [404, "BlobNotFound"]
+    assert results["left"] == ["a/b/large.bin", "a/small.txt"]
 
 
-def test_a_container_keeps_its_metadata_until_it_is_deleted(told: dict) -> None:
-    assert told["container"] == [{"team": "a"}, {"team": "b<&>"}, {"team": "b<&>"}]
-    assert told["anew"] == {}
+def test_a_container_keeps_its_metadata_until_it_is_deleted(results: dict) -> None:
+    assert results["container"] == [{"team": "a"}, {"team": "b<&>"}, {"team": "b<&>"}]
+    assert results["anew"] == {}
 
 
-def test_a_blob_has_the_metadata_that_it_was_put_with_until_others_are_set(told: dict) -> None:
-    assert told["blobs"] == [{"epoch": "1"}, {"epoch": "2"}, {"epoch": "1"}]
-    assert told["set"] == {"epoch": "3"}
-    assert (told["replaced"], told["again"]) == ({}, {})
+def test_a_blob_has_the_metadata_that_it_was_put_with_until_others_are_set(results: dict) -> None:
+    assert results["blobs"] == [{"epoch": "1"}, {"epoch": "2"}, {"epoch": "1"}]
+    assert results["set"] == {"epoch": "3"}
+    assert (results["replaced"], results["again"]) == ({}, {})
 
 
-def test_a_list_of_blobs_has_their_metadata_if_that_is_wanted(told: dict) -> None:
-    assert told["with"] == {"whole": {"epoch": "1"}, "in/blocks": {"epoch": "2"}}
-    assert told["without"] == {"whole": {}, "in/blocks": {}}
+def test_a_list_of_blobs_has_their_metadata_if_that_is_wanted(results: dict) -> None:
+    assert results["with"] == {"whole": {"epoch": "1"}, "in/blocks": {"epoch": "2"}}
+    assert results["without"] == {"whole": {}, "in/blocks": {}}
 
 
-def test_metadata_that_cannot_be_kept_are_refused(told: dict) -> None:
-    assert told["misnamed"] == [400, "InvalidMetadata"]
-    assert told["unset"] == [404, "BlobNotFound"]
+def test_metadata_that_cannot_be_kept_are_refused(results: dict) -> None:
+    assert results["misnamed"] == [400, "InvalidMetadata"]
+    assert results["unset"] == [404, "BlobNotFound"]
 
 
-def test_a_blob_has_the_properties_that_it_was_put_with_until_others_are_set(told: dict) -> None:
+def test_a_blob_has_the_properties_that_it_was_put_with_until_others_are_set(results: dict) -> None:
     full = ["text/csv", "gzip", "de", 'attachment; filename="a.csv"', "max-age=60"]
-    assert told["typed"] == told["typed-blocks"] == [full, full]
-    assert told["retyped"] == [["text/plain", None, None, None, None]] * 2
-    assert told["untyped"] == [["application/octet-stream", None, None, None, None]] * 2
+    assert results["typed"] == results["typed-blocks"] == [full, full]
+    assert results["retyped"] == [["text/plain", None, None, None, None]] * 2
+    assert results["untyped"] == [["application/octet-stream", None, None, None, None]] * 2
 
 
-def test_a_blob_that_was_changed_meanwhile_is_not_overwritten(told: dict) -> None:
-    assert told["met"] is None
-    assert told["unmet"] == [[412, "ConditionNotMet"]] * 6
-    assert told["four"] == "four"
+def test_a_blob_that_was_changed_meanwhile_is_not_overwritten(results: dict) -> None:
+    assert results["met"] is None
+    assert results["unmet"] == [[412, "ConditionNotMet"]] * 6
+    assert results["four"] == "four"
 
 
-def test_page_and_append_blobs_are_refused_when_they_are_made(told: dict) -> None:
-    assert told["paged"] == told["append"] == [400, "InvalidHeaderValue"]
+def test_page_and_append_blobs_are_refused_when_they_are_made(results: dict) -> None:
+    assert results["paged"] == results["append"] == [400, "InvalidHeaderValue"]
 
 
-def test_a_job_finds_a_blob_in_the_container_that_it_mounts(server: Running, told: dict) -> None:
+def test_a_job_finds_a_blob_in_the_container_that_it_mounts(server: Running, results: dict) -> None:
     containers = server.world.backend.containers
     assert containers.download("data", "a/small.txt") == b"text"
     assert [file.path for file in containers.list("data", "a/b")] == ["a/b/large.bin"]
 
 
-def test_an_address_opens_its_blob_and_nothing_else(server: Running, told: dict) -> None:
+def test_an_address_opens_its_blob_and_nothing_else(server: Running, results: dict) -> None:
     url = f"{server.url}/local/data"
-    assert requests.get(f"{url}/a/small.txt?{told['sas']}").content == b"text"
-    assert requests.get(f"{url}/a/b/large.bin?{told['sas']}").status_code == 403
+    assert requests.get(f"{url}/a/small.txt?{results['sas']}").content == b"text"
+    assert requests.get(f"{url}/a/b/large.bin?{results['sas']}").status_code == 403
 
 
 def test_blocks_that_were_never_sent_make_no_blob(server: Running) -> None:

@@ -19,7 +19,7 @@ from batchai_magics.server.storage.storage_metadata import MetadataStore
 from batchai_magics.server.storage.storage_request import http_date
 from tests.patience import PATIENCE_S
 from tests.server.running import Running, connected
-from tests.server.storage.signed import account_sas
+from tests.server.storage.signed_urls import account_sas
 from tests.world import until
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, 500_000, tzinfo=timezone.utc)

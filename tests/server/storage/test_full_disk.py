@@ -17,7 +17,7 @@ from batchai_magics.backends.base import Copy
 from batchai_magics.errors import BatchAIError
 from tests.backends.local.namespace import fill, mount_small, scene, tell
 from tests.server.running import Running, connected, serving
-from tests.server.storage.signed import account_sas
+from tests.server.storage.signed_urls import account_sas
 
 pytestmark = pytest.mark.slow
 SMALL, LARGE = 9, 5 << 20

@@ -20,7 +20,7 @@ from batchai_magics.server.storage.storage_errors import StorageApiError
 from batchai_magics.server.storage.storage_router import StorageRouter
 from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 from tests.server.running import Running
-from tests.server.storage.signed import signed_path
+from tests.server.storage.signed_urls import signed_path
 
 pytestmark = pytest.mark.slow
 VERSION, END = "2018-11-09", "2999-01-01"
@@ -120,34 +120,34 @@ def signed(key: str, service: str, path: str, permissions: str, kind: str) -> di
 
 
 @pytest.fixture(scope="module")
-def counter(server: Running, tmp_path_factory: pytest.TempPathFactory) -> StorageRouter:
+def router(server: Running, tmp_path_factory: pytest.TempPathFactory) -> StorageRouter:
     return StorageRouter(server.context, UnfinishedUploads(PartFiles(tmp_path_factory.mktemp("parts"))))
 
 
-def is_let_in(counter: StorageRouter, service: str, found: Row, permissions: str, kind: str) -> bool:
+def is_let_in(router: StorageRouter, service: str, found: Row, permissions: str, kind: str) -> bool:
     method, _, target = found.request.partition(" /")
     path, _, query = target.partition("?")
     asked = dict(pair.split("=") for pair in query.split("&") if pair)
-    key = counter.context.keys.of("local")[0]
+    key = router.context.keys.of("local")[0]
     sent = {**asked, **signed(key, service, path, permissions, kind)}
     caller = RequestOrigin(datetime.now(timezone.utc), "127.0.0.1")
     try:
         call = ApiCall(method, f"/{path}", sent, dict(found.header))
-        counter.authorize(call, f"local.{service}.localhost", caller)
+        router.authorize(call, f"local.{service}.localhost", caller)
     except StorageApiError:
         return False
     return True
 
 
 @pytest.mark.parametrize(("service", "operation"), CELLS)
-def test_an_operation_needs_what_the_table_says(counter: StorageRouter, service: str, operation: str) -> None:
+def test_an_operation_needs_what_the_table_says(router: StorageRouter, service: str, operation: str) -> None:
     found = (FILE if service == "file" else BLOB)[operation]
     wrong = []
     for kind in ("+s", "+c", "+o", "+sco", *("fs" if service == "file" else "bc")):
         is_of_kind = found.account in kind if kind.startswith("+") else kind in found.scopes
         for some in SETS:
             expected = is_of_kind and bool(set(some) & set(found.any_of)) and set(found.source) <= set(some)
-            if is_let_in(counter, service, found, some, kind) is not expected:
+            if is_let_in(router, service, found, some, kind) is not expected:
                 wrong.append((kind, some, expected))
     assert wrong == []
 
@@ -155,13 +155,13 @@ def test_an_operation_needs_what_the_table_says(counter: StorageRouter, service:
 @pytest.mark.parametrize("kind", ["", "d", "bs", "x"])
 @pytest.mark.parametrize("service", ["file", "blob"])
 def test_a_signature_of_a_kind_that_there_is_not_opens_nothing(
-    counter: StorageRouter, service: str, kind: str
+    router: StorageRouter, service: str, kind: str
 ) -> None:
-    assert not is_let_in(counter, service, row("GET /share/a.txt", "", ""), "rcwdl", kind)
+    assert not is_let_in(router, service, row("GET /share/a.txt", "", ""), "rcwdl", kind)
 
 
 @dataclass
-class Place:
+class SharePlace:
     """A share or container of a test's own on a real server."""
 
     server: Running
@@ -200,27 +200,27 @@ class Place:
 
 
 @pytest.fixture(params=["file", "blob"])
-def place(server: Running, request: pytest.FixtureRequest) -> Iterator[Place]:
+def place(server: Running, request: pytest.FixtureRequest) -> Iterator[SharePlace]:
     """A place with the files `mine` and `other`, and a folder with a file."""
     backend, name = server.world.backend, f"may-{request.param}"
     facet = backend.storage if request.param == "file" else backend.containers
     facet.make(name)
     facet.upload(name, {"mine": b"mine", "other": b"other", "in/deep": b"deep"})
-    yield Place(server, request.param, name)
+    yield SharePlace(server, request.param, name)
     facet.remove(name)
 
 
 @pytest.fixture
-def share(server: Running) -> Iterator[Place]:
+def share(server: Running) -> Iterator[SharePlace]:
     storage = server.world.backend.storage
     storage.make("may-share")
     storage.upload("may-share", {"mine": b"mine", "other": b"other", "in/deep": b"deep"})
-    yield Place(server, "file", "may-share")
+    yield SharePlace(server, "file", "may-share")
     storage.remove("may-share")
 
 
 @pytest.mark.parametrize("size", [0, 6])
-def test_who_may_create_cannot_replace(place: Place, size: int) -> None:
+def test_who_may_create_cannot_replace(place: SharePlace, size: int) -> None:
     before = place.files()
     for permissions in ("c", "cr", "cd"):
         assert place.create("mine", permissions, size).status_code == 403
@@ -232,7 +232,7 @@ def test_who_may_create_cannot_replace(place: Place, size: int) -> None:
     assert place.files()["mine"] == b""
 
 
-def test_who_may_create_cannot_give_up_a_file_that_another_one_sends(share: Place) -> None:
+def test_who_may_create_cannot_give_up_a_file_that_another_one_sends(share: SharePlace) -> None:
     share.create("new", "w", 6)
     assert share.create("new", "c", 6).status_code == 403
     headers = {"x-ms-range": "bytes=0-5", "x-ms-write": "update"}
@@ -240,7 +240,7 @@ def test_who_may_create_cannot_give_up_a_file_that_another_one_sends(share: Plac
     assert share.files()["new"] == b"abcdef"
 
 
-def test_a_file_that_is_renamed_has_to_be_allowed_to_vanish(share: Place, server: Running) -> None:
+def test_a_file_that_is_renamed_has_to_be_allowed_to_vanish(share: SharePlace, server: Running) -> None:
     before = share.files()
     other = share.url("other")
     own = {
@@ -260,7 +260,7 @@ def test_a_file_that_is_renamed_has_to_be_allowed_to_vanish(share: Place, server
     assert share.files() == {"mine": b"mine", "new": b"other"}
 
 
-def test_a_file_that_is_replaced_by_a_rename_has_to_be_allowed_to_vanish_too(share: Place) -> None:
+def test_a_file_that_is_replaced_by_a_rename_has_to_be_allowed_to_vanish_too(share: SharePlace) -> None:
     before, headers = share.files(), {"x-ms-file-rename-replace-if-exists": "true"}
     own = share.server.url + signed_path(share.server, "may-share", "other", "d")
     for permissions in ("c", "w", "cd"):
@@ -270,7 +270,7 @@ def test_a_file_that_is_replaced_by_a_rename_has_to_be_allowed_to_vanish_too(sha
     assert share.files() == {"mine": b"other"}
 
 
-def test_a_signature_for_a_file_does_nothing_to_a_folder(share: Place) -> None:
+def test_a_signature_for_a_file_does_nothing_to_a_folder(share: SharePlace) -> None:
     own = share.server.url + signed_path(share.server, "may-share", "in", "rwd")
     assert share.rename("taken", own, "cwd", kind="f").status_code == 409
     ours = {"x-batchai-client": "1"}
@@ -279,7 +279,7 @@ def test_a_signature_for_a_file_does_nothing_to_a_folder(share: Place) -> None:
     assert share.server.world.backend.storage.download("may-share", "in/deep") == b"deep"
 
 
-def test_headers_of_our_own_client_do_nothing_with_a_signature(place: Place) -> None:
+def test_headers_of_our_own_client_do_nothing_with_a_signature(place: SharePlace) -> None:
     headers = {"x-batchai-client": "1", "x-batchai-service": "blob", "x-batchai-upload": "whole"}
     headers |= {"x-batchai-sha256": "0" * 64, "x-ms-range": "bytes=0-2"}
     answer = place.ask("PUT", "mine", "w", headers=headers, params={"comp": "range"}, data=b"abc")
@@ -288,7 +288,7 @@ def test_headers_of_our_own_client_do_nothing_with_a_signature(place: Place) -> 
 
 
 @pytest.mark.parametrize("credential", [str, AzureSasCredential])
-def test_the_genuine_library_renames_with_a_signature(share: Place, credential: type) -> None:
+def test_the_genuine_library_renames_with_a_signature(share: SharePlace, credential: type) -> None:
     may, end = ShareSasPermissions(read=True, write=True, delete=True), datetime.now(timezone.utc)
     key = share.server.context.keys.of("local")[0]
     sas = generate_share_sas("local", share.name, key, may, end + timedelta(minutes=5))

@@ -41,7 +41,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 @pytest.fixture
-def asked(service: Service, tmp_path: Path):
+def make_call(service: Service, tmp_path: Path):
     """Makes a request about one file."""
     uploads = UnfinishedUploads(PartFiles(tmp_path / "notes"))
 
@@ -57,39 +57,41 @@ def digest(data: bytes) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("span", ["bytes=0-8", "bytes=0-2", "bytes=0-", "x", ""])
-def test_a_piece_that_is_not_as_long_as_it_says_is_not_taken(service: Service, asked, span: str) -> None:
+def test_a_piece_that_is_not_as_long_as_it_says_is_not_taken(service: Service, make_call, span: str) -> None:
     for handler in (storage_extensions.write_upload, storage_extensions.upload_whole):
-        storage_extensions.begin_upload(asked(x_ms_content_length="9"))
+        storage_extensions.begin_upload(make_call(x_ms_content_length="9"))
         with pytest.raises(StorageApiError):
-            handler(asked(b"text", x_ms_range=span, **digest(b"text")))
-        assert storage_extensions.begin_upload(asked(x_ms_content_length="9")).headers[RECEIVED] == "0"
+            handler(make_call(b"text", x_ms_range=span, **digest(b"text")))
+        assert storage_extensions.begin_upload(make_call(x_ms_content_length="9")).headers[RECEIVED] == "0"
 
 
-def test_a_whole_file_begins_at_its_beginning_and_is_what_its_digest_says(service: Service, asked) -> None:
+def test_a_whole_file_begins_at_its_beginning_and_is_what_its_digest_says(
+    service: Service, make_call
+) -> None:
     with pytest.raises(StorageApiError):
-        storage_extensions.upload_whole(asked(b"sometext", x_ms_range="bytes=4-7", **digest(b"sometext")))
+        storage_extensions.upload_whole(make_call(b"sometext", x_ms_range="bytes=4-7", **digest(b"sometext")))
     with pytest.raises(StorageError, match="damaged"):
-        storage_extensions.upload_whole(asked(b"tex_", x_ms_range="bytes=0-3", **digest(b"text")))
+        storage_extensions.upload_whole(make_call(b"tex_", x_ms_range="bytes=0-3", **digest(b"text")))
     with pytest.raises(StorageError, match="damaged"):
-        storage_extensions.upload_whole(asked(b"text", x_ms_range="bytes=0-3"))
+        storage_extensions.upload_whole(make_call(b"text", x_ms_range="bytes=0-3"))
     assert service.backend.storage.list("data") == []
     assert (
-        storage_extensions.upload_whole(asked(b"text", x_ms_range="bytes=0-3", **digest(b"text"))).status
+        storage_extensions.upload_whole(make_call(b"text", x_ms_range="bytes=0-3", **digest(b"text"))).status
         == 201
     )
     assert service.backend.storage.download("data", "in/a") == b"text"
 
 
-def test_a_file_that_is_replaced_loses_what_was_noted_of_the_old_one(service: Service, asked) -> None:
+def test_a_file_that_is_replaced_loses_what_was_noted_of_the_old_one(service: Service, make_call) -> None:
     def in_pieces() -> None:
-        storage_extensions.begin_upload(asked(x_ms_content_length="4"))
-        storage_extensions.write_upload(asked(b"text", x_ms_range="bytes=0-3"))
-        storage_extensions.finish_upload(asked(**digest(b"text")))
+        storage_extensions.begin_upload(make_call(x_ms_content_length="4"))
+        storage_extensions.write_upload(make_call(b"text", x_ms_range="bytes=0-3"))
+        storage_extensions.finish_upload(make_call(**digest(b"text")))
 
-    def whole() -> None:
-        storage_extensions.upload_whole(asked(b"text", x_ms_range="bytes=0-3", **digest(b"text")))
+    def upload_whole_file() -> None:
+        storage_extensions.upload_whole(make_call(b"text", x_ms_range="bytes=0-3", **digest(b"text")))
 
-    for put in (in_pieces, whole):
+    for put in (in_pieces, upload_whole_file):
         service.metadata.set(FILE.key, StorageRecord({"run": "7"}))
         put()
         assert service.metadata.metadata_of(FILE.key) == {}

@@ -11,7 +11,7 @@ import requests
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.storage.storage_resource import parse_resource
 from tests.server.running import Running
-from tests.server.storage.signed import account_sas
+from tests.server.storage.signed_urls import account_sas
 
 AGENTS = ("azsdk-js-azure-storage-blob/12.31.0", "azsdk-python-storage-file-share/12.27.1", "curl/8.0")
 SAID = [

@@ -23,7 +23,7 @@ def backend(tmp_path: Path) -> Iterator[LocalBackend]:
     made.close()
 
 
-def begun(parts: PartFiles, folder: Path, pid: int, *place: str) -> str:
+def begun_upload(parts: PartFiles, folder: Path, pid: int, *place: str) -> str:
     """A file that the process of that number has begun."""
     part = parts.begin(*place)
     (note,) = (file for file in folder.glob("*.json") if json.loads(file.read_text())["path"] == part)
@@ -38,7 +38,7 @@ def test_of_files_and_of_blobs_what_a_server_that_is_gone_has_begun_is_swept(
     for service, storage in (("file", backend.storage), ("blob", backend.containers)):
         storage.make("data")
         for pid in (GONE, os.getpid()):
-            storage.resize("data", begun(parts, tmp_path / "notes", pid, service, "data", "a"), 9)
+            storage.resize("data", begun_upload(parts, tmp_path / "notes", pid, service, "data", "a"), 9)
     parts.sweep(backend)
     assert [len(storage.list("data")) for storage in (backend.storage, backend.containers)] == [1, 1]
     assert len(list((tmp_path / "notes").iterdir())) == 2
@@ -50,9 +50,9 @@ def test_notes_of_what_is_gone_and_notes_that_cannot_be_read_hinder_no_sweep(
     notes = tmp_path / "notes"
     parts = PartFiles(notes)
     backend.storage.make("data")
-    begun(parts, notes, GONE, "file", "nothere", "a")
-    begun(parts, notes, GONE, "file", "data", "never-made")
-    backend.storage.resize("data", begun(parts, notes, GONE, "file", "data", "a"), 9)
+    begun_upload(parts, notes, GONE, "file", "nothere", "a")
+    begun_upload(parts, notes, GONE, "file", "data", "never-made")
+    backend.storage.resize("data", begun_upload(parts, notes, GONE, "file", "data", "a"), 9)
     for number, text in enumerate(
         ["{", "{}", '{"service": "file", "pid": "x", "share": "data", "path": "a"}']
     ):

@@ -37,7 +37,7 @@ def uploads(tmp_path: Path, now: list[float]) -> UnfinishedUploads:
     return UnfinishedUploads(PartFiles(tmp_path / "notes"), clock=lambda: now[0])
 
 
-def left(storage: Storage, tmp_path: Path) -> tuple[int, int]:
+def remaining_counts(storage: Storage, tmp_path: Path) -> tuple[int, int]:
     """How many files lie there, and how many notes."""
     return len(storage.list("data")), len(list((tmp_path / "notes").glob("*")))
 
@@ -63,9 +63,9 @@ def test_a_file_that_is_begun_anew_leaves_nothing_of_its_first_try(
     for _ in range(2):
         uploads.begin(backend.storage, FILE, "data", 4)
         assert uploads.record_range(backend.storage, FILE, "data", (0, 2)) is None
-    assert left(backend.storage, tmp_path) == (1, 1)
+    assert remaining_counts(backend.storage, tmp_path) == (1, 1)
     assert uploads.record_range(backend.storage, FILE, "data", (2, 4))
-    assert left(backend.storage, tmp_path) == (1, 0)
+    assert remaining_counts(backend.storage, tmp_path) == (1, 0)
     assert [file.path for file in backend.storage.list("data")] == ["a"]
 
 
@@ -88,7 +88,7 @@ def test_stale_blobs_are_given_up_by_who_asks_for_blobs(
     uploads.drop_stale(backend.storage, "file")
     assert uploads.find(BLOB)
     uploads.drop_stale(backend.containers, "blob")
-    assert (uploads.find(BLOB), left(backend.containers, tmp_path)) == (None, (0, 0))
+    assert (uploads.find(BLOB), remaining_counts(backend.containers, tmp_path)) == (None, (0, 0))
 
 
 def test_what_fails_while_it_is_begun_leaves_nothing(
@@ -101,4 +101,4 @@ def test_what_fails_while_it_is_begun_leaves_nothing(
 
     with pytest.raises(RuntimeError, match="full"):
         fill()
-    assert left(backend.storage, tmp_path) == (0, 0)
+    assert remaining_counts(backend.storage, tmp_path) == (0, 0)

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.patience import PATIENCE_S
 from tests.widgets import lab as jupyter
 from tests.widgets.log_reader import missing
-from tests.widgets.steady import Steady
+from tests.widgets.notebook_jobs import NotebookJob
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -128,7 +128,7 @@ def test_notebook_7_shows_a_job_live_and_whole(notebook_7, eight_ranks):
 
 
 def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_world, tmp_path):
-    job = Steady(real_world, "busy", "--nodes 1 --processes 1")
+    job = NotebookJob(real_world, "busy", "--nodes 1 --processes 1")
     first, last = pipes = tmp_path / "first", tmp_path / "last"
     for pipe in pipes:
         os.mkfifo(pipe)

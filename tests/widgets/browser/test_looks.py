@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.widgets.axe import complaints
+from tests.widgets.axe import violations
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -15,8 +15,8 @@ SETUP = """
 import math, random
 from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
-from tests.widgets import place, scripted
-from tests.widgets.scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
+from tests.widgets import scripted_cluster, scripted_job
+from tests.widgets.scripted_job import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
 scripted.START = place.now(95)
 random.seed(1)
 def backend(name, state, **how):
@@ -100,9 +100,9 @@ def test_every_view_fits_and_can_be_read_and_stands_still_when_asked_to(lab, tmp
         page.wait_for_function(NOTHING_MOVES)
         pictures(views, f"{theme}-{width}")
         until(lambda: page.evaluate(OVERFLOWING) == [])
-        assert complaints(page, ".ba-view") == []
+        assert violations(page, ".ba-view") == []
     use(views["failed"], views["cluster"])
-    assert complaints(page, ".ba-view") == []
+    assert violations(page, ".ba-view") == []
 
 
 def use(job, cluster):

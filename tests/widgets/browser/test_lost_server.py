@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_S
 from tests.ports import free_port
 from tests.server.process import started
 from tests.widgets.log_reader import missing
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -66,4 +66,4 @@ def test_a_view_says_that_its_server_is_gone_goes_on_when_it_is_back_and_shows_e
             assert missing(page, log_of(home)) == {}
             assert page.locator(".ba-view").count() == 1
             assert lab.errors == []
-    until(lambda: not below(home))
+    until(lambda: not processes_of(home))

@@ -47,7 +47,7 @@ WHITE = """(canvas) => {
 }"""
 
 
-def shown(lab, folder, *cells, more=MORE):
+def opened_page(lab, folder, *cells, more=MORE):
     """Runs the cells, and gives the page."""
     lab.open("narrow", SETUP.format(folder=folder) + more, *cells)
     lab.page.evaluate(FOLDED)
@@ -63,7 +63,7 @@ def narrow(page):
 
 
 def test_a_narrow_view_tells_all_of_why_a_job_failed(lab, tmp_path):
-    page = shown(lab, tmp_path, "failed.write('step 120/500\\n', rank=0)\n" + FAILED)
+    page = opened_page(lab, tmp_path, "failed.write('step 120/500\\n', rank=0)\n" + FAILED)
     page.locator(".ba-words", has_text="NCCL").wait_for()
     page.locator(".ba-progress", has_text="failed at step 120/500").wait_for()
     narrow(page)
@@ -73,7 +73,7 @@ def test_a_narrow_view_tells_all_of_why_a_job_failed(lab, tmp_path):
 
 
 def test_a_view_that_lost_its_kernel_says_so_whatever_the_reader_does(lab, tmp_path):
-    page = shown(lab, tmp_path, RUNNING, DASHBOARD, more=LEFT)
+    page = opened_page(lab, tmp_path, RUNNING, DASHBOARD, more=LEFT)
     page.locator(".ba-row").first.wait_for()
     page.locator(".ba-dashboard .ba-progress-time", has_text="left").wait_for()
     lab.restart_kernel()
@@ -90,7 +90,7 @@ def test_a_view_that_lost_its_kernel_says_so_whatever_the_reader_does(lab, tmp_p
 
 
 def test_a_narrow_list_tells_the_time_left_in_one_line(lab, tmp_path):
-    page = shown(lab, tmp_path, DASHBOARD, more=LEFT)
+    page = opened_page(lab, tmp_path, DASHBOARD, more=LEFT)
     left = page.locator(".ba-dashboard tr", has_text="resnet50-lr-warmup").locator(".ba-progress-left")
     left.get_by_text("left").wait_for()
     narrow(page)
@@ -101,7 +101,7 @@ def test_a_narrow_list_tells_the_time_left_in_one_line(lab, tmp_path):
 
 
 def test_a_study_names_its_ideal_line_and_has_no_white_points_in_the_dark(lab, tmp_path):
-    page = shown(lab, tmp_path, "scaling(jobs)", more=STUDY.format(state="RUNNING"))
+    page = opened_page(lab, tmp_path, "scaling(jobs)", more=STUDY.format(state="RUNNING"))
     lab.theme("JupyterLab Dark")
     legends = page.locator(".ba-dashboard .ba-readout")
     legends.filter(has_text="resnet50").nth(1).wait_for()
@@ -115,7 +115,7 @@ def test_a_study_names_its_ideal_line_and_has_no_white_points_in_the_dark(lab, t
 
 
 def test_charts_side_by_side_begin_alike_with_a_legend_of_one_line(lab, tmp_path):
-    page = shown(lab, tmp_path, RUNS)
+    page = opened_page(lab, tmp_path, RUNS)
     page.set_viewport_size({"width": 1400, "height": 1000})
     page.wait_for_function(SHOWS, arg=1400)
     plots, legends = page.locator(".ba-dashboard .ba-plot"), page.locator(".ba-dashboard .ba-readout")
@@ -134,7 +134,7 @@ def heights(elements):
 
 @pytest.mark.parametrize("kind", ["compare", "scaling"])
 def test_still_tables_of_three_runs_fit_a_narrow_page(lab, tmp_path, kind):
-    page = shown(lab, tmp_path, f"{kind}(jobs)", more=STUDY.format(state="SUCCEEDED"))
+    page = opened_page(lab, tmp_path, f"{kind}(jobs)", more=STUDY.format(state="SUCCEEDED"))
     table = page.locator(".jp-OutputArea table", has_text="resnet50")
     table.wait_for()
     narrow(page)

@@ -73,7 +73,7 @@ def run(lab, *cells):
 
 
 @pytest.fixture(autouse=True)
-def ended(real_world):
+def end_jobs(real_world):
     """No job of a test runs on behind it."""
     yield
     for name in NAMES:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.backends.slurm.conftest import own_slurm  # noqa: F401  # a fixture
 from tests.widgets.log_reader import missing
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -36,7 +36,7 @@ def on_slurm(own_slurm, tmp_path):  # noqa: F811  # the fixture
     }
     yield "".join(f"%env {name}={value}\n" for name, value in env.items()) + "%load_ext batchai_magics"
     own_slurm.ask("scancel", "--user", str(os.getuid()))
-    until(lambda: own_slurm.is_idle() and not below(tmp_path / "home"))
+    until(lambda: own_slurm.is_idle() and not processes_of(tmp_path / "home"))
 
 
 def hold_all_nodes(slurm, folder):

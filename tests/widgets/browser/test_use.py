@@ -34,7 +34,7 @@ STARTS = """() => ['.ba-spark', '.ba-use-value'].map((kind) => new Set(
 
 
 @pytest.fixture(autouse=True)
-def ended(real_world):
+def end_jobs(real_world):
     """No job of a test runs on behind it."""
     yield
     with contextlib.suppress(NotFoundError):

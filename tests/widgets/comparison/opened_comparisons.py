@@ -6,7 +6,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import compare, scaling
 from batchai_magics.widgets.comparison import comparison_output as comparisons
 from tests.widgets.core.recorded_page import say
-from tests.widgets.place import EXPERIMENT, ExecutionState, Kind
+from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, Kind
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 WAYS = {"compare": compare, "scaling": scaling}

@@ -11,8 +11,8 @@ from batchai_magics.models.states import TERMINATED
 from batchai_magics.widgets.comparison import comparison_output as comparisons
 from tests.widgets.comparison.opened_comparisons import WAYS, end, jobs, opened
 from tests.widgets.core.recorded_page import turns
-from tests.widgets.place import START, ExecutionState
-from tests.widgets.scripted import step_line
+from tests.widgets.scripted_cluster import START, ExecutionState
+from tests.widgets.scripted_job import step_line
 
 
 @pytest.mark.parametrize("kind", WAYS)

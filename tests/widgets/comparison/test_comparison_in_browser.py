@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.widgets.axe import complaints
+from tests.widgets.axe import violations
 from tests.widgets.browser.test_looks import NOTHING_MOVES
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -16,8 +16,8 @@ SETUP = """
 import dataclasses
 from batchai_magics import compare, scaling
 from batchai_magics.jobs.job_handle import Job
-from tests.widgets.place import EXPERIMENT, ExecutionState, Kind, Place
-from tests.widgets.scripted import step_line
+from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, Kind, Place
+from tests.widgets.scripted_job import step_line
 place = Place("{folder}")
 place.run("one", rates=[100] * 6)
 place.run("two")
@@ -128,7 +128,7 @@ def test_no_column_is_cut_off_and_each_axis_says_what_it_counts(lab, setup_cell)
     for width in (1400, 760, 504):
         page.set_viewport_size({"width": width, "height": 1400})
         page.wait_for_function(f"({CUT_OFF})() === 0")
-    assert complaints(page, ".ba-view") == []
+    assert violations(page, ".ba-view") == []
 
 
 def test_lines_come_back_when_the_page_is_opened_again(lab, setup_cell):
@@ -153,7 +153,7 @@ def test_axe_finds_nothing_wrong_with_runs_side_by_side(lab, setup_cell):
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         lab.theme(theme)
         page.wait_for_function(NOTHING_MOVES)
-        assert complaints(page, ".ba-dashboard") == []
+        assert violations(page, ".ba-dashboard") == []
 
 
 def test_real_jobs_are_followed_by_the_magic_to_their_ends(lab, tmp_path):

@@ -16,8 +16,8 @@ from batchai_magics.widgets.comparison.comparison_feed import (
 from batchai_magics.widgets.comparison.comparison_output import MAX_POINTS, ComparisonView, line_columns
 from tests.widgets.comparison.opened_comparisons import WAYS, WIDGET, end, jobs, lines, opened
 from tests.widgets.core.recorded_page import say, turns
-from tests.widgets.place import ExecutionState
-from tests.widgets.scripted import step_line
+from tests.widgets.scripted_cluster import ExecutionState
+from tests.widgets.scripted_job import step_line
 
 
 @pytest.mark.parametrize(("processor_s", "pause_s"), [(0.0, 0.0), (0.25, 5.0), (60.0, MAX_INTERVAL_S)])

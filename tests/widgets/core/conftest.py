@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from tests.widgets.core.recorded_page import Clock, Page
-from tests.widgets.scripted import ScriptedBackend
+from tests.widgets.scripted_job import ScriptedBackend
 
 
 @pytest.fixture

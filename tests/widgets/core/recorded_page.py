@@ -5,7 +5,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.core import display, pages
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import LiveJobOutput
-from tests.widgets.scripted import JOB
+from tests.widgets.scripted_job import JOB
 
 
 class Clock:

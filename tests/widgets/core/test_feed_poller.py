@@ -5,7 +5,7 @@ from batchai_magics.follow import StateChanged
 from batchai_magics.widgets.core.feed import FeedPoller
 from batchai_magics.widgets.job.job_feed import JobFeed
 from tests.widgets.core.recorded_page import turns
-from tests.widgets.scripted import resource
+from tests.widgets.scripted_job import resource
 
 
 class Scripted:

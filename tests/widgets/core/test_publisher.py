@@ -9,7 +9,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import JobCardOutput
 from tests.widgets.core.recorded_page import live, say, turns
-from tests.widgets.scripted import JOB, ExecutionState
+from tests.widgets.scripted_job import JOB, ExecutionState
 
 
 def test_nothing_is_sent_before_a_page_says_hello(publisher, backend, page, clock):

@@ -6,10 +6,10 @@ from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import JobCardOutput
-from tests.threads import ended, ours
+from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import live, say, turns
 from tests.widgets.core.test_feed_poller import Scripted
-from tests.widgets.scripted import JOB
+from tests.widgets.scripted_job import JOB
 
 
 def test_a_view_that_cannot_be_drawn_does_not_end_the_others(publisher, backend, page, clock):
@@ -57,23 +57,23 @@ def test_news_that_cannot_be_taken_do_not_end_the_others(publisher, backend, pag
 
 def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
     monkeypatch.setattr(display, "has_frontend", lambda: True)
-    before = ours()
+    before = package_threads()
     widgets.show(Job(backend, JOB))
-    started = ours() - before
+    started = package_threads() - before
     assert len(started) == 2
     widgets.close_all()
-    assert not ended(started)
-    assert not ours() - before
+    assert not join_all(started)
+    assert not package_threads() - before
 
 
 def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page):
-    before = ours()
+    before = package_threads()
     publisher = Publisher().start()
     output = JobCardOutput(Job(backend, JOB), JobFeed())
     output.send_next = lambda limit: publisher.close() or 0
     output.open()
     publisher.add(output)
-    assert not ended(ours() - before)
+    assert not join_all(package_threads() - before)
 
 
 def test_settling_freezes_in_the_calling_thread(backend, page, monkeypatch):

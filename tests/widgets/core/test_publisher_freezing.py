@@ -5,7 +5,7 @@ from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.core.publisher import MAX_FROZEN
 from tests.widgets.core.recorded_page import live, say, turns
-from tests.widgets.scripted import FAILURE, ExecutionState, step_line
+from tests.widgets.scripted_job import FAILURE, ExecutionState, step_line
 
 
 def test_only_the_newest_of_many_ended_views_can_come_back(publisher, backend, page, clock):

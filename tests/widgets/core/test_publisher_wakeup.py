@@ -15,7 +15,7 @@ from tests.widgets.core.test_feed_poller import Scripted
 from tests.world import until
 
 
-class Asked(CellOutput):
+class FreezingOutput(CellOutput):
     """An output that is asked something while it freezes, when nothing else is left to do."""
 
     def __init__(self, publisher: Publisher, feed: JobFeed) -> None:
@@ -63,7 +63,7 @@ def publisher() -> Iterator[Publisher]:
 
 
 def test_a_question_that_comes_while_the_output_freezes_is_answered(publisher: Publisher) -> None:
-    output = Asked(publisher, publisher.feed("asked", lambda: (Scripted(), JobFeed())))
+    output = FreezingOutput(publisher, publisher.feed("asked", lambda: (Scripted(), JobFeed())))
     publisher.add(output)
     until(lambda: output.is_frozen)
     until(lambda: output.answers == 1)

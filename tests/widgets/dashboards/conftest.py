@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from tests.widgets.core.recorded_page import Clock, asking_page
-from tests.widgets.place import ExecutionState, Place
+from tests.widgets.scripted_cluster import ExecutionState, ScriptedCluster
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def page(monkeypatch):
 
 @pytest.fixture
 def place(tmp_path):
-    made = Place(tmp_path)
+    made = ScriptedCluster(tmp_path)
     made.run("resnet", rates=[100, 200, 300])
     made.run("old", ExecutionState.FAILED, exit_code=1, rates=[50, 60])
     return made

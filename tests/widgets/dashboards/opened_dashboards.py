@@ -4,7 +4,7 @@ from batchai_magics.widgets.dashboards import dashboard_output
 from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterSource
 from batchai_magics.widgets.dashboards.dashboard_output import LiveDashboard
 from batchai_magics.widgets.dashboards.jobs_dashboard import JobsSource
-from tests.widgets.place import CLUSTER, EXPERIMENT
+from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 KINDS = ("cluster", "jobs")

@@ -11,11 +11,11 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
 from tests.patience import PATIENCE_S
-from tests.threads import ended, ours
+from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import turns
 from tests.widgets.dashboards.opened_dashboards import KINDS, WIDGET, opened, say, sent, subject
-from tests.widgets.place import JOB, NodeState
-from tests.widgets.scripted import step_line
+from tests.widgets.scripted_cluster import JOB, NodeState
+from tests.widgets.scripted_job import step_line
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -166,7 +166,7 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
     for name in ("show", "update"):
         monkeypatch.setattr(display, name, lambda bundle, display_id: None)
     place.run("quiet")
-    before_threads, models = ours(), len(_instances)
+    before_threads, models = package_threads(), len(_instances)
     for kind in KINDS:  # imports and caches are made
         widgets.show_dashboard(subject(place, kind))
     widgets.show(Job(place, place.jobs["quiet"].id))
@@ -182,14 +182,14 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
         say(shown, kind="bye")
     publisher = widgets._publisher()
     assert publisher.wait_for(lambda: len(publisher.outputs()) <= 32, PATIENCE_S)
-    started = ours() - before_threads
+    started = package_threads() - before_threads
     assert len(started) == 2
     assert len(_instances) - models <= 64
     widgets.close_all()
-    assert not ended(started)
+    assert not join_all(started)
     assert _memory() - before < 2_000_000
     tracemalloc.stop()
-    assert (ours() - before_threads, len(_instances)) == (set(), models)
+    assert (package_threads() - before_threads, len(_instances)) == (set(), models)
 
 
 def _memory():

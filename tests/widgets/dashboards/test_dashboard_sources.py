@@ -6,11 +6,11 @@ from batchai_magics.backends.base import Capabilities, Pace, StatusPoller
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
 from batchai_magics.widgets.dashboards.jobs_dashboard import JobsFeed, JobsSource
 from tests.widgets.dashboards.opened_dashboards import cluster_source, jobs_source
-from tests.widgets.place import CLUSTER, EXPERIMENT, ExecutionState, NodeState, Place
+from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ExecutionState, NodeState, ScriptedCluster
 
 
 def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
-    place = Place(tmp_path)
+    place = ScriptedCluster(tmp_path)
     for number in range(260):
         place.run(f"job-{number}", ExecutionState.QUEUED)
     source, feed = JobsSource(place, EXPERIMENT), JobsFeed(EXPERIMENT)
@@ -45,7 +45,7 @@ def test_a_dashboard_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(
 
 def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place, clock):
     asked = []
-    place.nodes = lambda id: asked.append(id) or Place.nodes(place, id)
+    place.nodes = lambda id: asked.append(id) or ScriptedCluster.nodes(place, id)
     source = cluster_source(place, clock)
     for _ in range(3):
         clock.now += 1

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 SETUP = """
 import time
 from batchai_magics import widgets
-from tests.widgets.place import ExecutionState, NodeState, Place
+from tests.widgets.scripted_cluster import ExecutionState, NodeState, Place
 place = Place("{folder}")
 place.run("first", ExecutionState.SUCCEEDED, rates=[100, 200, 300], seconds=900)
 place.run("second", ExecutionState.FAILED, exit_code=1, seconds=600)

@@ -10,7 +10,7 @@ from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import Attempt
 from batchai_magics.widgets.job.job_facts import facts_of
 from batchai_magics.widgets.job.job_feed import JobFeed
-from tests.widgets.scripted import JOB, START, ExecutionState, resource
+from tests.widgets.scripted_job import JOB, START, ExecutionState, resource
 
 TWO_IDLE = NodeStateCounts(idle_node_count=2)
 

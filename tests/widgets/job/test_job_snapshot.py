@@ -2,7 +2,7 @@ from batchai_magics.backends.base import Chunk, FileRef, Span
 from batchai_magics.follow import LogBytes, StateChanged
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import card_of
-from tests.widgets.scripted import FAILURE, JOB, ExecutionState, resource
+from tests.widgets.scripted_job import FAILURE, JOB, ExecutionState, resource
 
 
 def feed_of(logs, *, spans=(), **how):

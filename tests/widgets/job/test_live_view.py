@@ -13,7 +13,7 @@ SETUP = """
 import threading, time
 from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
-from tests.widgets.scripted import JOB, FAILURE, ExecutionState, ScriptedBackend, step_line
+from tests.widgets.scripted_job import JOB, FAILURE, ExecutionState, ScriptedBackend, step_line
 backend = ScriptedBackend("{folder}")
 job = Job(backend, JOB)
 """

@@ -46,7 +46,7 @@ class Logs:
         data = self.data[file][offset:end]
         return Chunk(data, offset, len(self.data[file]), False, tuple(spans), tuple(times))
 
-    def look(self, limit=1 << 20, files=(OUT, ERR)):
+    def poll(self, limit=1 << 20, files=(OUT, ERR)):
         for file in files:
             chunk = self.chunk(file, self.seen[file], limit)
             self.merged.add(file, chunk)
@@ -62,7 +62,7 @@ class Logs:
             self.text += chunk.data
         return b"".join(chunk.data for chunk in chunks)
 
-    def again(self, offset=0, limit=1 << 20):
+    def reread(self, offset=0, limit=1 << 20):
         return self.merged.read(self.chunk, offset, limit)
 
 
@@ -74,25 +74,25 @@ def logs():
 def test_lines_come_in_the_order_of_their_writing(logs):
     for file, line in ((OUT, b"1\n"), (ERR, b"2\n"), (ERR, b"3\n"), (OUT, b"4\n"), (ERR, b"5\n")):
         logs.write(file, line)
-    logs.look()
+    logs.poll()
     logs.end()
     assert logs.text == b"1\n2\n3\n4\n5\n"
 
 
 def test_what_may_still_come_before_is_waited_for_until_the_next_look(logs):
     logs.write(OUT, b"1\n")
-    logs.look(files=[OUT])
+    logs.poll(files=[OUT])
     logs.write(OUT, b"2\n")  # written before the next line, and read after it
     logs.write(ERR, b"3\n")
-    assert logs.look(files=[ERR]) == b"1\n"
-    assert logs.look() == b"2\n3\n"
+    assert logs.poll(files=[ERR]) == b"1\n"
+    assert logs.poll() == b"2\n3\n"
 
 
 def test_nothing_overtakes_a_log_that_is_far_behind(logs):
     for _ in range(8):
         logs.write(OUT, b"out\n")
     logs.write(ERR, b"last\n")
-    seen = [logs.look(limit=8) for _ in range(6)]
+    seen = [logs.poll(limit=8) for _ in range(6)]
     assert b"".join(seen) == b"out\n" * 8 + b"last\n"
     assert b"last" not in b"".join(seen[:3])
 
@@ -101,18 +101,18 @@ def test_a_bar_stands_below_until_its_line_ends_and_comes_as_it_was_at_last(logs
     logs.write(ERR, b"\r10%")
     logs.write(OUT, b"loss 1\n")
     logs.write(ERR, b"\r20%")
-    logs.look()
-    logs.look()
+    logs.poll()
+    logs.poll()
     assert logs.text == b"loss 1\n"
     assert logs.merged.open_lines == [(ERR, b"20%")]
     logs.write(ERR, b"\r100%\nnext\r")
-    logs.look()
-    logs.look()
+    logs.poll()
+    logs.poll()
     assert logs.text == b"loss 1\n100%\n"
     assert logs.merged.open_lines == [(ERR, b"next")]
     logs.end()
     assert logs.text == b"loss 1\n100%\nnext\r\n"
-    assert logs.again().data == logs.text
+    assert logs.reread().data == logs.text
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ def test_a_bar_stands_below_until_its_line_ends_and_comes_as_it_was_at_last(logs
 )
 def test_what_a_line_has_overwritten_is_left_out(logs, written, shown):
     logs.write(ERR, written)
-    logs.look()
-    logs.look()
+    logs.poll()
+    logs.poll()
     assert logs.text == shown
-    assert logs.again().data == shown
+    assert logs.reread().data == shown
 
 
 def test_it_is_wanted_once_stderr_has_anything(logs):
     logs.write(OUT, b"a\n")
-    logs.look()
+    logs.poll()
     assert not logs.merged.is_wanted
     logs.write(ERR, b"b")
-    logs.look()
+    logs.poll()
     assert logs.merged.is_wanted
 
 
@@ -153,24 +153,24 @@ def test_it_is_not_possible_where_the_order_is_not_known(logs, how):
 def test_stderr_is_marked_and_ranks_where_there_are_several(logs):
     logs.write(OUT, b"a\n", rank=0)
     logs.write(ERR, b"b\n", rank=0)
-    logs.look()
+    logs.poll()
     logs.end()
-    assert [(s.start, s.end, s.rank) for s in logs.again().spans] == [(2, 4, STDERR)]
+    assert [(s.start, s.end, s.rank) for s in logs.reread().spans] == [(2, 4, STDERR)]
     ranked = Logs()
     ranked.write(OUT, b"a\n", rank=1)
     ranked.write(ERR, b"b\n", rank=2)
-    ranked.look()
+    ranked.poll()
     ranked.end()
-    marked = ranked.again()
+    marked = ranked.reread()
     assert [(s.start, s.end, s.rank) for s in marked.spans] == [(0, 2, 1), (2, 4, STDERR + 3)]
     assert [span.rank for span in unmarked(marked).spans] == [1, 2]
-    assert unmarked(logs.again()).spans == ()
+    assert unmarked(logs.reread()).spans == ()
 
 
 def test_its_end_tells_whose_lines_it_has(logs):
     tail = MergedLogTail()
     logs.write(ERR, b"b\n")
-    logs.look()
+    logs.poll()
     for chunk in logs.merged.advance():
         tail.add(chunk)
     assert tail.ranks(tail.piece(0, 100, line=0)) != b""
@@ -180,10 +180,10 @@ def test_an_endless_line_is_taken_as_it_is(logs, monkeypatch):
     monkeypatch.setattr(line_source, "MAX_OPEN_BYTES", 10)
     for _ in range(5):
         logs.write(ERR, b"12345")
-    logs.look()
+    logs.poll()
     logs.end()
     assert logs.text == b"12345" * 5
-    assert logs.again().data == logs.text
+    assert logs.reread().data == logs.text
 
 
 def test_any_writing_read_in_any_pieces_gives_the_lines_in_order_and_again():
@@ -201,14 +201,14 @@ def test_any_writing_read_in_any_pieces_gives_the_lines_in_order_and_again():
             open_lines[file] = lines.pop()
             expected += [line[line.rstrip(b"\r").rfind(b"\r") + 1 :] + b"\n" for line in lines]
             if dice.random() < 0.4:
-                logs.look(limit=dice.choice((3, 10, 1000)), files=dice.sample((OUT, ERR), 2))
+                logs.poll(limit=dice.choice((3, 10, 1000)), files=dice.sample((OUT, ERR), 2))
         while any(logs.seen[file] < len(logs.data[file]) for file in logs.seen):
-            logs.look()
-        logs.look()
+            logs.poll()
+        logs.poll()
         assert logs.text == b"".join(expected)
-        assert logs.again().data == logs.text
+        assert logs.reread().data == logs.text
         at = dice.randrange(len(logs.text) + 1)
-        assert logs.again(at, 7).data == logs.text[at : at + 7]
+        assert logs.reread(at, 7).data == logs.text[at : at + 7]
 
 
 def test_no_file_has_its_name():

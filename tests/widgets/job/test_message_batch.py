@@ -11,7 +11,7 @@ from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.job_facts import facts_of
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.message_batch import LOG_BYTES, REPLAY_BYTES, Cursor
-from tests.widgets.scripted import FAILURE, JOB, resource
+from tests.widgets.scripted_job import FAILURE, JOB, resource
 
 BIG = 400_000
 

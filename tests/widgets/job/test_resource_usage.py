@@ -18,7 +18,7 @@ def record(*times, ranks=2, gpus=(), busy=1):
     return TelemetryRecord(dict.fromkeys(range(ranks), "n0"), tuple(samples))
 
 
-def told(curves, records=()):
+def curves_json(curves, records=()):
     return json.loads(curves.to_json(records))
 
 
@@ -44,7 +44,7 @@ def test_a_curve_has_few_points_however_long_it_is():
 def test_each_rank_gpu_and_machine_has_its_curves():
     curves = UsageCurves()
     curves.take(record(1.0, 2.0, 3.0, gpus=(GpuUse(3, 97, 5),)))
-    data = told(curves)
+    data = curves_json(curves)
     assert [row["rank"] for row in data["ranks"]] == [0, 1]
     assert data["ranks"][1]["curves"]["cpu_percent"] == {"points": [200, 200], "last": 200}
     assert "gpu_memory_bytes" not in data["ranks"][0]["curves"], "a rank without a GPU has no curve for it"
@@ -55,7 +55,7 @@ def test_each_rank_gpu_and_machine_has_its_curves():
 def test_a_gpu_that_does_nothing_is_told_and_one_whose_use_is_not_known_is_not():
     curves = UsageCurves()
     curves.take(record(1.0, 2.0, gpus=(GpuUse(0, 0, 5), GpuUse(1, None, 5))))
-    idle, unknown = told(curves)["gpus"]
+    idle, unknown = curves_json(curves)["gpus"]
     assert idle["curves"]["gpu_percent"]["last"] == 0
     assert list(unknown["curves"]) == ["gpu_memory_bytes"]
 
@@ -63,19 +63,19 @@ def test_a_gpu_that_does_nothing_is_told_and_one_whose_use_is_not_known_is_not()
 def test_a_rank_that_computes_nothing_has_the_curves_of_the_others():
     curves = UsageCurves()
     curves.take(record(1.0, 2.0, 3.0, busy=0))
-    assert all("cpu_percent" in row["curves"] for row in told(curves)["ranks"])
+    assert all("cpu_percent" in row["curves"] for row in curves_json(curves)["ranks"])
 
 
 def test_many_ranks_are_counted_and_not_drawn():
     curves = UsageCurves()
     curves.take(record(1.0, 2.0, ranks=MAX_RANKS + 5))
-    assert (len(told(curves)["ranks"]), told(curves)["more"]) == (MAX_RANKS, 5)
+    assert (len(curves_json(curves)["ranks"]), curves_json(curves)["more"]) == (MAX_RANKS, 5)
 
 
 def test_a_straggler_has_its_reason():
     curves = UsageCurves()
     curves.take(record(1.0, 2.0, 3.0))
-    (slow,) = told(curves, printed([40, 100]))["slow"].items()
+    (slow,) = curves_json(curves, printed([40, 100]))["slow"].items()
     assert slow[0] == "0"
     assert slow[1].startswith("wait: it uses 100 % of a core, the others 200 %; it waits for data")
 
@@ -83,7 +83,7 @@ def test_a_straggler_has_its_reason():
 def test_ranks_of_one_speed_are_no_stragglers():
     curves = UsageCurves()
     curves.take(record(1.0, 2.0, 3.0))
-    assert told(curves, printed([100, 100]))["slow"] == {}
+    assert curves_json(curves, printed([100, 100]))["slow"] == {}
 
 
 def test_a_view_is_sent_what_is_new_once():

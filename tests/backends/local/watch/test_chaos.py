@@ -17,7 +17,7 @@ from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
-from tests.world import World, below, until
+from tests.world import World, processes_of, until
 
 pytestmark = [pytest.mark.slow]
 
@@ -102,4 +102,4 @@ def test_random_kills_lose_no_job(world: World) -> None:
         else:
             assert job.execution.errors[0].code in ("JobSupervisorLost", "JobLaunchFailed"), job.execution
     assert world.backend.show(world.cluster).node_states.idle_node_count == NODES
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))

@@ -20,7 +20,7 @@ from batchai_magics.jobs.submit import find
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
-from tests.world import World, below, until
+from tests.world import World, processes_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: W
     world.supervisor(job).kill()
     until(lambda: job.is_done)
     assert job.show().execution.errors[0].code == "JobSupervisorLost"
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))
     fault = "its last lines may be missing: what wrote it was killed"
     assert job.log() == f"up\nup\n\n[stdout.txt is not complete: {fault}]\n"
     assert {event.fault for event in job.events() if isinstance(event, LogFault)} == {fault}
@@ -94,7 +94,7 @@ def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: W
 def test_processes_end_with_their_supervisor_even_if_nobody_looks(world: World) -> None:
     job = up(world)
     world.supervisor(job).kill()
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))
 
 
 @pytest.mark.parametrize("how", ["terminate", "delete"])
@@ -104,7 +104,7 @@ def test_a_stopped_supervisor_hears_that_its_job_is_to_end(world: World, how: st
     supervisor.suspend()
     getattr(world.backend, how)(job.id)
     until(lambda: not world.backend.list(world.experiment, Kind.JOB) or job.is_done)
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))
     if how == "terminate":
         assert job.show().execution.errors[0].code == "JobTerminated"
 
@@ -116,7 +116,7 @@ def test_a_supervisor_that_nothing_wakes_is_killed_for_a_deletion(world: World, 
     world.supervisor(job).suspend()
     job.delete()
     assert not world.backend.list(world.experiment, Kind.JOB)
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))
 
 
 def test_the_next_job_runs_after_a_supervisor_was_killed(world: World) -> None:

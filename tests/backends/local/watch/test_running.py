@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
-from tests.world import World, below, until
+from tests.world import World, processes_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -41,4 +41,4 @@ def test_a_job_that_prints_without_pause_can_be_read_and_ended(world: World) -> 
 def test_nothing_is_left_after_many_jobs(world: World) -> None:
     for number in range(3):
         world.run(f"j{number} --nodes 2 --processes 4", RANK + "print(rank)")
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))

@@ -13,7 +13,7 @@ def manager(size: int = 2) -> ProcessManager:
     return ProcessManager("kvs", size, "(vector,(0,1,2))")
 
 
-def say(to: ProcessManager, *lines: str, rank: int = 0) -> list[str]:
+def replies_to(to: ProcessManager, *lines: str, rank: int = 0) -> list[str]:
     """What a rank is answered to each line."""
     data = "".join(f"{line}\n" for line in lines).encode()
     return [reply.data.decode().removesuffix("\n") for reply in to.receive(rank, data)]
@@ -24,7 +24,7 @@ INIT = "cmd=init pmi_version=1 pmi_subversion=1"
 
 def test_a_rank_is_told_what_it_asks_for() -> None:
     asked = ("cmd=get_maxes", "cmd=get_appnum", "cmd=get_my_kvsname", "cmd=get_universe_size", "cmd=finalize")
-    assert say(manager(), INIT, *asked) == [
+    assert replies_to(manager(), INIT, *asked) == [
         "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1",
         "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=4096",
         "cmd=appnum rc=0 appnum=0",
@@ -36,15 +36,15 @@ def test_a_rank_is_told_what_it_asks_for() -> None:
 
 def test_another_version_of_the_protocol_is_refused() -> None:
     to = manager()
-    assert "rc=-1" in say(to, "cmd=init pmi_version=2 pmi_subversion=0")[0]
+    assert "rc=-1" in replies_to(to, "cmd=init pmi_version=2 pmi_subversion=0")[0]
     assert not to.initialized
 
 
 def test_what_one_rank_puts_the_others_get() -> None:
     to = manager()
     put = "cmd=put kvsname=kvs key=a value=x=1#y"
-    assert say(to, put) == ["cmd=put_result rc=0 msg=success"]
-    found = say(to, "cmd=get kvsname=kvs key=a", "cmd=get kvsname=kvs key=PMI_process_mapping", rank=1)
+    assert replies_to(to, put) == ["cmd=put_result rc=0 msg=success"]
+    found = replies_to(to, "cmd=get kvsname=kvs key=a", "cmd=get kvsname=kvs key=PMI_process_mapping", rank=1)
     assert found == [
         "cmd=get_result rc=0 msg=success value=x=1#y",
         "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))",
@@ -69,13 +69,13 @@ def test_what_one_rank_puts_the_others_get() -> None:
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_the_reason(line: str, answer: str) -> None:
-    assert say(manager(), line) == [answer]
+    assert replies_to(manager(), line) == [answer]
 
 
 def test_all_entries_can_be_listed_one_by_one() -> None:
     to = manager()
-    say(to, "cmd=put kvsname=kvs key=a value=1")
-    assert say(to, *(f"cmd=getbyidx kvsname=kvs idx={index}" for index in (0, 1, 2))) == [
+    replies_to(to, "cmd=put kvsname=kvs key=a value=1")
+    assert replies_to(to, *(f"cmd=getbyidx kvsname=kvs idx={index}" for index in (0, 1, 2))) == [
         "cmd=getbyidx_results rc=0 nextidx=1 key=PMI_process_mapping val=(vector,(0,1,2))",
         "cmd=getbyidx_results rc=0 nextidx=2 key=a val=1",
         "cmd=getbyidx_results rc=-2 reason=no_more_keyvals",
@@ -94,45 +94,45 @@ def test_a_barrier_opens_for_all_when_the_last_rank_comes_and_then_again(order: 
 def test_a_name_is_published_once_and_taken_back() -> None:
     to = manager()
     publish = "cmd=publish_name service=s port=p"
-    assert say(to, publish, publish) == [
+    assert replies_to(to, publish, publish) == [
         "cmd=publish_result rc=0 info=ok msg=success",
         "cmd=publish_result rc=-1 info=already_published msg=already_published",
     ]
-    assert say(to, "cmd=lookup_name service=s", rank=1) == [
+    assert replies_to(to, "cmd=lookup_name service=s", rank=1) == [
         "cmd=lookup_result rc=0 info=ok msg=success port=p"
     ]
-    assert "rc=0" in say(to, "cmd=unpublish_name service=s")[0]
-    assert "rc=-1" in say(to, "cmd=lookup_name service=s")[0]
+    assert "rc=0" in replies_to(to, "cmd=unpublish_name service=s")[0]
+    assert "rc=-1" in replies_to(to, "cmd=lookup_name service=s")[0]
 
 
 def test_starting_more_processes_is_refused_and_said_once() -> None:
     to = manager()
     spawn = ("mcmd=spawn", "nprocs=1", "execname=/bin/true", "endcmd")
-    (answer,) = say(to, *spawn)
+    (answer,) = replies_to(to, *spawn)
     assert answer.startswith("cmd=spawn_result rc=-1 msg=MPI_Comm_spawn_is_not_possible_here")
-    say(to, *spawn, rank=1)
+    replies_to(to, *spawn, rank=1)
     assert to.unsupported == [NO_SPAWN]
-    assert say(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
+    assert replies_to(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
 
 
 def test_the_first_abort_counts() -> None:
     to = manager()
-    assert say(to, "cmd=abort exitcode=42 message=out of luck", rank=1) == []
-    say(to, "cmd=abort exitcode=7")
+    assert replies_to(to, "cmd=abort exitcode=42 message=out of luck", rank=1) == []
+    replies_to(to, "cmd=abort exitcode=7")
     assert to.abort == Abort(1, 42, "out of luck")
     other = manager()
-    say(other, "cmd=abort exitcode=x")
+    replies_to(other, "cmd=abort exitcode=x")
     assert other.abort == Abort(0, 1, "")
 
 
 def test_ranks_that_ended_are_missed_by_those_that_wait() -> None:
     to = manager(3)
     for rank in range(3):
-        say(to, INIT, rank=rank)
+        replies_to(to, INIT, rank=rank)
     assert to.missed({1}) == {1}
-    say(to, "cmd=finalize", rank=1)
+    replies_to(to, "cmd=finalize", rank=1)
     assert to.missed({1}) == set()
-    say(to, "cmd=barrier_in", rank=0)
+    replies_to(to, "cmd=barrier_in", rank=0)
     assert to.missed({1}) == {1}
     assert (to.initialized, to.attached) == ({0, 1, 2}, {0, 2})
 
@@ -168,11 +168,11 @@ def test_rubbish_is_answered_line_by_line_and_breaks_nothing(rubbish: list[tuple
             assert reply.data.count(b"\n") == 1
             assert reply.data.startswith(b"cmd=")
     to.receive(0, b"\nendcmd\n")
-    assert say(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
+    assert replies_to(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
 
 
 def test_a_line_without_end_is_let_go_of() -> None:
     to = manager()
-    assert say(to, "x" * 10)[0].startswith("cmd=error")
+    assert replies_to(to, "x" * 10)[0].startswith("cmd=error")
     assert to.receive(0, b"x" * (MAX_LINE + 1)) == [Reply(0, b"cmd=error rc=-1 msg=a_line_is_too_long\n")]
-    assert say(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
+    assert replies_to(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]

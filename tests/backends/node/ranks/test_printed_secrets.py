@@ -21,7 +21,7 @@ from batchai_magics.backends.node.ranks.printed_secrets import (
 TOKEN = 'pa/ss "wörd"+1'
 
 
-def hidden(data: bytes, *values: str) -> bytes:
+def redacted(data: bytes, *values: str) -> bytes:
     shown = bytearray(data)
     for start, end in find_spans(data, search_patterns(values)):
         shown[start:end] = b"*" * (end - start)
@@ -44,7 +44,7 @@ def hidden(data: bytes, *values: str) -> bytes:
 )
 def test_a_value_is_found_however_it_is_written(written: str) -> None:
     data = written.encode()
-    assert hidden(b"token: " + data + b".\n", TOKEN) == b"token: " + b"*" * len(data) + b".\n"
+    assert redacted(b"token: " + data + b".\n", TOKEN) == b"token: " + b"*" * len(data) + b".\n"
 
 
 @pytest.mark.parametrize("user", ["", "u", "me", "you", "someone@example.org"])
@@ -54,29 +54,29 @@ def test_a_value_is_found_in_the_credentials_of_http_basic(
 ) -> None:
     value = "hunter2-in-the-open"
     said = b"Authorization: Basic " + encode(f"{user}:{value}/more".encode())
-    shown = hidden(said, value).rpartition(b" ")[2].rstrip(b"=")
+    shown = redacted(said, value).rpartition(b" ")[2].rstrip(b"=")
     stars = shown.count(b"*")
     assert b"*" * stars in shown
     assert stars >= len(value) * 8 // 6 - 2  # at both ends a character may hold bits of something else
 
 
 def test_each_line_of_a_value_is_found_by_itself() -> None:
-    assert hidden(b"-----\nfirst-part\n", "BEGIN KEY\r\nfirst-part\n}\n") == b"-----\n**********\n"
+    assert redacted(b"-----\nfirst-part\n", "BEGIN KEY\r\nfirst-part\n}\n") == b"-----\n**********\n"
 
 
 @pytest.mark.parametrize("value", ["", "x", "0", "true", "12345"])
 def test_a_short_value_is_not_sought(value: str) -> None:
-    assert hidden(b"true 12345 x 0\n", value) == b"true 12345 x 0\n"
+    assert redacted(b"true 12345 x 0\n", value) == b"true 12345 x 0\n"
     assert len(value) < MIN_LENGTH
 
 
 def test_values_that_overlap_are_hidden_wholly() -> None:
-    assert hidden(b"abcdefghij", "abcdefg", "efghij") == b"*" * 10
-    assert hidden(b"xaaaaaaay", "aaaaaa") == b"x*******y"
+    assert redacted(b"abcdefghij", "abcdefg", "efghij") == b"*" * 10
+    assert redacted(b"xaaaaaaay", "aaaaaa") == b"x*******y"
 
 
 def test_a_value_that_is_no_utf8_is_found() -> None:
-    assert hidden(b"\xff\xfe1234.", b"\xff\xfe1234".decode("utf-8", "surrogateescape")) == b"******."
+    assert redacted(b"\xff\xfe1234.", b"\xff\xfe1234".decode("utf-8", "surrogateescape")) == b"******."
 
 
 @pytest.mark.parametrize(("data", "count"), [(b"say hun", 3), (b"hunter", 6), (b"hunter2", 0), (b"x", 0)])
@@ -87,7 +87,7 @@ def test_what_may_begin_a_value_is_counted(data: bytes, count: int) -> None:
 @given(st.text("ab", min_size=MIN_LENGTH, max_size=9), st.text("ab\n"), st.text("ab\n"))
 def test_nothing_of_a_value_is_left(value: str, before: str, after: str) -> None:
     data = f"{before}{value}{after}".encode()
-    shown = hidden(data, value)
+    shown = redacted(data, value)
     assert value.encode() not in shown
     assert len(shown) == len(data)
     assert all(was == now or now == ord("*") for was, now in zip(data, shown, strict=True))

@@ -77,12 +77,12 @@ def sampled(folder: Path, groups: dict[int, int], is_enough: Callable[[dict[int,
     """Samples until the last sample is as it should be."""
     taking = Sampler(plan(folder), first_rank=0)
 
-    def look() -> bool:
+    def has_enough() -> bool:
         taking.sample_if_due(groups)
         samples = record(folder).samples
         return bool(samples) and is_enough({use.rank: use for use in samples[-1].ranks})
 
-    until(look)
+    until(has_enough)
     taking.close()
 
 

@@ -35,7 +35,7 @@ AccountingStoreFlags=job_comment
 """
 
 
-def why_not() -> str:
+def skip_reason() -> str:
     """Why there can be no accounting here; empty where there can."""
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     missing += [str(file) for file in _TABLES if not file.exists()]

@@ -29,13 +29,13 @@ BARE = """\
 """
 
 
-def found(text: str) -> list[accounting.PastJob]:
+def past_jobs(text: str) -> list[accounting.PastJob]:
     return accounting.answered(text.replace("|", SEPARATOR))
 
 
-def kept(text: str, number: str, name: str, *, guid: str = "", submitted: float = 1795381031.5):
+def end_of(text: str, number: str, name: str, *, guid: str = "", submitted: float = 1795381031.5):
     return accounting.accounted_end(
-        found(text), number, guid=guid or f"guid-{name}", name=name, submitted=submitted
+        past_jobs(text), number, guid=guid or f"guid-{name}", name=name, submitted=submitted
     )
 
 
@@ -52,40 +52,40 @@ def kept(text: str, number: str, name: str, *, guid: str = "", submitted: float 
     ],
 )
 def test_each_end_is_known_with_its_words(number: str, name: str, ending: EndState, words: str) -> None:
-    told = kept(RECORDED, number, name)
+    told = end_of(RECORDED, number, name)
     assert told
     assert (told.ending, told.words) == (ending, f"Slurm's accounting says {words}")
 
 
 def test_the_time_of_the_end_is_told() -> None:
-    assert kept(RECORDED, "8", "lost") == accounting.AccountedEnd(
+    assert end_of(RECORDED, "8", "lost") == accounting.AccountedEnd(
         EndState.NODE_FAIL, 1795381121.0, "Slurm's accounting says NODE_FAIL"
     )
 
 
 @pytest.mark.parametrize(("number", "name"), [("12", "again"), ("13", "up"), ("99", "nobody")])
 def test_what_has_not_ended_or_is_not_known_has_no_end(number: str, name: str) -> None:
-    assert kept(RECORDED, number, name) is None
+    assert end_of(RECORDED, number, name) is None
 
 
 def test_a_number_that_is_used_again_is_told_apart_by_its_comment() -> None:
-    assert kept(RECORDED, "3", "bad", guid="guid-other") is None
+    assert end_of(RECORDED, "3", "bad", guid="guid-other") is None
 
 
 def test_where_comments_are_not_kept_name_and_time_tell_jobs_apart() -> None:
-    told = kept(BARE, "5", "five")
+    told = end_of(BARE, "5", "five")
     assert told
     assert told.ending is EndState.CANCELLED
-    assert kept(BARE, "5", "other") is None  # an older job of that number, and of that name
-    assert kept(BARE, "4", "five") is None
-    memory = kept(BARE, "4", "mem")
+    assert end_of(BARE, "5", "other") is None  # an older job of that number, and of that name
+    assert end_of(BARE, "4", "five") is None
+    memory = end_of(BARE, "4", "mem")
     assert memory
     assert memory.ending is EndState.OUT_OF_MEMORY
 
 
 def test_nothing_and_noise_are_no_jobs() -> None:
-    assert found("") == []
-    assert found("sacct: error: Problem talking to the database: Connection refused\n") == []
+    assert past_jobs("") == []
+    assert past_jobs("sacct: error: Problem talking to the database: Connection refused\n") == []
 
 
 def test_jobs_are_asked_for_together_without_their_steps() -> None:

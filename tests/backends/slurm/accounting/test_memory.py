@@ -15,17 +15,17 @@ from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.models.resources import JobResource
 from tests.backends.slurm.accounting import real_accounting
 from tests.backends.slurm.accounting.real_accounting import AccountedSlurm
-from tests.backends.slurm.kept import first_error, number
+from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands of Slurm that are run, by their names."""
     names: list[str] = []
     run = SlurmClient._run
@@ -39,27 +39,27 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @contextlib.contextmanager
-def forgotten(kind: type[RealSlurm], folder: Path, asked: list[str]) -> Iterator[Sequence[JobResource]]:
+def forgotten(kind: type[RealSlurm], folder: Path, commands: list[str]) -> Iterator[Sequence[JobResource]]:
     """Two jobs, one that died without a word, and one that was cancelled while it waited.
 
     Nobody looked until the controller had forgotten them.
     """
     with (
         running(kind, folder / "slurm", count=2, silence_s=60) as slurm,
-        place_on(slurm, folder, Wishes()) as place,
+        place_on(slurm, folder, PlaceOptions()) as place,
     ):
         dies, waits = place.start(HOLD, "dies"), place.start(HOLD, "waits", nodeCount=2)
         place.is_up(dies)
         numbers = [number(place, id) for id in (dies, waits)]
         end_without_a_word(slurm, folder, *numbers)
-        asked.clear()
+        commands.clear()
         forget(slurm)
         yield until(lambda: both_ended(place, dies, waits))
 
 
 def end_without_a_word(slurm: RealSlurm, folder: Path, dies: str, waits: str) -> None:
     slurm.ask("scancel", waits)
-    for process in below(folder / "home"):
+    for process in processes_of(folder / "home"):
         with contextlib.suppress(psutil.Error):
             if "run_job" in " ".join(process.cmdline()):
                 process.send_signal(signal.SIGKILL)
@@ -84,20 +84,20 @@ def both_ended(place: Place, *ids: object) -> Sequence[JobResource]:
     return jobs if all(job.state.is_final for job in jobs) else []
 
 
-def test_accounting_tells_how_forgotten_jobs_ended(tmp_path: Path, asked: list[str]) -> None:
-    if reason := real_accounting.why_not():
+def test_accounting_tells_how_forgotten_jobs_ended(tmp_path: Path, commands: list[str]) -> None:
+    if reason := real_accounting.skip_reason():
         pytest.skip(reason)
-    with forgotten(AccountedSlurm, tmp_path, asked) as (died, waited):
+    with forgotten(AccountedSlurm, tmp_path, commands) as (died, waited):
         assert first_error(died).code == "JobSupervisorLost"
         assert "Slurm's accounting says FAILED by signal 9" in first_error(died).message
         assert first_error(waited).code == "JobTerminated"
         assert f"CANCELLED by the user with number {os.getuid()}" in first_error(waited).message
-        assert asked.count("sacct") == 1
+        assert commands.count("sacct") == 1
 
 
-def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path: Path, asked: list[str]) -> None:
-    with forgotten(RealSlurm, tmp_path, asked) as jobs:
+def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path: Path, commands: list[str]) -> None:
+    with forgotten(RealSlurm, tmp_path, commands) as jobs:
         for job in jobs:
             assert "knows the job no longer" in first_error(job).message
-        assert "sacct" not in asked
-        assert asked.count("scontrol") == 1
+        assert "sacct" not in commands
+        assert commands.count("scontrol") == 1

@@ -15,11 +15,11 @@ from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.kept import first_error, number
+from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import MOUNTED, Place, Wishes
+from tests.contract.place import MOUNTED, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 AGAIN = {"batchaiSlurm": "--requeue"}
@@ -49,7 +49,7 @@ def again_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Real
 
 @pytest.fixture
 def again_place(again_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
-    with place_on(again_slurm, tmp_path, Wishes()) as place:
+    with place_on(again_slurm, tmp_path, PlaceOptions()) as place:
         yield place
 
 
@@ -104,7 +104,7 @@ def test_a_job_whose_node_is_lost_is_begun_again_and_its_old_processes_end(
     first, second = job.attempts
     assert (first.nodes == (node.id,), second.nodes == first.nodes) == (True, False)
     assert [line for line in lines(place, id) if line.startswith("up")] == ["up", "up 1"]
-    until(lambda: not below(tmp_path / "home"))
+    until(lambda: not processes_of(tmp_path / "home"))
 
 
 def test_ranks_on_two_nodes_are_counted_once_an_attempt(again_place: Place, again_slurm: RealSlurm) -> None:
@@ -145,7 +145,7 @@ def test_a_job_that_did_not_ask_for_it_is_never_begun_again(
     again_slurm.kill(node.id)
     job = place.wait(id)
     assert (first_error(job).code, job.attempts) == ("JobNodeLost", ())
-    until(lambda: not below(tmp_path / "home"))
+    until(lambda: not processes_of(tmp_path / "home"))
     assert place.backend.show(id).attempts == ()
     assert b"A node of the job was lost" in place.log(id, "execution.log")
 
@@ -163,7 +163,7 @@ def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
         again_slurm.kill(node.id)
     job = place.wait(id)
     assert first_error(job).code == "JobNodeLost"
-    until(lambda: not below(tmp_path / "home"))
+    until(lambda: not processes_of(tmp_path / "home"))
     assert place.backend.show(id).execution == job.execution
 
 

@@ -19,10 +19,10 @@ from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.kept import files, first_error, number
+from tests.backends.slurm.job_files import files, first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, manual
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 SUM = (
@@ -125,7 +125,7 @@ def test_a_job_that_slurm_takes_is_cancelled_though_its_ranks_hear_of_it_late(
     for process in late:
         process.suspend()
     with subprocess.Popen(["scancel", number(place, id)], env=slurm.env):
-        until(lambda: not any("srun" in words_of(each)[:1] for each in below(tmp_path)))
+        until(lambda: not any("srun" in words_of(each)[:1] for each in processes_of(tmp_path)))
         for process in late:
             process.resume()
     assert place.wait(id).is_cancelled
@@ -147,13 +147,13 @@ def test_a_waiting_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place,
 def test_a_job_whose_program_was_killed_has_failed(place: Place, tmp_path: Path) -> None:
     id = place.start(HOLD)
     place.is_up(id)
-    for process in below(tmp_path):
+    for process in processes_of(tmp_path):
         with contextlib.suppress(psutil.NoSuchProcess):
             if "run_job" in " ".join(process.cmdline()):
                 process.send_signal(signal.SIGKILL)
     job = place.wait(id)
     assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobSupervisorLost")
-    until(lambda: not below(tmp_path))
+    until(lambda: not processes_of(tmp_path))
 
 
 def test_a_job_that_loses_its_node_has_failed_and_the_node_is_unusable(
@@ -170,7 +170,7 @@ def test_a_job_that_loses_its_node_has_failed_and_the_node_is_unusable(
     assert "Slurm says down" in error.message
     own_slurm.start_node(node.id)  # what still ran there ends when Slurm has it again
     until(lambda: own_place.backend.show(own_place.cluster).node_states.idle_node_count == 2)
-    until(lambda: not below(tmp_path / "home"))
+    until(lambda: not processes_of(tmp_path / "home"))
 
 
 def test_a_drained_node_is_unusable_with_slurms_reason(place: Place, slurm: RealSlurm) -> None:
@@ -198,4 +198,4 @@ def test_a_job_does_not_notice_that_the_controller_was_away(own_place: Place, ow
 
 def test_what_nobody_watches_leaves_no_process(place: Place, tmp_path: Path) -> None:
     place.run("setsid sleep 1000 & setsid -f sleep 1000; echo done")
-    until(lambda: not [each for each in below(tmp_path) if each.pid != os.getpid()])
+    until(lambda: not [each for each in processes_of(tmp_path) if each.pid != os.getpid()])

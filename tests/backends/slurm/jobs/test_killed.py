@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.slurm.kept import first_error, number
+from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import Place
 from tests.world import until

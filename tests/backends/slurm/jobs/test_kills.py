@@ -12,7 +12,7 @@ import pytest
 
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 ROUNDS = int(os.environ.get("TEST_KILLS", "3"))  # a hundred, by hand
@@ -46,4 +46,4 @@ def test_the_rank_that_was_killed_is_named_and_no_line_is_lost(
     assert len(job.ranks) == COUNT
     for _, numbers in printed(place, id).values():
         assert numbers == list(range(1, len(numbers) + 1))
-    until(lambda: not below(tmp_path))
+    until(lambda: not processes_of(tmp_path))

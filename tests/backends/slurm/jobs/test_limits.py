@@ -14,11 +14,11 @@ import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.kept import first_error, number
+from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 STRICT = """
@@ -41,7 +41,7 @@ def strict_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
 
 @pytest.fixture
 def strict_place(strict_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
-    with place_on(strict_slurm, tmp_path, Wishes()) as place:
+    with place_on(strict_slurm, tmp_path, PlaceOptions()) as place:
         settings = replace(place.backend.settings, options="")
         yield replace(place, backend=SlurmBackend(settings))
 
@@ -75,7 +75,7 @@ def test_a_number_that_slurm_uses_again_is_no_sign_of_life(
     id = place.start(HOLD)
     place.is_up(id)
     used = number(place, id)
-    for process in below(tmp_path / "home"):
+    for process in processes_of(tmp_path / "home"):
         with contextlib.suppress(psutil.ZombieProcess):
             if "run_job" in " ".join(process.cmdline()):
                 process.send_signal(

@@ -22,14 +22,14 @@ def meanwhile(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Ca
     """What another process does while a job is on its way to Slurm."""
     acts: list[Callable[[Place], object]] = []
     submit = SlurmClient.submit
-    with place.again() as other:
+    with place.reopen() as other:
 
-        def late(slurm: SlurmClient, *words: Any, **more: Any) -> str:
+        def submit_late(slurm: SlurmClient, *words: Any, **more: Any) -> str:
             for act in acts:
                 act(replace(place, backend=other))
             return submit(slurm, *words, **more)
 
-        monkeypatch.setattr(SlurmClient, "submit", late)
+        monkeypatch.setattr(SlurmClient, "submit", submit_late)
         yield acts
 
 

@@ -13,9 +13,9 @@ import pytest
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.models.states import NodeState
-from tests.backends.slurm.kept import first_error, number
+from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, Wishes, manual
+from tests.contract.place import HOLD, Place, PlaceOptions, manual
 from tests.contract.places import place_on
 from tests.world import until
 
@@ -35,7 +35,7 @@ def reporting_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
 @pytest.fixture
 def any_place(reporting_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
     """A place on it whose jobs may run on any node."""
-    with place_on(reporting_slurm, tmp_path, Wishes(), placement="any") as place:
+    with place_on(reporting_slurm, tmp_path, PlaceOptions(), placement="any") as place:
         yield place
 
 

@@ -15,11 +15,11 @@ from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_execution import WORKDIR
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.kept import first_error, number
+from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 SAVE = "echo up; pwd > file-$PMI_RANK"
@@ -33,7 +33,7 @@ def disks(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def place(slurm: RealSlurm, tmp_path: Path, disks: Path) -> Iterator[Place]:
-    with place_on(slurm, tmp_path, Wishes(), scratch=str(disks)) as place:
+    with place_on(slurm, tmp_path, PlaceOptions(), scratch=str(disks)) as place:
         yield place
 
 
@@ -81,7 +81,7 @@ def test_a_job_that_is_terminated_loses_no_file(place: Place, disks: Path) -> No
 def test_a_job_that_slurm_cancels_loses_no_file(
     patient_slurm: RealSlurm, tmp_path: Path, disks: Path
 ) -> None:
-    with place_on(patient_slurm, tmp_path, Wishes(), scratch=str(disks)) as place:
+    with place_on(patient_slurm, tmp_path, PlaceOptions(), scratch=str(disks)) as place:
         _cancel_and_collect(place, disks, patient_slurm)
 
 
@@ -97,7 +97,7 @@ def _cancel_and_collect(place: Place, disks: Path, slurm: RealSlurm) -> None:
 
 def test_a_job_whose_program_was_killed_tells_where_its_files_are(place: Place, disks: Path) -> None:
     place.is_up(id := place.start(f"touch model.pt; {HOLD}"))
-    for process in below(disks.parent):
+    for process in processes_of(disks.parent):
         with contextlib.suppress(psutil.ZombieProcess):  # one that has just ended
             if any("slurm.node.run_job" in word for word in process.cmdline()):
                 process.kill()

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import MOUNTED, Place
-from tests.world import below, is_reading_logs, until
+from tests.world import is_reading_logs, processes_of, until
 
 pytestmark = pytest.mark.slow
 DIVERGES = """echo "{\\"step\\": 3, \\"loss\\": NaN}"; exec sleep 1000"""
@@ -40,7 +40,7 @@ def test_a_number_that_never_comes_is_told_of_at_the_end(place: Place, tmp_path:
     command = f"""echo '{{"step": 1, "loss": 2.0}}'; until [ -e {MOUNTED}/go ]; do sleep 0.05; done"""
     id = place.start(command, batchaiStopIf=["los is nan"])
     until(lambda: place.log(id))
-    until(lambda: any(map(is_reading_logs, below(tmp_path))))
+    until(lambda: any(map(is_reading_logs, processes_of(tmp_path))))
     place.backend.storage.upload(place.share, {"go": b""})
     job = place.wait(id)
     text = 'stop-if "los is nan" had nothing to check: no los was printed (loss)'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.models.states import ExecutionState
-from tests.contract.place import MOUNTED, Place, Wishes
+from tests.contract.place import MOUNTED, Place, PlaceOptions
 from tests.contract.places import PLACES
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ TOOLKITS = {
 }
 
 
-def told(place: Place, toolkit: str) -> list[object]:
+def rank_environments(place: Place, toolkit: str) -> list[object]:
     """What each process of a job of two nodes was told."""
     place.backend.storage.upload(place.share, {"show.py": SHOW.encode()})
     fields = {"customToolkitSettings": None, toolkit: TOOLKITS[toolkit]}
@@ -51,5 +51,5 @@ def told(place: Place, toolkit: str) -> list[object]:
 def test_processes_are_told_what_the_local_backend_tells_them(
     place: Place, tmp_path: Path, toolkit: str
 ) -> None:
-    with PLACES["local"].open(tmp_path / "here", Wishes()) as here:
-        assert told(place, toolkit) == told(here, toolkit)
+    with PLACES["local"].open(tmp_path / "here", PlaceOptions()) as here:
+        assert rank_environments(place, toolkit) == rank_environments(here, toolkit)

@@ -13,7 +13,7 @@ PLAIN = NodeLine("n1", "gpu", "idle", 8, "1-00:00:00", "none", True, "(null)", "
 RICH = PLAIN._replace(name="n2", features="a100,nvlink,rack1", gres="gpu:a100:4(S:0-1),gpu:t4:1,mps:400")
 
 
-def told(text: str, *, node_count: int = 1) -> list[str]:
+def problems(text: str, *, node_count: int = 1) -> list[str]:
     found = option_problems(shlex.split(text), [PLAIN, RICH], node_count, field="properties.batchaiSlurm")
     return [f"{each.path}: {each.message} ({each.fix})" for each in found]
 
@@ -37,7 +37,7 @@ def told(text: str, *, node_count: int = 1) -> list[str]:
     ],
 )
 def test_what_a_node_has_may_be_asked_for(text: str) -> None:
-    assert told(text, node_count=4) == []
+    assert problems(text, node_count=4) == []
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_what_a_node_has_may_be_asked_for(text: str) -> None:
     ],
 )
 def test_what_no_node_has_is_named_with_what_there_is(text: str, words: str) -> None:
-    assert told(text) == [f"properties.batchaiSlurm: {words}"]
+    assert problems(text) == [f"properties.batchaiSlurm: {words}"]
 
 
 def test_more_nodes_than_a_job_may_have_are_refused() -> None:
-    (text,) = told("", node_count=5)
+    (text,) = problems("", node_count=5)
     assert text.startswith("properties.nodeCount: the partition gpu gives a job 4 nodes at most")

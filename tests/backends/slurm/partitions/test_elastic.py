@@ -17,7 +17,7 @@ from batchai_magics.errors import CapabilityError
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, Wishes, auto, manual
+from tests.contract.place import HOLD, Place, PlaceOptions, auto, manual
 from tests.contract.places import place_on
 from tests.world import until
 
@@ -93,7 +93,7 @@ def counts(place: Place, cluster) -> NodeStateCounts:
 
 
 def test_a_cluster_that_scales_has_the_nodes_that_jobs_need(elastic: ElasticSlurm, tmp_path: Path) -> None:
-    with place_on(elastic, tmp_path, Wishes()) as place:
+    with place_on(elastic, tmp_path, PlaceOptions()) as place:
         cluster = place.make_cluster(scale=auto(0, COUNT)).id
         assert counts(place, cluster).total == 0
         until(lambda: counts(place, place.cluster).idle_node_count == COUNT)  # a fixed one can have them

@@ -10,9 +10,9 @@ import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.errors import SpecError
-from tests.backends.slurm.kept import number
+from tests.backends.slurm.job_files import number
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def rich_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
 def test_account_constraint_gres_and_reservation_reach_slurm(rich_slurm: RealSlurm, tmp_path: Path) -> None:
     start = "starttime=now duration=infinite users=root flags=ignore_jobs nodes=node2"
     rich_slurm.ask("scontrol", "create", "reservation=school", *start.split())
-    with place_on(rich_slurm, tmp_path, Wishes()) as place:
+    with place_on(rich_slurm, tmp_path, PlaceOptions()) as place:
         options = "--account=lab --constraint=a100 --gres=fpga:2 --reservation=school --requeue"
         id = place.start(HOLD, batchaiSlurm=options)
         place.is_up(id)

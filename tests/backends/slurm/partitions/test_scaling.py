@@ -26,7 +26,7 @@ AUTO = Scale(0, 4, is_auto=True)
 LINE = NodeLine("n1", "cloud", "idle", 8, "infinite", "none", True)
 
 
-def refusal(scale: Scale, partition: str, text: str) -> str:
+def error_message(scale: Scale, partition: str, text: str) -> str:
     with pytest.raises(CapabilityError) as caught:
         partitions.check_auto_scale(scale, partition, lambda: configuration(text))
     return caught.value.message
@@ -43,14 +43,16 @@ def test_a_cluster_of_a_fixed_size_asks_nothing() -> None:
 def test_what_is_missing_is_named() -> None:
     reason = "Slurm starts and stops no nodes here (ResumeProgram and SuspendProgram are not set)"
     text = f"properties.scaleSettings.autoScale is not supported by this partition: {reason}"
-    assert refusal(AUTO, "cloud", FIXED) == text
-    assert "never stops the nodes of the partition debug (SuspendExcParts)" in refusal(AUTO, "debug", ELASTIC)
+    assert error_message(AUTO, "cloud", FIXED) == text
+    assert "never stops the nodes of the partition debug (SuspendExcParts)" in error_message(
+        AUTO, "debug", ELASTIC
+    )
 
 
 @pytest.mark.parametrize("field", ["minimum", "initial"])
 def test_nodes_that_nobody_needs_are_not_kept(field: str) -> None:
     some = replace(AUTO, **{field: 1})
-    assert f"autoScale.{field}NodeCount is not supported" in refusal(some, "cloud", ELASTIC)
+    assert f"autoScale.{field}NodeCount is not supported" in error_message(some, "cloud", ELASTIC)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.resources import Cluster
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place, manual
-from tests.world import holders, until
+from tests.world import files_containing, until
 
 pytestmark = pytest.mark.slow
 
@@ -94,10 +94,10 @@ def test_its_secrets_reach_it_alone_and_go_with_the_cluster(place: Place, tmp_pa
     fields = {**both(place, cluster), "customMpiSettings": mpi}
     job = place.run(**fields, secrets=[{"name": "OF_JOB", "value": "other"}])
     assert job.state is ExecutionState.SUCCEEDED, job.execution
-    (kept,) = holders(tmp_path, "hunter2")
+    (kept,) = files_containing(tmp_path, "hunter2")
     assert Path(kept).stat().st_mode & 0o777 == 0o600
     place.backend.delete(cluster.id)
-    assert not holders(tmp_path, "hunter2")
+    assert not files_containing(tmp_path, "hunter2")
 
 
 def test_two_jobs_that_share_a_node_set_it_up_once(place: Place) -> None:

@@ -136,7 +136,7 @@ def test_while_slurm_is_down_the_last_answer_stands(slurm: Counted, tmp_path: Pa
     assert answers.jobs() == (asked, lines)
 
 
-def kept(folder: Path) -> Path:
+def cache_file(folder: Path) -> Path:
     """The file with what Slurm has said of jobs."""
     return folder / f"jobs-{os.getuid()}.json"
 
@@ -145,12 +145,12 @@ def seed(folder: Path, *, ago_s: float, calm_s: float) -> float:
     """Has Slurm said that there is that one job, so long ago and for so long; gives since when."""
     asked = time.time() - ago_s
     answer = CachedReply(asked, asked - calm_s, asked, (tuple(LINE),))
-    kept(folder).write_text(json.dumps(answer))
+    cache_file(folder).write_text(json.dumps(answer))
     return answer.changed
 
 
 def changed(folder: Path) -> float:
-    return CachedReply(*json.loads(kept(folder).read_text())).changed
+    return CachedReply(*json.loads(cache_file(folder).read_text())).changed
 
 
 def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path: Path) -> None:
@@ -214,5 +214,5 @@ def test_the_longer_nothing_changes_the_more_rarely_it_is_asked(calm_s: float, a
 
 def test_an_answer_of_the_future_is_not_believed(slurm: Counted, tmp_path: Path) -> None:
     ahead = time.time() + 1000
-    kept(tmp_path).write_text(json.dumps(CachedReply(ahead, ahead, ahead, ())))
+    cache_file(tmp_path).write_text(json.dumps(CachedReply(ahead, ahead, ahead, ())))
     assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}

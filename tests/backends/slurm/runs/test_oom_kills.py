@@ -37,7 +37,7 @@ def plan(tmp_path: Path) -> Plan:
     return plan
 
 
-def ended(plan: Plan, tmp_path: Path, words: str, *exits: ProcessExit) -> Outcome:
+def outcome_after(plan: Plan, tmp_path: Path, words: str, *exits: ProcessExit) -> Outcome:
     """The outcome after these exits, and what srun said."""
     log = tmp_path / "batch.log"
     log.write_text(BINDING + words)
@@ -50,7 +50,7 @@ def test_ranks_that_slurm_killed_for_memory_say_so(
     plan: Plan, tmp_path: Path, words: str, code: int | None
 ) -> None:
     exits = [ProcessExit(1, "n2", code, 1.0)] if code else []
-    outcome = ended(plan, tmp_path, words, *exits)
+    outcome = outcome_after(plan, tmp_path, words, *exits)
     (error,) = outcome.errors
     assert error["code"] == "JobOutOfMemory"
     assert words.strip().partition("error: ")[2] in error["message"]
@@ -58,7 +58,7 @@ def test_ranks_that_slurm_killed_for_memory_say_so(
 
 
 def test_a_failure_of_its_own_is_told_before_a_lack_of_memory(plan: Plan, tmp_path: Path) -> None:
-    outcome = ended(plan, tmp_path, BY_SLURM, ProcessExit(0, "n1", 7, 1.0))
+    outcome = outcome_after(plan, tmp_path, BY_SLURM, ProcessExit(0, "n1", 7, 1.0))
     assert (outcome.errors[0]["code"], outcome.exit_code) == ("JobFailed", 7)
 
 
@@ -66,13 +66,13 @@ def test_the_kernels_counter_tells_a_lack_of_memory_where_slurm_says_nothing(
     plan: Plan, tmp_path: Path
 ) -> None:
     (out_of_memory_folder(plan) / "1").touch()
-    (error,) = ended(plan, tmp_path, "", ProcessExit(1, "n2", 137, 1.0)).errors
+    (error,) = outcome_after(plan, tmp_path, "", ProcessExit(1, "n2", 137, 1.0)).errors
     assert (error["code"], "kernel of n2" in error["message"]) == ("JobOutOfMemory", True)
     assert {"name": "failedNode", "value": "n2"} in error["details"]
 
 
 def test_ranks_that_somebody_killed_were_not_never_run(plan: Plan, tmp_path: Path) -> None:
-    outcome = ended(plan, tmp_path, BY_HAND)
+    outcome = outcome_after(plan, tmp_path, BY_HAND)
     (error,) = outcome.errors
     assert (error["code"], outcome.exit_code, len(outcome.ranks)) == ("JobFailed", 137, 2)
     assert "were killed" in error["message"]
@@ -82,7 +82,7 @@ def test_ranks_that_somebody_killed_were_not_never_run(plan: Plan, tmp_path: Pat
 def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> None:
     for file in started_folder(plan).iterdir():
         file.unlink()
-    (error,) = ended(plan, tmp_path, NO_PLUGIN).errors
+    (error,) = outcome_after(plan, tmp_path, NO_PLUGIN).errors
     assert error["code"] == "JobLaunchFailed"
     assert "none of the job's processes: Couldn't find the specified plugin" in error["message"]
 
@@ -103,14 +103,14 @@ def test_one_rank_that_slurm_never_started_says_why(plan: Plan, tmp_path: Path, 
 
 def test_a_rank_that_was_killed_before_another_started_is_the_reason(plan: Plan, tmp_path: Path) -> None:
     (started_folder(plan) / "1").unlink()
-    (error,) = ended(plan, tmp_path, NO_PLUGIN, ProcessExit(0, "n1", 137, 1.0)).errors
+    (error,) = outcome_after(plan, tmp_path, NO_PLUGIN, ProcessExit(0, "n1", 137, 1.0)).errors
     assert (error["code"], {"name": "failedRank", "value": "0"} in error["details"]) == ("JobFailed", True)
 
 
 @pytest.mark.parametrize("code", [0, 3, 137])
 def test_exit_codes_that_ranks_have_left_stand(plan: Plan, tmp_path: Path, code: int) -> None:
     exits = [ProcessExit(rank, "n1", code, 1.0) for rank in (0, 1)]
-    assert ended(plan, tmp_path, "", *exits).exit_code == code
+    assert outcome_after(plan, tmp_path, "", *exits).exit_code == code
 
 
 @pytest.mark.parametrize(("text", "count"), [("pgfault 3\noom_kill 12\nx 1\n", 12), ("pgfault 3\n", 0)])

@@ -45,14 +45,14 @@ def test_the_first_reason_to_stop_stands(files: RunFiles) -> None:
 
 
 def test_an_attempt_that_is_to_be_begun_again_can_be_ended_for_good(files: RunFiles) -> None:
-    again, end = Stop(REQUEUE, 1.0), Stop("terminate", 2.0)
+    reopen, end = Stop(REQUEUE, 1.0), Stop("terminate", 2.0)
     assert files.last_stop(1) is None
-    assert files.ask_to_stop(1, again) == 1
-    assert not files.ask_to_stop(1, again)
-    assert files.last_stop(1) == again
+    assert files.ask_to_stop(1, reopen) == 1
+    assert not files.ask_to_stop(1, reopen)
+    assert files.last_stop(1) == reopen
     assert files.ask_to_stop(1, end) == 2
     assert not files.ask_to_stop(1, end)
-    assert (files.stop(1), files.stop(2), files.last_stop(1)) == (again, end, end)
+    assert (files.stop(1), files.stop(2), files.last_stop(1)) == (reopen, end, end)
 
 
 def test_an_attempt_that_slurm_starts_again_has_begun_anew(files: RunFiles) -> None:

@@ -12,7 +12,7 @@ CHILD: set[int] = {signal.SIGCHLD}
 END: set[int] = {signal.SIGTERM}
 
 
-class Crew:
+class ScriptedLauncher:
     """Processes that were told to end, of which these signals come one after the other."""
 
     def __init__(self, *signals: set[int]) -> None:
@@ -27,5 +27,5 @@ class Crew:
 
 def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started() -> None:
     """Slurm signals all, in any order: a job that is begun again must not be taken to have failed."""
-    told = Crew(CHILD, set(), CHILD, END)
+    told = ScriptedLauncher(CHILD, set(), CHILD, END)
     assert launchers.await_ends(cast(launchers.RankLauncher, told)) == CHILD | END

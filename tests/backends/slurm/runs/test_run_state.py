@@ -23,22 +23,22 @@ def files(tmp_path: Path) -> RunFiles:
     return files
 
 
-def shown(files: RunFiles) -> tuple[ExecutionState, float, bool, bool]:
+def summary_of(files: RunFiles) -> tuple[ExecutionState, float, bool, bool]:
     """The state, since when, and whether it holds nodes, or waits for some."""
     standing = state_of(files)
     return standing.state, standing.changed, standing.holds_nodes, standing.is_waiting
 
 
 def test_a_run_waits_until_it_has_begun(files: RunFiles) -> None:
-    assert shown(files) == (QUEUED, 1.0, False, True)
+    assert summary_of(files) == (QUEUED, 1.0, False, True)
     files.note_attempt_start(1, BEGUN)
-    assert shown(files) == (RUNNING, 2.0, True, False)
+    assert summary_of(files) == (RUNNING, 2.0, True, False)
 
 
 def test_a_run_that_has_left_its_nodes_waits_for_others(files: RunFiles) -> None:
     files.note_attempt_start(1, BEGUN)
     files.note_attempt_end(1, 0, AttemptEnd("preempted", 3.0))
-    assert shown(files) == (QUEUED, 3.0, False, True)
+    assert summary_of(files) == (QUEUED, 3.0, False, True)
 
 
 def test_a_run_that_is_to_end_is_terminating_and_one_that_is_to_begin_again_is_queued(
@@ -46,9 +46,9 @@ def test_a_run_that_is_to_end_is_terminating_and_one_that_is_to_begin_again_is_q
 ) -> None:
     files.note_attempt_start(1, BEGUN)
     files.ask_to_stop(1, Stop(REQUEUE, 3.0))
-    assert shown(files) == (QUEUED, 3.0, True, False)
+    assert summary_of(files) == (QUEUED, 3.0, True, False)
     files.ask_to_stop(1, Stop(TERMINATE, 3.5))
-    assert shown(files) == (TERMINATING, 3.5, True, False)
+    assert summary_of(files) == (TERMINATING, 3.5, True, False)
 
 
 def test_a_run_that_was_begun_again_and_is_to_end_is_terminating(files: RunFiles) -> None:
@@ -57,13 +57,13 @@ def test_a_run_that_was_begun_again_and_is_to_end_is_terminating(files: RunFiles
     files.note_submission(2, Submission("8", 4.0))
     files.note_attempt_start(2, BEGUN._replace(time=5.0))
     files.ask_to_stop(2, Stop(TERMINATE, 6.0))
-    assert shown(files) == (TERMINATING, 6.0, True, False)
+    assert summary_of(files) == (TERMINATING, 6.0, True, False)
 
 
 def test_a_run_that_has_ended_neither_holds_nodes_nor_waits(files: RunFiles) -> None:
     files.note_attempt_start(1, BEGUN)
     files.note_end(RunEnd(Outcome(0), 9.0))
-    assert shown(files) == (ExecutionState.SUCCEEDED, 9.0, False, False)
+    assert summary_of(files) == (ExecutionState.SUCCEEDED, 9.0, False, False)
 
 
 def test_all_beginnings_are_told_unless_there_was_but_one(files: RunFiles) -> None:
@@ -71,14 +71,14 @@ def test_all_beginnings_are_told_unless_there_was_but_one(files: RunFiles) -> No
     assert state_of(files).attempts == ()
     files.note_submission(2, Submission("8", 3.0))
     assert state_of(files).attempts == ((BEGUN, None),)
-    files.note_attempt_start(2, again := AttemptStart("8", ("n2",), 4.0))
-    assert state_of(files).attempts == ((BEGUN, None), (again, None))
+    files.note_attempt_start(2, reopen := AttemptStart("8", ("n2",), 4.0))
+    assert state_of(files).attempts == ((BEGUN, None), (reopen, None))
 
 
 def test_a_run_that_slurm_has_begun_again_tells_both_beginnings(files: RunFiles) -> None:
     files.note_attempt_start(1, BEGUN)
-    files.note_attempt_start(1, again := BEGUN._replace(time=4.0, restarts=1))
-    assert state_of(files).attempts == ((BEGUN, None), (again, None))
+    files.note_attempt_start(1, reopen := BEGUN._replace(time=4.0, restarts=1))
+    assert state_of(files).attempts == ((BEGUN, None), (reopen, None))
 
 
 @pytest.mark.parametrize(

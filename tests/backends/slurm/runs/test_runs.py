@@ -31,7 +31,7 @@ PLACEMENT = Placement(excluded=("n9",), size=2)
 MORE = {"node_count": 1, "partition": "p", "minutes": 5, "niceness": 0, "options": "", "python": "python3"}
 
 
-class Said(SlurmClient):
+class ScriptedSlurm(SlurmClient):
     """A Slurm that takes every job, says of them what it is told, and may be down."""
 
     def __init__(self) -> None:
@@ -59,14 +59,14 @@ class Said(SlurmClient):
     def configuration(self) -> dict[str, str]:
         return {}
 
-    def say(self, state: str, comment: str = "guid") -> None:
+    def report(self, state: str, comment: str = "guid") -> None:
         """Says that of job 1."""
         self.lines = {"1": JobLine("1", state, "Resources", "N/A", "", comment)}
 
 
 @pytest.fixture
-def slurm() -> Said:
-    return Said()
+def slurm() -> ScriptedSlurm:
+    return ScriptedSlurm()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def job() -> Run:
 
 
 @pytest.fixture
-def runs(slurm: Said, tmp_path: Path) -> Runs:
+def runs(slurm: ScriptedSlurm, tmp_path: Path) -> Runs:
     layout = Layout(tmp_path)
     layout.job("guid").root.mkdir(parents=True)
     settings = SlurmSettings(home=tmp_path, look_s=0.0, lost_s=0.0)
@@ -87,7 +87,7 @@ def opened(slurm: SlurmClient, folder: Path) -> QueryCache:
 
 
 def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
-    runs: Runs, slurm: Said, job: Run
+    runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
     runs.submit(job, PLACEMENT)
     assert slurm.ended == []
@@ -96,7 +96,7 @@ def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
     assert runs.files("guid").submission(1).slurm_job == "1"
 
 
-def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: Said, job: Run) -> None:
+def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
     def break_the_folder() -> None:
         shutil.rmtree(runs.files("guid").root)
         runs.files("guid").root.touch()
@@ -109,7 +109,7 @@ def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: Said, jo
 
 @pytest.mark.parametrize(("node_count", "is_held"), [(1, False), (2, False), (3, True)])
 def test_a_job_waits_for_a_cluster_that_is_too_small_for_it(
-    runs: Runs, slurm: Said, job: Run, node_count: int, is_held: bool
+    runs: Runs, slurm: ScriptedSlurm, job: Run, node_count: int, is_held: bool
 ) -> None:
     job.state["node_count"] = node_count
     runs.submit(job, PLACEMENT)
@@ -130,7 +130,7 @@ def age(runs: Runs, kind: str, ago_s: float) -> None:
 
 
 def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
-    runs: Runs, slurm: Said, job: Run, tmp_path: Path
+    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
 ) -> None:
     opened(slurm, tmp_path).jobs()
     slurm.is_down = True
@@ -139,22 +139,22 @@ def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
     assert runs.files("guid").engine_report(1) is None
 
 
-def test_a_job_that_waits_says_why(runs: Runs, slurm: Said, job: Run) -> None:
+def test_a_job_that_waits_says_why(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
     note_submitted(runs)
-    slurm.say("PENDING")
+    slurm.report("PENDING")
     assert runs.reconcile(job).waiting == "too few of its nodes are free"
 
 
-def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: Said, job: Run) -> None:
+def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
     note_submitted(runs)
     assert runs.reconcile(job).end is not None
 
 
-def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Said, job: Run) -> None:
+def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
     note_submitted(runs)
-    slurm.say("RUNNING")
+    slurm.report("RUNNING")
     assert runs.reconcile(job).is_open
-    slurm.say("RUNNING", comment="another")
+    slurm.report("RUNNING", comment="another")
     assert runs.reconcile(job).end is not None
 
 
@@ -163,18 +163,18 @@ def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Said
     [(-SKEW_S - 1, ExecutionState.QUEUED), (0.0, ExecutionState.RUNNING), (9.0, ExecutionState.RUNNING)],
 )
 def test_slurm_is_believed_that_a_job_waits_again_if_it_said_so_surely_later_than_the_job_began(
-    runs: Runs, slurm: Said, job: Run, begun_s: float, state: ExecutionState
+    runs: Runs, slurm: ScriptedSlurm, job: Run, begun_s: float, state: ExecutionState
 ) -> None:
     note_submitted(runs, ago_s=60)
     runs.files("guid").note_attempt_start(1, AttemptStart("1", ("n1",), time.time()))
     age(runs, "begun", -begun_s)
-    slurm.say("PENDING")
+    slurm.report("PENDING")
     standing = runs.reconcile(job)
     assert (standing.state, standing.is_waiting) == (state, state is ExecutionState.QUEUED)
 
 
 def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_is_not_shared(
-    runs: Runs, slurm: Said, job: Run, tmp_path: Path
+    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
 ) -> None:
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
@@ -188,13 +188,13 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
 
 @pytest.mark.parametrize(("name", "is_ended"), [("batch.log", True), ("begun-1.json", False)])
 def test_a_job_whose_script_has_written_something_sees_the_home(
-    runs: Runs, slurm: Said, job: Run, tmp_path: Path, name: str, is_ended: bool
+    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path, name: str, is_ended: bool
 ) -> None:
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
     begun = AttemptStart("1", ("n1",), 0.0)._asdict()
     (runs.files("guid").root / name).write_text(json.dumps(begun) if "begun" in name else "no such python")
-    slurm.say("FAILED")
+    slurm.report("FAILED")
     end = patient.reconcile(job).end
     assert (end is not None) is is_ended
     if end:
@@ -203,11 +203,11 @@ def test_a_job_whose_script_has_written_something_sees_the_home(
 
 
 def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
-    runs: Runs, slurm: Said, job: Run, tmp_path: Path
+    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
 ) -> None:
     answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
-    slurm.say("PENDING")
+    slurm.report("PENDING")
     note_submitted(runs, ago_s=0)
     assert unhurried.reconcile(job).waiting == ""
     assert not [*(tmp_path / "asked").glob("*")]
@@ -225,7 +225,7 @@ def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
     ],
 )
 def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
-    runs: Runs, slurm: Said, job: Run, tmp_path: Path, state: str, reason: str, is_asked: bool
+    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path, state: str, reason: str, is_asked: bool
 ) -> None:
     answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
@@ -235,29 +235,31 @@ def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
     (file,) = (tmp_path / "asked").glob("jobs-*.json")
     *times, lines = json.loads(file.read_text())
     file.write_text(json.dumps([*(moment - 5 for moment in times), lines]))
-    slurm.say("COMPLETED")
+    slurm.report("COMPLETED")
     assert (unhurried.reconcile(job).end is not None) is is_asked
 
 
-def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(runs: Runs, slurm: Said, job: Run) -> None:
-    slurm.say("RUNNING")
+def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
+    runs: Runs, slurm: ScriptedSlurm, job: Run
+) -> None:
+    slurm.report("RUNNING")
     job = replace(job, created=job.created - 1)  # the clock of the file system is rounded down
     assert runs.reconcile(job).is_open
     assert runs.files("guid").submission(1).slurm_job == "1"
     shutil.rmtree(runs.files("guid").root)
     runs.files("guid").root.mkdir()
-    slurm.say("RUNNING", comment="another")
+    slurm.report("RUNNING", comment="another")
     (error,) = runs.reconcile(replace(job, created=job.created - TIMEOUT_S - 1)).end.outcome.errors
     assert error["code"] == "JobLaunchFailed"
 
 
 @pytest.mark.parametrize(("asked_s", "ended"), [(STOP_GRACE_S / 2, []), (STOP_GRACE_S + 1, ["1"])])
 def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
-    runs: Runs, slurm: Said, job: Run, asked_s: float, ended: list[str]
+    runs: Runs, slurm: ScriptedSlurm, job: Run, asked_s: float, ended: list[str]
 ) -> None:
     note_submitted(runs, ago_s=100)
     runs.files("guid").ask_to_stop(1, Stop(TERMINATE, time.time()))
     age(runs, "stop", asked_s)
-    slurm.say("RUNNING")
+    slurm.report("RUNNING")
     runs.reconcile(job)
     assert slurm.ended == ended

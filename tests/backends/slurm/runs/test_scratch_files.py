@@ -30,7 +30,7 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "run" / "workdir" / "node"
 
 
-def moved(source: Path, target: Path, space: Space = MUCH) -> MoveResult:
+def move(source: Path, target: Path, space: Space = MUCH) -> MoveResult:
     return scratch.move(source, target, target.parents[1] / "collected" / "node.json", space)
 
 
@@ -45,7 +45,7 @@ def test_all_that_holds_something_moves_as_it_is(source: Path, target: Path, mon
     monkeypatch.chdir(source)
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind("socket")
-    assert moved(source, target) == MoveResult(3)
+    assert move(source, target) == MoveResult(3)
     assert sorted(path.name for path in target.iterdir()) == ["a", os.fsdecode(b"bad\xff"), "link", "pipe"]
     found = (target / "a" / "run.sh").stat()
     assert (found.st_mode & 0o777, found.st_mtime) == (0o700, 1)
@@ -59,21 +59,21 @@ def test_the_newest_files_go_first(source: Path, target: Path) -> None:
     for age, name in enumerate(("c", "a", "b")):
         (source / name).write_bytes(bytes(400))
         os.utime(source / name, (1000 - age, 1000 - age))
-    assert moved(source, target, Space(1000, float("inf"))) == MoveResult(800, 1, 400, scratch.LIMIT_REACHED)
+    assert move(source, target, Space(1000, float("inf"))) == MoveResult(800, 1, 400, scratch.LIMIT_REACHED)
     assert [path.name for path in source.iterdir()] == ["b"]
 
 
 def test_a_second_attempt_goes_on_within_the_same_limit(source: Path, target: Path) -> None:
     for name in "abcd":
         (source / name).write_bytes(bytes(400))
-    assert moved(source, target, Space(800, 0.0)) == MoveResult(0, 4, 1600, scratch.TOO_LATE)
-    assert moved(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.LIMIT_REACHED)
-    assert moved(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.LIMIT_REACHED)
+    assert move(source, target, Space(800, 0.0)) == MoveResult(0, 4, 1600, scratch.TOO_LATE)
+    assert move(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.LIMIT_REACHED)
+    assert move(source, target, Space(800, float("inf"))) == MoveResult(800, 2, 800, scratch.LIMIT_REACHED)
 
 
 def test_a_node_on_which_nothing_ran_has_nothing_to_move(source: Path, target: Path) -> None:
     source.rmdir()
-    assert moved(source, target) == MoveResult()
+    assert move(source, target) == MoveResult()
     assert MoveResult.read(target.parents[1] / "collected" / "node.json") == MoveResult()
 
 
@@ -94,7 +94,7 @@ def test_on_a_full_disk_files_stay_where_they_were(source: Path, small: Path) ->
     (small / "workdir").mkdir()
     for number in range(4):
         (source / f"file-{number}").write_bytes(bytes(400 << 10))
-    end = moved(source, small / "workdir" / "node")
+    end = move(source, small / "workdir" / "node")
     assert (end.left, end.reason) == (2, "there was no room in slurm.home")
     kept = [*(small / "workdir" / "node").iterdir(), *source.iterdir()]
     assert sorted((path.name, path.stat().st_size) for path in kept) == [
@@ -107,5 +107,5 @@ def test_the_time_is_over_in_the_middle_of_a_file_too(source: Path, target: Path
     (source / "large").write_bytes(bytes(10 << 20))
     times = iter([0.0, 0.0, 0.0])  # for the lock, the file, its first piece
     monkeypatch.setattr(scratch, "time", SimpleNamespace(monotonic=lambda: next(times, 2.0)))
-    assert moved(source, target, Space(1 << 30, 1.0)) == MoveResult(0, 1, 10 << 20, scratch.TOO_LATE)
+    assert move(source, target, Space(1 << 30, 1.0)) == MoveResult(0, 1, 10 << 20, scratch.TOO_LATE)
     assert (list(target.iterdir()), [path.name for path in target.parents[1].glob("*.part")]) == ([], [])

@@ -17,9 +17,9 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.machines.real_sshd import RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.world import below, until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 @pytest.fixture
 def place(slurm: RealSlurm, disk: SmallDisk) -> Iterator[Place]:
     """A place whose shared folder can be filled."""
-    with place_on(slurm, disk.folder, Wishes()) as place:
+    with place_on(slurm, disk.folder, PlaceOptions()) as place:
         yield place
         disk.free()
 
@@ -68,7 +68,7 @@ def place(slurm: RealSlurm, disk: SmallDisk) -> Iterator[Place]:
 @pytest.fixture
 def far_place(slurm: RealSlurm, disk: SmallDisk, sshd: RealSshd) -> Iterator[Place]:
     """The same at the other end of ssh."""
-    with place_on(slurm, disk.folder, Wishes(), sshd=sshd) as place:
+    with place_on(slurm, disk.folder, PlaceOptions(), sshd=sshd) as place:
         yield place
         disk.free()
 
@@ -112,7 +112,7 @@ def test_ranks_whose_output_finds_no_room_in_time_end_and_the_job_says_why(
     until(slurm.is_idle)
     job = impatient.wait(id)
     assert (job.state, job.execution.errors[0].code) == (ExecutionState.FAILED, "DiskFull")
-    until(lambda: not below(disk.folder / "home"))
+    until(lambda: not processes_of(disk.folder / "home"))
 
 
 def test_the_first_rank_to_fail_is_named_though_the_share_was_full(

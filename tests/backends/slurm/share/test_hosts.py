@@ -20,7 +20,7 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
-from tests.backends.slurm.kept import files
+from tests.backends.slurm.job_files import files
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import MOUNTED, Place, manual
 from tests.world import until

@@ -19,9 +19,9 @@ from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
-from tests.backends.slurm.kept import files, first_error
+from tests.backends.slurm.job_files import files, first_error
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import Place, Wishes
+from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import place_on
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 HIDING = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"')
 
 
-def why_not(folder: Path) -> str:
+def skip_reason(folder: Path) -> str:
     """Why no folder can be hidden from a process here; empty where one can."""
     done = subprocess.run([*HIDING, str(folder), "true"], capture_output=True, text=True, check=False)
     return f"no folder can be hidden here: {done.stderr.strip()}" if done.returncode else ""
@@ -52,7 +52,7 @@ class BlindSlurm(RealSlurm):
 def home(tmp_path: Path) -> Path:
     folder = tmp_path / "home"
     folder.mkdir(mode=0o700)
-    if reason := why_not(folder):
+    if reason := skip_reason(folder):
         pytest.skip(reason)
     return folder
 
@@ -68,7 +68,7 @@ def blind_slurm(tmp_path: Path, home: Path, request: pytest.FixtureRequest) -> I
 def blind_place(blind_slurm: BlindSlurm, tmp_path: Path) -> Iterator[Place]:
     """A place whose settings for how often Slurm is asked, and how long it waits, are the usual ones."""
     usual = SlurmSettings()
-    with place_on(blind_slurm, tmp_path, Wishes()) as place:
+    with place_on(blind_slurm, tmp_path, PlaceOptions()) as place:
         settings = replace(place.backend.settings, look_s=usual.look_s, lost_s=usual.lost_s)
         yield replace(place, backend=SlurmBackend(settings))
 

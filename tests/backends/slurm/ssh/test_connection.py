@@ -23,9 +23,9 @@ from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, 
 from batchai_magics.models.states import ExecutionState
 from tests.backends.machines.real_sshd import HOST, RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import HOLD, MOUNTED, Place, Wishes
+from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.world import holders, until
+from tests.world import files_containing, until
 
 pytestmark = pytest.mark.slow
 LINES = 40_000
@@ -42,7 +42,7 @@ def sshd(own_sshd: RealSshd) -> RealSshd:
 @pytest.fixture
 def far_place(slurm: RealSlurm, sshd: RealSshd, tmp_path: Path) -> Iterator[Place]:
     """A place that is reached through it."""
-    with place_on(slurm, tmp_path, Wishes(), sshd=sshd) as place:
+    with place_on(slurm, tmp_path, PlaceOptions(), sshd=sshd) as place:
         yield place
 
 
@@ -159,7 +159,7 @@ def test_secrets_are_on_no_command_line_and_in_no_log(
     assert not any("hunter2" in line for line in _lines())
     assert far_place.wait(job).state is ExecutionState.SUCCEEDED
     assert "hunter2" not in sshd.log
-    assert holders(tmp_path, "hunter2") == []
+    assert files_containing(tmp_path, "hunter2") == []
 
 
 def test_large_files_go_there_and_come_back(far_place: Place, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.backends.machines.real_sshd import RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import HOLD, MOUNTED, Place, Wishes
+from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
 from tests.contract.places import place_on
 from tests.world import until
 
@@ -34,7 +34,7 @@ LINES = 400
 @pytest.fixture
 def far_place(slurm: RealSlurm, sshd: RealSshd, tmp_path: Path) -> Iterator[Place]:
     """A place at the other end of the sshd that all tests share."""
-    with place_on(slurm, tmp_path, Wishes(), sshd=sshd) as place:
+    with place_on(slurm, tmp_path, PlaceOptions(), sshd=sshd) as place:
         yield place
 
 
@@ -46,7 +46,7 @@ def calm_place(far_place: Place) -> Iterator[Place]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The questions that are asked, by their names."""
     names: list[str] = []
     ask = SshConnection.open
@@ -60,21 +60,21 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def news(asked: Sequence[str]) -> int:
+def news(requests: Sequence[str]) -> int:
     """How often Slurm itself was asked, for all to hear."""
-    return asked.count("squeue") + asked.count("sinfo")
+    return requests.count("squeue") + requests.count("sinfo")
 
 
-def fewest(asked: list[str], act: Callable[[], object]) -> list[str]:
+def fewest(requests: list[str], act: Callable[[], object]) -> list[str]:
     """The questions of an act while Slurm itself is asked nothing."""
     found: list[list[str]] = []
     act()  # a backend learns some things once
 
     def is_quiet() -> bool:
-        asked.clear()
+        requests.clear()
         act()
-        found.append([*asked])
-        return not news(asked)
+        found.append([*requests])
+        return not news(requests)
 
     until(is_quiet)
     return found[-1]
@@ -94,7 +94,7 @@ def jobs(far_place: Place, slurm: RealSlurm) -> Iterator[list[ResourceId]]:
 
 
 def test_a_handful_of_questions_tells_of_many_jobs(
-    calm_place: Place, jobs: list[ResourceId], asked: list[str]
+    calm_place: Place, jobs: list[ResourceId], requests: list[str]
 ) -> None:
     backend = calm_place.backend
     acts: dict[str, tuple[int, Callable[[], object]]] = {
@@ -109,24 +109,24 @@ def test_a_handful_of_questions_tells_of_many_jobs(
         "tail": (5, lambda: backend.tail(jobs[0], {})),
         "read": (4, lambda: backend.read(FileRef(jobs[0], "stdout.txt"))),
     }
-    questions = {name: fewest(asked, act) for name, (_, act) in acts.items()}
+    questions = {name: fewest(requests, act) for name, (_, act) in acts.items()}
     assert {name: told for name, told in questions.items() if len(told) > acts[name][0]} == {}
 
 
 def test_what_slurm_says_anew_takes_few_questions(
-    far_place: Place, jobs: list[ResourceId], asked: list[str]
+    far_place: Place, jobs: list[ResourceId], requests: list[str]
 ) -> None:
 
     def is_news() -> bool:
-        asked.clear()
+        requests.clear()
         far_place.backend.status(jobs)
-        return news(asked) == 1
+        return news(requests) == 1
 
     until(is_news)
-    assert len(asked) <= 2 + ANEW, [*asked]
+    assert len(requests) <= 2 + ANEW, [*requests]
 
 
-def test_what_is_made_takes_a_handful_of_questions(far_place: Place, asked: list[str]) -> None:
+def test_what_is_made_takes_a_handful_of_questions(far_place: Place, requests: list[str]) -> None:
     """The first job brings the programs of nodes along. What Slurm says takes some more, of nodes or jobs."""
     backend, secrets = far_place.backend, [{"name": "KEY", "value": "hunter2"}]
     other = ResourceId.parse(str(far_place.workspace).replace("/default", "/other"))
@@ -142,13 +142,13 @@ def test_what_is_made_takes_a_handful_of_questions(far_place: Place, asked: list
     }
     questions: dict[str, list[str]] = {}
     for name, (_, act) in acts.items():
-        asked.clear()
+        requests.clear()
         act()
-        questions[name] = [*asked]
+        questions[name] = [*requests]
     far_place.is_up(far_place.job("first"))
-    asked.clear()
+    requests.clear()
     backend.terminate(far_place.job("first"))
-    questions["end a job"] = [*asked]
+    questions["end a job"] = [*requests]
     most = {**{name: count for name, (count, _) in acts.items()}, "end a job": 4}
     too_many = {name: told for name, told in questions.items() if len(told) > most[name] + ANEW * news(told)}
     assert too_many == {}
@@ -167,10 +167,10 @@ def test_a_secret_printed_between_two_questions_is_hidden(
     def printed() -> bool:
         return any(b"up" in log.read_bytes() for log in home.glob("shares/**/stdout.txt"))
 
-    def tail_of_news(logs: Logs, *asked: object) -> object:
+    def tail_of_news(logs: Logs, *requests: object) -> object:
         (home / "shares/local/batchaishare/go").touch()
         until(printed)
-        return tail(logs, *asked)
+        return tail(logs, *requests)
 
     monkeypatch.setattr(Logs, "tail", tail_of_news)
     chunk = far_place.backend.tail(job, {})["stdout.txt"]

@@ -11,7 +11,7 @@ from tests.backends.machines import real_sshd
 from tests.backends.machines.real_sshd import RealSshd
 from tests.backends.slurm import real_slurm
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import Wishes
+from tests.contract.place import PlaceOptions
 from tests.contract.places import place_on
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def a_job_of_an_ordinary_user(folder: Path) -> None:
     with real_slurm.running(RealSlurm, folder / "slurm", count=2) as slurm:
         sshd.make()
         try:
-            with place_on(slurm, folder, Wishes(), sshd=sshd) as place:
+            with place_on(slurm, folder, PlaceOptions(), sshd=sshd) as place:
                 job = place.run("id -u")
                 tell(job.state.value, place.log(job.id).decode())
         finally:
@@ -35,6 +35,6 @@ def a_job_of_an_ordinary_user(folder: Path) -> None:
 
 
 def test_an_ordinary_user_needs_no_rights(tmp_path: Path) -> None:
-    if reason := real_slurm.why_not() or real_sshd.why_not():
+    if reason := real_slurm.skip_reason() or real_sshd.skip_reason():
         pytest.skip(reason)
     assert scene(a_job_of_an_ordinary_user, tmp_path, who=AS_NOBODY) == [["succeeded", "65534\n"]]

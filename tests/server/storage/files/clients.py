@@ -19,5 +19,5 @@ def names(share: ShareClient, folder: str = "", **more: object) -> list[str]:
     return [item["name"] for item in share.list_directories_and_files(folder, **more)]
 
 
-def later(delta: timedelta = SOON) -> datetime:
+def time_after(delta: timedelta = SOON) -> datetime:
     return datetime.now(timezone.utc) + delta

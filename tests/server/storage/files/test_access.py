@@ -18,7 +18,7 @@ from azure.storage.fileshare import (
 )
 
 from tests.server.running import Running
-from tests.server.storage.files.clients import SOON, client, later, names
+from tests.server.storage.files.clients import SOON, client, names, time_after
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def test_an_address_opens_its_file_and_nothing_else(
     for name in ("mine.txt", "other.txt"):
         share.get_file_client(name).upload_file(b"text")
     may = FileSasPermissions(read=True)
-    sas = generate_file_sas(account[0], share.share_name, ["mine.txt"], account[1], may, later())
+    sas = generate_file_sas(account[0], share.share_name, ["mine.txt"], account[1], may, time_after())
     url = f"{server.url}/{account[0]}/{share.share_name}"
     assert requests.get(f"{url}/mine.txt?{sas}").content == b"text"
     assert requests.get(f"{url}/other.txt?{sas}").status_code == 403
@@ -55,7 +55,7 @@ def test_an_address_is_worth_nothing_before_its_time_and_after_it(
     share.get_file_client("mine.txt").upload_file(b"text")
     url = f"{server.url}/{account[0]}/{share.share_name}/mine.txt"
     may = FileSasPermissions(read=True)
-    for start, end in ((None, later(-SOON)), (later(SOON), later(SOON * 2))):
+    for start, end in ((None, time_after(-SOON)), (time_after(SOON), time_after(SOON * 2))):
         sas = generate_file_sas(account[0], share.share_name, ["mine.txt"], account[1], may, end, start=start)
         answer = requests.get(f"{url}?{sas}")
         assert (answer.status_code, answer.headers["x-ms-error-code"]) == (403, "AuthenticationFailed")
@@ -65,7 +65,7 @@ def test_a_signature_for_a_share_lists_and_writes_on_it(
     server: Running, share: ShareClient, account: tuple[str, str]
 ) -> None:
     may = ShareSasPermissions(read=True, write=True, create=True, list=True)
-    sas = generate_share_sas(account[0], share.share_name, account[1], may, later())
+    sas = generate_share_sas(account[0], share.share_name, account[1], may, time_after())
     other = ShareClient(
         f"{server.url}/{account[0]}", share.share_name, credential=AzureSasCredential(sas), retry_total=0
     )
@@ -79,7 +79,7 @@ def test_a_signature_for_an_account_opens_the_kinds_that_it_names(
     server: Running, share: ShareClient, account: tuple[str, str]
 ) -> None:
     may, objects = AccountSasPermissions(read=True, list=True), ResourceTypes(object=True)
-    sas = generate_account_sas(*account, resource_types=objects, permission=may, expiry=later())
+    sas = generate_account_sas(*account, resource_types=objects, permission=may, expiry=time_after())
     share.get_file_client("a.txt").upload_file(b"text")
     url = f"{server.url}/{account[0]}"
     assert requests.get(f"{url}/{share.share_name}/a.txt?{sas}").content == b"text"
@@ -88,7 +88,7 @@ def test_a_signature_for_an_account_opens_the_kinds_that_it_names(
 
 def test_no_path_leads_out_of_a_share(server: Running, share: ShareClient, account: tuple[str, str]) -> None:
     may = ShareSasPermissions(read=True, write=True, create=True, list=True)
-    sas = generate_share_sas(account[0], share.share_name, account[1], may, later())
+    sas = generate_share_sas(account[0], share.share_name, account[1], may, time_after())
     for path in ("%2e%2e/%2e%2e/state.db", "a/..%2f..%2fx", "..%5cx", "%00"):
         url = f"{server.url}/{account[0]}/{share.share_name}/{path}?{sas}"
         prepared = requests.Request("GET", url).prepare()

@@ -14,7 +14,7 @@ from azure.storage.fileshare import (
 
 from batchai_magics.server.storage.storage_metadata import MetadataStore
 from tests.server.running import Running, connected
-from tests.server.storage.files.clients import later
+from tests.server.storage.files.clients import time_after
 
 pytestmark = pytest.mark.slow
 NAMES = ("content_type", "content_encoding", "content_language", "content_disposition", "cache_control")
@@ -74,7 +74,7 @@ def test_an_address_may_ask_for_other_ones_than_the_files_own(
         ["data.csv"],
         account[1],
         FileSasPermissions(read=True),
-        later(),
+        time_after(),
         content_disposition='inline; filename="b.csv"',
     )
     told = requests.get(f"{server.url}/{account[0]}/{share.share_name}/data.csv?{sas}").headers
@@ -94,6 +94,6 @@ def test_metadata_of_a_file_are_read_with_a_get(
 ) -> None:
     share.get_file_client("data.csv").upload_file(b"1,2", metadata={"run": "7"})
     may = FileSasPermissions(read=True)
-    sas = generate_file_sas(account[0], share.share_name, ["data.csv"], account[1], may, later())
+    sas = generate_file_sas(account[0], share.share_name, ["data.csv"], account[1], may, time_after())
     answer = requests.get(f"{server.url}/{account[0]}/{share.share_name}/data.csv?comp=metadata&{sas}")
     assert (answer.content, answer.headers["x-ms-meta-run"]) == (b"", "7")

@@ -19,7 +19,7 @@ from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
 from tests.patience import PATIENCE_S
-from tests.world import World, below, until
+from tests.world import World, processes_of, until
 
 SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 FULL = """
@@ -115,7 +115,7 @@ def listing_a_read_only_home(home: Path) -> None:
     ran, lost = world.run("ran", "print('hello')"), world.submit("lost", SLEEP)
     until(lambda: lost.log() == "up\n")
     world.supervisor(lost).kill()
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))
     world.backend.close()
     closing = ["mount", "-o", "remount,ro", str(home)]  # refused while a dying process has a file open
     until(lambda: subprocess.run(closing, capture_output=True).returncode == 0)

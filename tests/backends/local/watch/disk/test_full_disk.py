@@ -15,7 +15,7 @@ from batchai_magics.follow import Follower, LogFault
 from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.namespace import fill, mount_small, scene, tell
 from tests.backends.local.watch.disk.small_disk import SLEEP
-from tests.world import World, below, until
+from tests.world import World, processes_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def used_by_a_supervisor_that_is_gone(home: Path) -> None:
     fill(home)
     world.supervisor(job).kill()
     world.backend.store.close()
-    until(lambda: not below(world.home))
+    until(lambda: not processes_of(world.home))
     fill(home)
     for name, change in zip("cda", ("terminate", "delete", "terminate"), strict=True):
         argv = ["-m", "batchai_magics.cli", "job", change, "-n", name, "--yes"]

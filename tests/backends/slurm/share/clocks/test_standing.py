@@ -13,7 +13,7 @@ from batchai_magics.backends.slurm.query_cache import NEW_JOB_INTERVAL_S
 from batchai_magics.backends.slurm.run_state import RunState
 from batchai_magics.backends.slurm.runs import STOP_GRACE_S
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.kept import number
+from tests.backends.slurm.job_files import number
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.backends.slurm.share.clocks.hosts import LOST_S, Host, Told, clock_off, either_way, error_of
 from tests.contract.place import HOLD, Place

@@ -6,7 +6,7 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogBytes, MetricsAdded, StateChanged
 from batchai_magics.metrics import StepRecord
-from tests.widgets.scripted import JOB, step_line
+from tests.widgets.scripted_job import JOB, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")
 

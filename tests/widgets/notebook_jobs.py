@@ -32,7 +32,7 @@ print(f"rank {{rank}} is done", flush=True)
 """
 
 
-class Steady:
+class NotebookJob:
     """A job that writes until it is told to end, however long the tests take, or they are no more."""
 
     def __init__(self, world, name, line):

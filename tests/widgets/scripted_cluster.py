@@ -11,7 +11,7 @@ from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster, JobResource, Node
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from tests.widgets.scripted import JOB, SPEC, JobSpec, step_line
+from tests.widgets.scripted_job import JOB, SPEC, JobSpec, step_line
 
 CLUSTER = JOB.workspace_id.child(Kind.CLUSTER, "nc6")
 EXPERIMENT = JOB.parent
@@ -30,7 +30,7 @@ class Subject:
         self.backend, self.id = backend, id
 
 
-class Place(BackendDefaults):
+class ScriptedCluster(BackendDefaults):
     """One cluster and one experiment. `run` adds a job, `looks` counts what was asked for."""
 
     capabilities = Capabilities(name="place")

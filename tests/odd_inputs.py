@@ -1,4 +1,4 @@
-"""Inputs that nobody means, for tests that they are refused in our own words: texts, values, descriptions."""
+"""Unexpected inputs, for tests that they are rejected by our own errors: texts, values, descriptions."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ values = st.recursive(
 
 @st.composite
 def changed(draw: Any, body: Any) -> Any:
-    """The data with one to three of its values, at any depth, replaced, left out, renamed or doubled."""
+    """The data with one to three values, at any depth, replaced, removed, renamed or duplicated."""
     data = copy.deepcopy(body)
     for _ in range(draw(st.integers(1, 3))):
-        owner, key = draw(st.sampled_from(list(places(data)) or [({"x": 0}, "x")]))
+        owner, key = draw(st.sampled_from(list(locations(data)) or [({"x": 0}, "x")]))
         how = draw(st.sampled_from(["replace", "replace", "leave out", "rename", "double"]))
         if how == "replace":
             owner[key] = copy.deepcopy(draw(values))  # the next change may be within it
@@ -75,19 +75,19 @@ def changed(draw: Any, body: Any) -> Any:
     return data
 
 
-def places(data: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in the data, as what holds it and its key there."""
+def locations(data: Any) -> Iterator[tuple[Any, Any]]:
+    """All locations in the data, each as its container and key."""
     pairs = list(
         data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     )
     for key, value in pairs:
         yield data, key
-        yield from places(value)
+        yield from locations(value)
 
 
 @st.composite
-def written(draw: Any, body: Any) -> str:
-    """The data as JSON or YAML, changed as data and maybe as text."""
+def serialized(draw: Any, body: Any) -> str:
+    """The data as JSON or YAML, modified as data and possibly as text."""
     import yaml
 
     data = draw(changed(body))
@@ -102,8 +102,8 @@ def written(draw: Any, body: Any) -> str:
     return text
 
 
-def complaint(act: Callable[[], object], *, secret: str = SECRET) -> BatchAIError | None:
-    """How it was refused, if it was: in words of ours that do not repeat the secret. Else the test fails."""
+def rejection(act: Callable[[], object], *, secret: str = SECRET) -> BatchAIError | None:
+    """The error that rejects it, if any; fails if the error is not ours or repeats the secret."""
     try:
         act()
     except BatchAIError as error:
