@@ -79,15 +79,19 @@ class ServerExtensions(PublishedApi):
             return super().ensure(needs)
         for _, spec in needs.resources:
             check_supported(self.capabilities, spec)
-        specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
-        body: dict[str, Any] = {"job": str(needs.job), "resources": specs, "share": needs.share}
-        if needs.files and not self.storage:
-            body["files"] = file_packs.to_json(needs.files)
-        found = self._connection.request_json(ArmRequest("POST", self._provider("batchaiEnsure"), body=body))
+        request = ArmRequest("POST", self._provider("batchaiEnsure"), body=self._ensure_body(needs))
+        found = self._connection.request_json(request)
         if needs.files and self.storage:
             self.storage.upload(needs.share, needs.files)
         runs = (parse_any_resource(item) for item in found["value"])
         return [run for run in runs if isinstance(run, JobResource)]
+
+    def _ensure_body(self, needs: JobNeeds) -> dict[str, Any]:
+        specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
+        body: dict[str, Any] = {"job": str(needs.job), "resources": specs, "share": needs.share}
+        if needs.files and not self.storage:
+            body["files"] = file_packs.to_json(needs.files)
+        return body
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str) -> Sequence[str]:
         """The names inside `parent` with a prefix, without listing the resources."""

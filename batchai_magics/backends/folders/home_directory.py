@@ -121,10 +121,7 @@ class HomeDirectory:
         nodes = [self._node_share(run, index) for index in range(run.spec.node_count)]
         site = _site(run, job, self._logs(run), port_count(run.spec))
         plan = with_own_logs(planning.plan(run.spec, nodes, site), self._layout.home)
-        engine = plan.containers._replace(engine=run.container_engine)
-        plan = containers.with_container_note(plan._replace(containers=engine))
-        if run.container_engine:  # an image may have a module path of its own
-            plan = plan._replace(processes=tuple(_with_module(each, job) for each in plan.processes))
+        plan = _with_engine(plan, run.container_engine, job)
         if run.spec.batchai_stop_if:
             StopIfRequest(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
         task = _setup_task(run.cluster)
@@ -134,9 +131,7 @@ class HomeDirectory:
             setup=self._setup_plan(run, task, [node.id for node in nodes]) if task else None,
             is_setup_elevated=bool(task and task.run_elevated),
             port_count=port_count(run.spec),
-            secrets={
-                item.name: item.value.get_secret_value() for item in run.spec.secrets or () if item.value
-            },
+            secrets=_secrets(run.spec),
         )
 
     def remove_run(self, guid: str) -> None:
@@ -270,6 +265,18 @@ def _site(run: RunFolder, job: JobLayout, logs: Path, ports: int) -> JobSite:
         if run.container_engine
         else ":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)])),
     )
+
+
+def _with_engine(plan: Plan, engine: tuple[str, ...], job: JobLayout) -> Plan:
+    """The plan with what runs its containers, if anything does."""
+    plan = containers.with_container_note(plan._replace(containers=plan.containers._replace(engine=engine)))
+    if engine:  # an image may have a module path of its own
+        plan = plan._replace(processes=tuple(_with_module(each, job) for each in plan.processes))
+    return plan
+
+
+def _secrets(spec: JobSpec) -> dict[str, str]:
+    return {item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value}
 
 
 def _with_module(process: Process, job: JobLayout) -> Process:
