@@ -74,52 +74,56 @@ WAIT = "or terminate what runs."
 @pytest.mark.parametrize(
     ("error", "message", "hint"),
     [
-        (api_errors.node_not_found("n"), "Cannot find a node with id=n", ""),
-        (api_errors.group_not_found("g"), "Resource group 'g' could not be found.", ""),
-        (api_errors.account_not_found("a"), 'Cannot find "a" storage account.', "There is none yet."),
-        (api_errors.share_not_found("s", "container"), "The specified container s does not exist", ""),
+        (lambda: api_errors.node_not_found("n"), "Cannot find a node with id=n", ""),
+        (lambda: api_errors.group_not_found("g"), "Resource group 'g' could not be found.", ""),
+        (lambda: api_errors.account_not_found("a"), 'Cannot find "a" storage account.', "There is none yet."),
         (
-            api_errors.share_in_use("s", ["a", "b"]),
+            lambda: api_errors.share_not_found("s", "container"),
+            "The specified container s does not exist",
+            "",
+        ),
+        (
+            lambda: api_errors.share_in_use("s", ["a", "b"]),
             "Jobs use the share s: it is not deleted",
             f"Wait for the end of a, b, {WAIT}",
         ),
         (
-            api_errors.account_in_use("x", ["a", "b", "c", "d"]),
+            lambda: api_errors.account_in_use("x", ["a", "b", "c", "d"]),
             "Jobs use shares of the account x: it is not deleted",
             f"Wait for the end of a, b, c and others, {WAIT}",
         ),
-        (api_errors.not_on_share("s", "p"), "'p' is not on share 's'", ""),
-        (api_errors.no_file_of_share("s", "p"), "'p' is no file of share 's'", ""),
-        (api_errors.no_folder_of_share("s", "p"), "'p' is no folder of share 's'", ""),
+        (lambda: api_errors.not_on_share("s", "p"), "'p' is not on share 's'", ""),
+        (lambda: api_errors.no_file_of_share("s", "p"), "'p' is no file of share 's'", ""),
+        (lambda: api_errors.no_folder_of_share("s", "p"), "'p' is no folder of share 's'", ""),
         (
-            api_errors.damaged_upload("s", "p"),
+            lambda: api_errors.damaged_upload("s", "p"),
             "'p' was damaged on its way to 's'",
             "Upload it again.",
         ),
         (
-            api_errors.already_exists(JOB),
+            lambda: api_errors.already_exists(JOB),
             "A job with given name, experiment, workspace and resource group already exists."
             " It is a different job.",
             "Name: job",
         ),
         (
-            api_errors.already_exists(WORKSPACE.child(Kind.CLUSTER, "c")),
+            lambda: api_errors.already_exists(WORKSPACE.child(Kind.CLUSTER, "c")),
             '"c" already exists in "g" resource group under first resource group.',
             "Show it, or delete it first.",
         ),
         (
-            api_errors.account_taken("a"),
+            lambda: api_errors.account_taken("a"),
             "The storage account named a is already taken.",
             "Choose another name.",
         ),
         (
-            api_errors.not_low_priority(JOB),
+            lambda: api_errors.not_low_priority(JOB),
             "job is no lowpriority cluster: nothing takes its nodes away",
             "Create one with --vm-priority lowpriority.",
         ),
-        (api_errors.does_not_end(JOB), "The job job does not end", "Try again."),
+        (lambda: api_errors.does_not_end(JOB), "The job job does not end", "Try again."),
         (
-            api_errors.no_setup_logs(),
+            lambda: api_errors.no_setup_logs(),
             "List files is supported only for clusters with startup task configure to store its output on"
             " Azure File Share or Azure Blob Container",
             "",
@@ -127,7 +131,7 @@ WAIT = "or terminate what runs."
     ],
 )
 def test_every_error_says_what_happened_and_what_helps(error, message, hint):
-    assert (error.message, error.hint) == (message, hint)
+    assert (error().message, error().hint) == (message, hint)
 
 
 @pytest.mark.parametrize(
@@ -164,23 +168,23 @@ def test_what_a_share_refuses_to_take_is_told_by_its_cause(number, kind, code, t
 @pytest.mark.parametrize(
     ("error", "kind", "code"),
     [
-        (api_errors.node_not_found("n"), NotFoundError, "NodeNotFound"),
-        (api_errors.group_not_found("g"), NotFoundError, "ResourceGroupNotFound"),
-        (api_errors.account_not_found("a"), NotFoundError, "StorageAccountNotFound"),
-        (api_errors.account_taken("a"), ConflictError, "StorageAccountAlreadyTaken"),
-        (api_errors.does_not_end(JOB), ConflictError, "JobNotTerminated"),
-        (api_errors.share_not_found("s"), NotFoundError, "ShareNotFound"),
-        (api_errors.not_on_share("s", "a"), NotFoundError, "ResourceNotFound"),
-        (api_errors.no_file_of_share("s", "a"), NotFoundError, "ResourceNotFound"),
-        (api_errors.no_folder_of_share("s", "a"), NotFoundError, "ParentNotFound"),
-        (api_errors.not_low_priority(JOB), ConflictError, "NotLowPriority"),
-        (api_errors.share_not_found("s", "container"), NotFoundError, "ContainerNotFound"),
-        (api_errors.share_in_use("s", ["a"]), ConflictError, "ShareInUse"),
-        (api_errors.account_in_use("s", ["a"]), ConflictError, "StorageAccountInUse"),
-        (api_errors.damaged_upload("s", "p"), StorageError, ""),
-        (api_errors.no_setup_logs(), ServiceError, ""),
+        (lambda: api_errors.node_not_found("n"), NotFoundError, "NodeNotFound"),
+        (lambda: api_errors.group_not_found("g"), NotFoundError, "ResourceGroupNotFound"),
+        (lambda: api_errors.account_not_found("a"), NotFoundError, "StorageAccountNotFound"),
+        (lambda: api_errors.account_taken("a"), ConflictError, "StorageAccountAlreadyTaken"),
+        (lambda: api_errors.does_not_end(JOB), ConflictError, "JobNotTerminated"),
+        (lambda: api_errors.share_not_found("s"), NotFoundError, "ShareNotFound"),
+        (lambda: api_errors.not_on_share("s", "a"), NotFoundError, "ResourceNotFound"),
+        (lambda: api_errors.no_file_of_share("s", "a"), NotFoundError, "ResourceNotFound"),
+        (lambda: api_errors.no_folder_of_share("s", "a"), NotFoundError, "ParentNotFound"),
+        (lambda: api_errors.not_low_priority(JOB), ConflictError, "NotLowPriority"),
+        (lambda: api_errors.share_not_found("s", "container"), NotFoundError, "ContainerNotFound"),
+        (lambda: api_errors.share_in_use("s", ["a"]), ConflictError, "ShareInUse"),
+        (lambda: api_errors.account_in_use("s", ["a"]), ConflictError, "StorageAccountInUse"),
+        (lambda: api_errors.damaged_upload("s", "p"), StorageError, ""),
+        (lambda: api_errors.no_setup_logs(), ServiceError, ""),
     ],
 )
 def test_every_refusal_has_its_kind_and_code(error, kind, code):
-    assert isinstance(error, kind)
-    assert error.code == code
+    assert isinstance(error(), kind)
+    assert error().code == code

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import CommandEnd, FileRef, Page
+from batchai_magics.backends.base import CommandEnd, FileRef, JobNeeds, Page
 from batchai_magics.backends.service import deletion
 from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, EngineHome, opened
+from tests.backends.service.engine import CLUSTER, EXPERIMENT, SIZE, WORKSPACE, EngineHome, opened
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 OTHER = EXPERIMENT.child(Kind.JOB, "k")
@@ -331,3 +334,79 @@ def test_closing_it_closes_the_engine(tmp_path: Path) -> None:
     assert home.service.capabilities.name == "memory"
     home.service.close()
     assert home.engine.is_closed
+
+
+# -- what else a record and a run tell
+
+
+def test_the_exits_of_all_ranks_are_shown_with_their_nodes(home: EngineHome) -> None:
+    assert home.job().ranks == ()
+    exits = (ProcessExit(1, "node2", 3, 30.0, 1 << 20), ProcessExit(0, "node1"))
+    result = RunResult(31.0, 3, ranks=exits)
+    home.engine.statuses[home.guid(JOB)] = RunStatus(ExecutionState.FAILED, 31.0, 20.0, result=result)
+    failed, lost = home.service.show(JOB).ranks
+    assert (failed.rank, failed.node, failed.exit_code, failed.peak_bytes) == (1, "node2", 3, 1 << 20)
+    assert failed.ended == datetime.fromtimestamp(30.0, timezone.utc)
+    assert (lost.rank, lost.node, lost.exit_code, lost.ended, lost.peak_bytes) == (
+        0,
+        "node1",
+        None,
+        None,
+        None,
+    )
+
+
+def test_a_list_has_what_is_printed_of_each_job(home: EngineHome) -> None:
+    home.job("waits")
+    home.job("ends")
+    home.engine.end(home.guid(EXPERIMENT.child(Kind.JOB, "ends")), 3)
+    waits, ends = home.service.list(EXPERIMENT, Kind.JOB)
+    assert (waits.state, waits.execution) == (ExecutionState.QUEUED, None)
+    assert (ends.state, ends.execution.exit_code) == (ExecutionState.FAILED, 3)
+    guid = home.guid(ends.id)
+    assert ends.output_path_segment == f"s/g/workspaces/w/experiments/e/jobs/ends/{guid}"
+    assert ends.provisioning.created == ends.provisioning.changed
+    assert ends.state_changed == datetime.fromtimestamp(30.0, timezone.utc)
+
+
+def test_a_file_server_is_a_folder_that_all_nodes_share(home: EngineHome) -> None:
+    id = WORKSPACE.child(Kind.FILE_SERVER, "nfs")
+    spec = FileServerSpec.from_wire(
+        {
+            "properties": {
+                "vmSize": SIZE,
+                "sshConfiguration": {
+                    "userAccountSettings": {"adminUserName": "me", "adminUserPassword": "hush"}
+                },
+                "dataDisks": {"diskSizeInGB": 10, "diskCount": 1, "storageAccountType": "Standard_LRS"},
+            }
+        }
+    )
+    made = home.service.create(id, spec)
+    assert (made.id, made.spec.vm_size) == (id, SIZE)
+    assert made.provisioning.created == made.provisioning.changed
+    assert [item.id for item in home.service.list(WORKSPACE, Kind.FILE_SERVER)] == [id]
+    mounted = {"fileServers": [{"fileServer": {"id": str(id)}, "relativeMountPath": "nfs"}]}
+    home.job(mountVolumes=mounted, stdOutErrPathPrefix="$AZ_BATCHAI_JOB_MOUNT_ROOT/nfs")
+
+
+def test_what_a_job_needs_is_created_where_it_is_missing_and_its_files_are_stored(tmp_path: Path) -> None:
+    home = opened(tmp_path / "home")
+    home.workspace()
+    needs = JobNeeds(JOB, ((WORKSPACE, WorkspaceSpec(location="x")), (EXPERIMENT, ExperimentSpec())))
+    assert home.service.ensure(needs) == []
+    assert home.service.show(WORKSPACE).location == "eastus"
+    home.cluster()
+    home.service.storage.make("out")
+    for name in ("j", "j-2", "other"):
+        home.job(name)
+    runs = home.service.ensure(JobNeeds(JOB, share="out", files={"a/b.py": b"print()"}))
+    assert [run.id.name for run in runs] == ["j", "j-2"]
+    assert home.service.storage.download("out", "a/b.py") == b"print()"
+
+
+def test_a_group_is_made_with_its_tags(home: EngineHome) -> None:
+    made = home.service.groups.create("new", "westus", {"a": "1"})
+    assert (made.name, made.location, dict(made.tags)) == ("new", "westus", {"a": "1"})
+    assert home.service.groups.show("NEW").location == "westus"
+    assert [group.name for group in home.service.groups.list()] == ["g", "new"]
