@@ -6,10 +6,9 @@ Its fields are parsed when they are read: a list has thousands of jobs and few f
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
@@ -44,12 +43,6 @@ class RecordedJob:
     def spec(self) -> JobSpec:
         """The description."""
         return job_spec(self._record.spec)
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        """The fields of the description as JSON."""
-        fields: Mapping[str, Any] = json.loads(self._record.spec)["properties"]
-        return fields
 
     @property
     def kept(self) -> KeptJob | None:
