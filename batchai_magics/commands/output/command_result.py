@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from batchai_magics.commands.output.text_table import Table, Tabular, table_of_data
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics.charts.figure import figure_png, save_figure
 from batchai_magics.options.option import DisplayText
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ class ChartResult:
     @classmethod
     def of(cls, axes: Axes, path: Path | None) -> ChartResult:
         """The chart, saved to `path` if given."""
+        from batchai_magics.metrics.charts.figure import save_figure  # only charts load metrics
+
         return cls(axes, save_figure(axes, path) if path else None)
 
     @property
@@ -53,6 +54,8 @@ class ChartResult:
         return str(self.path or "a chart")
 
     def _repr_png_(self) -> bytes:
+        from batchai_magics.metrics.charts.figure import figure_png
+
         return figure_png(self.axes)
 
 

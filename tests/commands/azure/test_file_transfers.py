@@ -206,7 +206,7 @@ from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.commands.azure import file_transfers
 from batchai_magics.commands.azure.storage_bucket import Bucket
-default_transfers.BLOCK_BYTES = checked_copy.PIECE_BYTES = 4096
+default_transfers.BLOCK_BYTES = copying.BLOCK_BYTES = 4096
 copying.SMALL_BYTES = 0
 kind, way, root, here = sys.argv[1:]
 class Elsewhere(default_transfers.DefaultTransfers):
