@@ -267,7 +267,7 @@ def environment_variable(name: str, backend: str = "") -> str:
 def resolve_setting(
     item: Field[Any], given: Collection[SettingValue], choices: Mapping[str, Collection[str]]
 ) -> dict[str, Any]:
-    """The setting by name with the last of its values; empty if there is none. All values are validated."""
+    """The setting by name with the last of its values; empty if it is unset. All values are validated."""
     there = [each for each in given if each.value is not None]
     typed = [_typed(item, each.value, each.origin, choices.get(item.name)) for each in there]
     return {item.name: typed[-1]} if typed else {}

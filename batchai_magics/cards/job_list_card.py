@@ -98,7 +98,7 @@ def cluster_of(job: JobResource) -> str:
 
 
 def exit_code_of(job: JobResource) -> str:
-    """The exit code as text; empty if there is none."""
+    """The exit code as text; empty without one."""
     return "" if job.execution is None or job.execution.exit_code is None else str(job.execution.exit_code)
 
 

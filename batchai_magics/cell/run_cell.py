@@ -81,7 +81,7 @@ def _is_first_rank() -> bool:
 def document(value: object) -> str:
     """The content of the result file: the value, or the reason why it cannot be saved."""
     try:
-        text = json.dumps({"version": VERSION, "result": plain(value)})
+        text = json.dumps({"version": VERSION, "result": to_plain(value)})
         if len(text) <= MOST_BYTES:
             return text
         reason = f"it takes {len(text) / (1 << 20):.1f} MiB, and at most {MOST_BYTES >> 20} MiB come back"
@@ -92,7 +92,7 @@ def document(value: object) -> str:
     return json.dumps({"version": VERSION, "refused": reason})
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Converts a value to JSON types; raises TypeError for what is not plain data."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -104,7 +104,7 @@ def plain(value: Any) -> Any:
 
 
 def _plain_items(value: Collection[Any]) -> Any:
-    items = [plain(item) for item in value]
+    items = [to_plain(item) for item in value]
     if isinstance(value, list):
         return items
     return {"$tuple" if isinstance(value, tuple) else "$set": items}
@@ -120,8 +120,8 @@ def _plain_scalar(value: Any) -> Any:
 
 def _plain_mapping(value: Mapping[Any, Any]) -> Any:
     if all(isinstance(key, str) and not key.startswith("$") for key in value):
-        return {key: plain(item) for key, item in value.items()}
-    return {"$dict": [[plain(key), plain(item)] for key, item in value.items()]}
+        return {key: to_plain(item) for key, item in value.items()}
+    return {"$dict": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
 
 
 def _plain_table(value: Any) -> Any:
@@ -131,7 +131,7 @@ def _plain_table(value: Any) -> Any:
     if name == "DataFrame":
         columns = [_plain_column(value.iloc[:, place]) for place in range(value.shape[1])]
         index = _plain_column(value.index)
-        return {"$frame": {"columns": plain(value.columns.tolist()), "index": index, "data": columns}}
+        return {"$frame": {"columns": to_plain(value.columns.tolist()), "index": index, "data": columns}}
     if name == "Series":
         return {"$series": {"index": _plain_column(value.index), "data": _plain_column(value)}}
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor, maybe on a GPU
@@ -147,12 +147,12 @@ def _name_in_pandas(kind: type) -> str:
 
 def _plain_column(values: Any) -> Any:
     array = values.to_numpy()
-    return _plain_array(array, type(values)) if array.dtype.kind in _ARRAYS else plain(values.tolist())
+    return _plain_array(array, type(values)) if array.dtype.kind in _ARRAYS else to_plain(values.tolist())
 
 
 def _plain_array(array: Any, kind: type) -> Any:
     if array.dtype.kind == "U":
-        return plain(array.tolist())
+        return to_plain(array.tolist())
     if array.dtype.kind not in _ARRAYS:
         raise TypeError(f"{_name(kind)} of {array.dtype} is no plain data")
     if not array.shape and array.dtype.kind in "biuf":

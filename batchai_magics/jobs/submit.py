@@ -153,7 +153,7 @@ def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRe
 
 
 def _same_run(runs: Sequence[JobResource], request: CellRequest) -> str:
-    """The name of the latest run with the same spec, ignoring secrets; empty if there is none."""
+    """The name of the latest run with the same spec, ignoring secrets; empty without one."""
     asked = request.spec.to_wire()
     return next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
 

@@ -65,7 +65,7 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
 
 
 def preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
-    """Plan the job preparation: one process per node with logs of its own; None if there is none."""
+    """Plan the job preparation: one process per node with logs of its own; None without one."""
     if not job.job_preparation:
         return None
     command = job.job_preparation.command_line

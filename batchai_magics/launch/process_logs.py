@@ -32,7 +32,7 @@ def with_label(output: Output, label: str) -> Output:
     """The files with this label in the folder of the job's logs, without spans and times."""
     from batchai_magics.launch.plan import Output
 
-    return Output(*(_beside(log, label) for log in output))
+    return Output(*(_labelled(log, label) for log in output))
 
 
 def is_process_log(name: str) -> bool:
@@ -40,7 +40,7 @@ def is_process_log(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _beside(log: LogFile, label: str) -> LogFile:
+def _labelled(log: LogFile, label: str) -> LogFile:
     from batchai_magics.launch.plan import LogFile
 
     path, hidden = (re.sub(r"(?=\.txt$)", f"-{label}", text) for text in (log.path, log.hidden))

@@ -43,7 +43,7 @@ class Entry:
 
     @classmethod
     def at(cls, root: Path, path: Path) -> Entry:
-        """The entry at `path`, somewhere below `root`; FileNotFoundError if there is none."""
+        """The entry at `path`, somewhere below `root`; FileNotFoundError if it does not exist."""
         if is_remote(path) and is_remote(root):
             return cls.from_directory_entry(path.entry(root))
         status = path.lstat()

@@ -59,7 +59,7 @@ class FileRepository:
         return self.clock.now()
 
     def find(self, id: ResourceId) -> Record | None:
-        """The record of a resource; None if there is none."""
+        """The record of a resource; None if it does not exist."""
         return _read(self._file(id))
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:

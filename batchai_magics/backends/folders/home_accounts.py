@@ -22,7 +22,7 @@ class Rows(Protocol):
     """Named rows: JSON objects whose names are matched case-insensitively."""
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """The row of that name; None when there is none."""
+        """The row of that name; None if it does not exist."""
 
     def all(self) -> list[dict[str, Any]]:
         """All rows, sorted by name."""
@@ -44,7 +44,7 @@ class FileRows:
         self._folder = folder
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """The row of that name; None when there is none."""
+        """The row of that name; None if it does not exist."""
         return _read(self._file(name))
 
     def all(self) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ class HomeGroups:
         return self.show(name)
 
     def show(self, name: str) -> ResourceGroup:
-        """The group of that name; NotFoundError if there is none."""
+        """The group of that name; NotFoundError if it does not exist."""
         row = self._rows.find(name)
         if row is None:
             raise api_errors.group_not_found(name)
@@ -121,7 +121,7 @@ class HomeAccounts:
         return _account(found)
 
     def show(self, name: str) -> StorageAccount:
-        """The account of that name; NotFoundError if there is none."""
+        """The account of that name; NotFoundError if it does not exist."""
         return _account(self._row(name))
 
     def list(self, group: str | None = None) -> Sequence[StorageAccount]:

@@ -136,7 +136,7 @@ class SshPath(RemotePath):
         return [DirectoryEntry(*entry) for entry in found]
 
     def entry(self, root: RemotePath) -> DirectoryEntry:
-        """The entry of this path itself; raises FileNotFoundError if there is none."""
+        """The entry of this path itself; raises FileNotFoundError if it does not exist."""
         found = self.channel.request("entries", root=str(root), paths=[str(self)]).head["value"]
         if not found:
             raise FileNotFoundError(str(self))

@@ -111,7 +111,7 @@ def needs_open_mpi(command: str) -> bool:
 
 
 def find_open_mpi() -> str:
-    """The path of this machine's Open MPI `mpirun`; empty if there is none."""
+    """The path of this machine's Open MPI `mpirun`; empty without one."""
     names = ("mpirun.openmpi", "mpirun")
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     programs = [Path(folder) / name for name in names for folder in folders]

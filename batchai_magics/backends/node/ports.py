@@ -20,7 +20,7 @@ def free_ports(count: int, host: str = "") -> tuple[int, ...]:
     chosen outside the ephemeral range, from which the system assigns ports to new connections.
     """
     sockets: list[socket.socket] = []
-    choice, rng = _outside(_ephemeral_range()), random.SystemRandom()
+    choice, rng = _choose_range(_ephemeral_range()), random.SystemRandom()
     try:
         for _ in range(_MAX_TRIES + count):
             if len(sockets) == count:
@@ -53,7 +53,7 @@ def _ephemeral_range() -> tuple[int, int]:
         return _DEFAULT_FIRST_EPHEMERAL, _HIGHEST
 
 
-def _outside(ephemeral: tuple[int, int]) -> range:
+def _choose_range(ephemeral: tuple[int, int]) -> range:
     """The larger range outside the ephemeral ports; all ports if that is too small."""
     first, last = ephemeral
     others = max(range(_LOWEST, first), range(last + 1, _HIGHEST + 1), key=len)

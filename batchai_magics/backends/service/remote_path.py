@@ -90,7 +90,7 @@ class RemotePath(PurePosixPath):
 
     @abstractmethod
     def entry(self, root: RemotePath) -> DirectoryEntry:
-        """The entry of this path itself; raises FileNotFoundError if there is none."""
+        """The entry of this path itself; raises FileNotFoundError if it does not exist."""
 
     @abstractmethod
     def resolve(self) -> Path:

@@ -84,7 +84,7 @@ class Repository(Protocol):
         """The time by the clock that all hosts of the home share, in seconds since 1970."""
 
     def find(self, id: ResourceId) -> Record | None:
-        """The record of a resource; None if there is none."""
+        """The record of a resource; None if it does not exist."""
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist, read together."""

@@ -35,7 +35,7 @@ class PastJob(NamedTuple):
     comment: str
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """How it ended, as reported by accounting: `FAILED with exit code 3`."""
         match = _EXIT.fullmatch(self.exit_code)
         code, signal = (int(part) for part in match.groups()) if match else (0, 0)
@@ -48,10 +48,10 @@ class AccountedEnd(NamedTuple):
 
     ending: EndState
     ended: float = 0.0  # seconds since 1970; 0.0 if unknown
-    words: str = ""  # from accounting, a sentence without a full stop
+    description: str = ""  # from accounting, a sentence without a full stop
 
 
-def question(numbers: Collection[str]) -> list[str]:
+def sacct_args(numbers: Collection[str]) -> list[str]:
     """The sacct command for all jobs that ever had these numbers, without their steps."""
     return [
         "sacct",
@@ -70,7 +70,7 @@ def has_accounting(configuration: Mapping[str, str]) -> bool:
     return configuration.get("AccountingStorageType", "").rpartition("/")[2] == _STORED
 
 
-def answered(text: str) -> list[PastJob]:
+def parse_past_jobs(text: str) -> list[PastJob]:
     """Parses the output of `sacct`, in its order."""
     rows = (line.split(SEPARATOR) for line in text.splitlines())
     return [
@@ -97,7 +97,11 @@ def accounted_end(
 
     own = sorted(filter(is_own, jobs), key=lambda job: job.submitted)
     ending = end_state_of(own[-1].state) if own else None
-    return AccountedEnd(ending, own[-1].ended, f"Slurm's accounting says {own[-1].words}") if ending else None
+    return (
+        AccountedEnd(ending, own[-1].ended, f"Slurm's accounting says {own[-1].description}")
+        if ending
+        else None
+    )
 
 
 def _seconds(text: str) -> float:
@@ -151,7 +155,7 @@ class AccountingCache:
 
     def _query(self, numbers: Collection[str]) -> None:
         try:
-            jobs = answered(self._slurm.past(question(sorted(numbers)), TIMES))
+            jobs = parse_past_jobs(self._slurm.accounting(sacct_args(sorted(numbers)), TIMES))
         except BatchAIError:  # sacct is not installed here, or its database is down
             jobs = []
         self._queried, self._jobs = dict.fromkeys(numbers, time.monotonic()), jobs

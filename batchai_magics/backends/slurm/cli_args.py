@@ -68,12 +68,12 @@ def batch_script(root: Path, attempt: int, *, python: str, programs: Path) -> st
     return _SCRIPT.format(root=root, line=shlex.join(args))
 
 
-def submission(script: Path, options: Sequence[str]) -> list[str]:
+def sbatch_args(script: Path, options: Sequence[str]) -> list[str]:
     """The command that submits a batch script."""
     return ["sbatch", "--parsable", "--export=ALL", *options, str(script)]
 
 
-def own_jobs(user: int) -> list[str]:
+def squeue_args(user: int) -> list[str]:
     """The command that lists a user's jobs, including those that ended recently."""
     return [
         "squeue",
@@ -84,52 +84,52 @@ def own_jobs(user: int) -> list[str]:
     ]
 
 
-def all_nodes() -> list[str]:
+def sinfo_args() -> list[str]:
     """The command that lists the nodes of all partitions."""
     return ["sinfo", "--noheader", "--Node", f"--format={SEPARATOR.join(NODE_FIELDS)}"]
 
 
-def version() -> list[str]:
+def version_args() -> list[str]:
     """The command that prints Slurm's version; it does not contact the controller."""
     return ["sinfo", "--version"]
 
 
-def configuration() -> list[str]:
+def config_args() -> list[str]:
     """The command that prints Slurm's configuration."""
     return ["scontrol", "show", "config"]
 
 
-def cancellation(number: str, *, state: str = "") -> list[str]:
+def scancel_args(number: str, *, state: str = "") -> list[str]:
     """The command that cancels a job, optionally only in a given state."""
     return ["scancel", *([f"--state={state}"] if state else []), number]
 
 
-def signal_to_script(number: str) -> list[str]:
+def signal_args(number: str) -> list[str]:
     """The command that signals only the batch script of a running job."""
     return ["scancel", "--batch", "--signal=TERM", number]
 
 
-def exclusion(number: str, excluded: Sequence[str]) -> list[str]:
+def exclude_nodes_args(number: str, excluded: Sequence[str]) -> list[str]:
     """The command that excludes nodes for a pending job."""
     return ["scontrol", "update", f"jobid={number}", f"excnodelist={','.join(excluded)}"]
 
 
-def holding(number: str, *, is_held: bool) -> list[str]:
+def hold_args(number: str, *, is_held: bool) -> list[str]:
     """The command that holds or releases a pending job."""
     return ["scontrol", "hold" if is_held else "release", number]
 
 
-def beside_job(number: str, node: str) -> list[str]:
+def overlap_options(number: str, node: str) -> list[str]:
     """The srun options that run a command on a node of a job, alongside its processes."""
     return [f"--jobid={number}", "--overlap", f"--nodelist={node}"]
 
 
-def alone(partition: str, node: str, more: Sequence[str]) -> list[str]:
+def separate_job_options(partition: str, node: str, more: Sequence[str]) -> list[str]:
     """The srun options that run a command on an idle node, as a separate job."""
     return [f"--partition={partition}", f"--nodelist={node}", "--job-name=batchai-exec", *more]
 
 
-def file_read(file: Path, *, node: str, partition: str, more: Sequence[str]) -> list[str]:
+def home_check_args(file: Path, *, node: str, partition: str, more: Sequence[str]) -> list[str]:
     """The command that has an idle node print its name and a file; it waits only briefly for the node."""
     args = ["srun", "--nodes=1", "--ntasks=1", "--immediate=10", "--time=1", "--job-name=batchai-home-check"]
     args += [

@@ -29,42 +29,42 @@ class SlurmClient:
 
     def submit(self, script: Path, options: Sequence[str], *, python: str) -> str:
         """Submits a batch script; returns the job number."""
-        args, env = cli_args.submission(script, options), command_environment(self.machine, python)
+        args, env = cli_args.sbatch_args(script, options), command_environment(self.machine, python)
         answer = self._run(args, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
         return parse.job_number(answer)
 
     def jobs(self) -> dict[str, JobLine]:
         """This user's jobs by number: pending, running and recently ended ones."""
-        return parse.jobs(self._run(cli_args.own_jobs(self.machine.user)))
+        return parse.jobs(self._run(cli_args.squeue_args(self.machine.user)))
 
     def nodes(self) -> list[NodeLine]:
         """The nodes of all partitions, one line per node and partition."""
-        return parse.nodes(self._run(cli_args.all_nodes()))
+        return parse.nodes(self._run(cli_args.sinfo_args()))
 
     def configuration(self) -> dict[str, str]:
         """Slurm's configuration, by the names used in its configuration file."""
-        return parse.configuration(self._run(cli_args.configuration()))
+        return parse.configuration(self._run(cli_args.config_args()))
 
-    def past(self, args: Sequence[str], more: Mapping[str, str]) -> str:
+    def accounting(self, args: Sequence[str], more: Mapping[str, str]) -> str:
         """The output of an accounting query, run with `more` environment variables."""
         return self._run(args, env={**self._environ, **more})
 
-    def end(self, number: str) -> None:
+    def cancel(self, number: str) -> None:
         """Cancels a pending or running job; no effect on one that has ended."""
-        self._run(cli_args.cancellation(number), may_fail=True)
+        self._run(cli_args.scancel_args(number), may_fail=True)
 
-    def end_if_waiting(self, number: str) -> None:
+    def cancel_if_pending(self, number: str) -> None:
         """Cancels a pending job; no effect on one that runs."""
-        self._run(cli_args.cancellation(number, state="PENDING"), may_fail=True)
+        self._run(cli_args.scancel_args(number, state="PENDING"), may_fail=True)
 
-    def tell_to_stop(self, number: str) -> None:
+    def signal_stop(self, number: str) -> None:
         """Signals the program of a running job to read its stop request."""
-        self._run(cli_args.signal_to_script(number), may_fail=True)
+        self._run(cli_args.signal_args(number), may_fail=True)
 
     def update_placement(self, number: str, *, excluded: Sequence[str], is_held: bool) -> None:
         """Sets the excluded nodes of a pending job, and holds or releases it."""
-        self._run(cli_args.exclusion(number, excluded), may_fail=True)
-        self._run(cli_args.holding(number, is_held=is_held), may_fail=True)
+        self._run(cli_args.exclude_nodes_args(number, excluded), may_fail=True)
+        self._run(cli_args.hold_args(number, is_held=is_held), may_fail=True)
 
     @property
     def _environ(self) -> dict[str, str]:
@@ -82,7 +82,7 @@ class SlurmClient:
         if not self._is_version_checked:
             self._check_conf()
             self._is_version_checked = True
-            parse.check_version(self._run(cli_args.version()))
+            parse.check_version(self._run(cli_args.version_args()))
         own = {"SLURM_CONF": self.conf} if self.conf else {}
         line = CommandLine(args, {**(self._environ if env is None else env), **own})
         try:

@@ -60,7 +60,7 @@ class Clusters:
         by_size = slurm_values(self._settings.options_of_size(vm_size)).get("partition", "")
         return (by_size, "slurm.sizes") if by_size else (self._settings.partition, "slurm.partition")
 
-    def other_partition(self, cluster: ClusterRef) -> str:
+    def partition_warning(self, cluster: ClusterRef) -> str:
         """A warning if the settings now name another partition than the cluster's; normally empty."""
         wanted, setting = self._partition(cluster.vm_size)
         own, name = cluster.state["partition"], cluster.name
@@ -117,7 +117,7 @@ class Clusters:
         """The nodes of a cluster; `busy` maps a node to the guid of the run on it."""
         lines = {line.name: line for line in self._lines(cluster.state["partition"])}
         names, leaving = self._node_names(cluster.state, lines, busy)
-        asleep = partitions.asleep(cluster.scale, lines.values()) - {*busy}
+        asleep = partitions.sleeping_nodes(cluster.scale, lines.values()) - {*busy}
         shown = [name for name in names if name not in asleep and (name in busy or name not in leaving)]
         return [
             _status(name, lines.get(name), is_busy=name in busy, is_leaving=name in leaving) for name in shown

@@ -87,7 +87,7 @@ def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str
     free = next((line.name for line in lines if _is_free(line)), "")
     if not free:
         return _Finding(problem="no node is free now")
-    words = cli_args.file_read(
+    words = cli_args.home_check_args(
         file, node=free, partition=settings.partition, more=_kept_options(settings.options)
     )
     env = client.command_environment(machine, settings.python or machine.python, settings.conf)

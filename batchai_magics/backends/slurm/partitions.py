@@ -190,7 +190,7 @@ def check_auto_scale(scale: Scale, partition: str, ask: Callable[[], Mapping[str
             raise _unsupported(field, "Slurm starts nodes for jobs alone, and stops them when they are idle")
 
 
-def asleep(scale: Scale, lines: Iterable[NodeLine]) -> set[str]:
+def sleeping_nodes(scale: Scale, lines: Iterable[NodeLine]) -> set[str]:
     """The nodes hidden by an auto-scaled cluster: those powered down."""
     return {line.name for line in lines if is_asleep(line)} if scale.is_auto else set()
 

@@ -95,7 +95,7 @@ def state_of(files: RunFiles) -> RunState:
     return RunState(state, changed, start, is_between_attempts=attempt_end is not None, attempts=attempts)
 
 
-def queued_again(state: RunState, line: JobLine, *, is_later: bool) -> RunState:
+def requeued(state: RunState, line: JobLine, *, is_later: bool) -> RunState:
     """The state, changed to queued if Slurm reported so after the run's start; the program could not."""
     if not is_later or line.state not in WAITING_STATES or state.state is not ExecutionState.RUNNING:
         return state

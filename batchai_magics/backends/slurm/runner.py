@@ -100,7 +100,7 @@ class SlurmRunner:
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
         """A warning if the settings now name another partition than the cluster's."""
-        message = self._clusters.other_partition(cluster)
+        message = self._clusters.partition_warning(cluster)
         return [ClusterWarning("PartitionDiffers", message)] if message else []
 
     def remove_cluster(self, cluster_guid: str) -> None:
@@ -165,9 +165,9 @@ class SlurmRunner:
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         """Ends a run whose cluster is deleted."""
-        is_waiting = self.runs.has_never_begun(run)
+        is_waiting = self.runs.has_never_started(run)
         self.runs.ask_to_stop(run, text)
-        if is_waiting and self.runs.has_never_begun(run):
+        if is_waiting and self.runs.has_never_started(run):
             self.runs.conclude(run, failed_with("ClusterNotFound", text))
 
     # -- commands on nodes
@@ -200,8 +200,10 @@ class SlurmRunner:
         """The srun options that place a command on a node."""
         for run, status in runs:
             if node in status.nodes:
-                return cli_args.beside_job(self.runs.slurm_job(run), node)
-        return cli_args.alone(cluster.state["partition"], node, shlex.split(cluster.state["options"]))
+                return cli_args.overlap_options(self.runs.slurm_job(run), node)
+        return cli_args.separate_job_options(
+            cluster.state["partition"], node, shlex.split(cluster.state["options"])
+        )
 
     def close(self) -> None:
         """Closes the connection to another machine."""

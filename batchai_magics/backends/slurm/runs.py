@@ -25,8 +25,8 @@ from batchai_magics.backends.slurm.query_cache import Observation, QueryCache
 from batchai_magics.backends.slurm.run_state import (
     Evidence,
     RunState,
-    queued_again,
     reported_end,
+    requeued,
     state_of,
     with_files_left,
     with_last_log_line,
@@ -91,15 +91,15 @@ class Runs:
             try:
                 is_first = files.note_submission(attempt, Submission(number, self._clock.now(), is_held))
             except OSError:
-                self._slurm.end(number)
+                self._slurm.cancel(number)
                 raise
         if not is_first:
             noted = files.submission(attempt)
             if noted is None or noted.slurm_job != number:
-                self._slurm.end(number)
+                self._slurm.cancel(number)
 
     @contextlib.contextmanager
-    def together(self, runs: Collection[Run]) -> Iterator[None]:
+    def batched(self, runs: Collection[Run]) -> Iterator[None]:
         """Within the context, the state of these runs may be read from a snapshot taken at its start."""
         folders, queries = [self._layout.job(run.guid).root for run in runs], self._queries.files
         with self._slurm.machine.prefetched(folders, queries if runs else ()), self._batch.of(runs):
@@ -107,10 +107,10 @@ class Runs:
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
         """The status of each run, read as one batch."""
-        with self.together(runs):
+        with self.batched(runs):
             return [self._reconciled(run).status for run in runs]
 
-    def has_never_begun(self, run: Run) -> bool:
+    def has_never_started(self, run: Run) -> bool:
         """Whether no attempt of a run has started."""
         return self.files(run.guid).attempt_start(1) is None
 
@@ -126,13 +126,13 @@ class Runs:
 
     def reconcile(self, run: Run) -> RunState:
         """The state of a run, also if Slurm ended it without a report or its submitter died."""
-        with self.together([run]):
+        with self.batched([run]):
             return self._reconciled(run)
 
     def ask_to_stop(self, run: Run, reason: str = TERMINATE) -> bool:
         """Asks a run to stop or requeue; a pending one ends at once. False if it was asked before."""
         files = self.files(run.guid)
-        with self.together([run]):
+        with self.batched([run]):
             state = self._reconciled(run)
             attempt = files.attempt or 1  # 1 while the first is being submitted
             submission = files.submission(attempt)
@@ -148,12 +148,12 @@ class Runs:
             self._cancel_attempt(files, asked)
         number = submission.slurm_job
         if not (state.is_waiting and self._cancel_if_pending(files, number, reason)):
-            self._slurm.tell_to_stop(number)
+            self._slurm.signal_stop(number)
         return bool(asked)
 
     def _cancel_if_pending(self, files: RunFiles, number: str, reason: str) -> bool:
         """Cancels a pending run; False if it has started meanwhile."""
-        self._slurm.end_if_waiting(number)
+        self._slurm.cancel_if_pending(number)
         if (line := self._slurm.jobs().get(number)) and not end_state_of(line.state):
             return False
         if reason != REQUEUE:
@@ -176,7 +176,7 @@ class Runs:
         """Cancels an attempt that may have been submitted and has not started."""
         submission = files.submission(attempt)
         if submission:
-            self._slurm.end_if_waiting(submission.slurm_job)
+            self._slurm.cancel_if_pending(submission.slurm_job)
 
     def update_placement(self, run: Run, placement: Placement) -> None:
         """Updates on which nodes a pending run may start."""
@@ -211,7 +211,7 @@ class Runs:
         if observation is None or not state.is_open:
             return state
         start = files.written_at("begun", attempt)
-        state = queued_again(state, observation.line, is_later=observation.asked > start + SKEW_S)
+        state = requeued(state, observation.line, is_later=observation.asked > start + SKEW_S)
         if state.state is not ExecutionState.QUEUED:
             return state
         return replace(state, waiting=parse.pending_reason(observation.line, observation.asked))
@@ -239,7 +239,7 @@ class Runs:
             self.conclude(run, failed_with("JobLaunchFailed", text))
 
     def _find_slurm_job(self, run: Run, *, since: float) -> str:
-        """The number of a job whose submitter died before it noted it; empty if there is none."""
+        """The number of a job whose submitter died before it noted it; empty without one."""
         with contextlib.suppress(ServiceError):
             _, lines = self._queries.jobs(since=since)
             return next((line.number for line in lines.values() if line.comment == run.guid), "")
@@ -277,7 +277,7 @@ class Runs:
         """Cancels a run that was asked to stop and has not ended in time."""
         is_stopped = files.stop(attempt) is not None
         if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > STOP_GRACE_S:
-            self._slurm.end(submission.slurm_job)
+            self._slurm.cancel(submission.slurm_job)
 
     def _accounted_end(self, run: Run, submission: Submission, ending: EndState) -> AccountedEnd:
         """How a run ended; if the controller has forgotten it, according to accounting."""

@@ -28,7 +28,7 @@ Read = Callable[[str, int, int], Chunk]  # file, offset, limit
 
 
 def failure_report(job: JobResource, read: Read, files: Iterable[OutputFile]) -> PageData:
-    """Returns the failure report (`Failure` in frontend/core/messages.d.ts); empty if there is none."""
+    """Returns the failure report (`Failure` in frontend/core/messages.d.ts); empty without one."""
     if not job.has_failed:
         return {}
     failed = [rank for rank in job.ranks if rank.exit_code]

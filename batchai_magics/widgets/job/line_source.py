@@ -15,7 +15,7 @@ NO_LIMIT = float("inf")
 MAX_OPEN_BYTES = 1 << 18  # a longer line is passed on unterminated
 
 
-class LinePiece(NamedTuple):
+class LineFragment(NamedTuple):
     """Whole lines of a file from `offset` onwards, and who wrote them."""
 
     offset: int
@@ -91,7 +91,7 @@ class LineSource:
             self._at = chunk.offset
         self._pending.append(_PendingChunk(chunk, look))
 
-    def take(self, until: float = NO_LIMIT) -> Iterator[LinePiece]:
+    def take(self, until: float = NO_LIMIT) -> Iterator[LineFragment]:
         """Takes the whole lines of the first pending chunk that were written before `until`."""
         block = self._pending[0]
         start, end = self._at, block.end_of_parts(self._at, until)
@@ -104,33 +104,33 @@ class LineSource:
         first = block.chunk.offset
         yield from self._lines(block, start, block.chunk.data[start - first : end - first])
 
-    def finish(self) -> Iterator[LinePiece]:
+    def finish(self) -> Iterator[LineFragment]:
         """Takes the unterminated last line."""
         if self.open_line:
-            yield LinePiece(self._open_at, self._open, ())
+            yield LineFragment(self._open_at, self._open, ())
         self._open = b""
 
-    def _lines(self, block: _PendingChunk, offset: int, data: bytes) -> Iterator[LinePiece]:
+    def _lines(self, block: _PendingChunk, offset: int, data: bytes) -> Iterator[LineFragment]:
         cut = whole_lines_end(data)
         start = 0
         if cut and self._open:
             start = line_end(data)
             yield self._closed(block, offset, data[:start])
         for at, lines in _without_redraws(offset + start, data[start:cut]):
-            yield LinePiece(at, lines, block.spans(at, at + len(lines)))
+            yield LineFragment(at, lines, block.spans(at, at + len(lines)))
         self._keep_open(offset + cut, data[cut:])
         if len(self._open) > MAX_OPEN_BYTES:
-            yield LinePiece(self._open_at, self._open, ())
+            yield LineFragment(self._open_at, self._open, ())
             self._open = b""
 
-    def _closed(self, block: _PendingChunk, offset: int, end: bytes) -> LinePiece:
+    def _closed(self, block: _PendingChunk, offset: int, end: bytes) -> LineFragment:
         """The open line with its end; the writer of the end counts as the writer of the line."""
         line = self._open + end
         start = shown_start(line)
         first = self._open_at + start
         spans = block.spans(offset, offset + len(end))[-1:]
         self._open = b""
-        return LinePiece(
+        return LineFragment(
             first, line[start:], tuple(Span(first, offset + len(end), span.rank) for span in spans)
         )
 

@@ -13,7 +13,7 @@ MAX_TAIL_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
-class TailPiece:
+class TailFragment:
     """Bytes to send, with their offset and the number of lines skipped before them."""
 
     offset: int
@@ -65,7 +65,7 @@ class LogTail:
         self.size = max(self.size, chunk.size)
         self._trim()
 
-    def piece(self, offset: int, limit: int, *, line: int) -> TailPiece:
+    def piece(self, offset: int, limit: int, *, line: int) -> TailFragment:
         """Returns at most `limit` bytes, the newest, after `offset`, which has `line` lines before it."""
         start = max(offset, self.start)
         if self.end - start > limit:
@@ -75,9 +75,9 @@ class LogTail:
         at = start - self.start
         data = bytes(self._data[at:])
         before = self.start_line + self._data.count(b"\n", 0, at)
-        return TailPiece(start, data, max(0, before - line), before + data.count(b"\n"))
+        return TailFragment(start, data, max(0, before - line), before + data.count(b"\n"))
 
-    def ranks(self, piece: TailPiece) -> bytes:
+    def ranks(self, piece: TailFragment) -> bytes:
         """The ranks of a piece, encoded by `ranks_between`; empty unless several ranks wrote the file."""
         return ranks_between(self._spans, piece.offset, piece.end) if self.is_shared else b""
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.models.job_execution import ERR, OUT
-from batchai_magics.widgets.job.line_source import LinePiece, LineSource
+from batchai_magics.widgets.job.line_source import LineFragment, LineSource
 from batchai_magics.widgets.job.log_tail import LogTail
 from batchai_magics.widgets.job.rank_lines import UNKNOWN_RANK
 
@@ -92,7 +92,7 @@ class MergedLog:
             data += known.data[part : part + length].ljust(length, b"\n")
         return Chunk(bytes(data), offset, size, is_complete, tuple(spans))
 
-    def _next(self) -> Iterator[tuple[str, LinePiece]]:
+    def _next(self) -> Iterator[tuple[str, LineFragment]]:
         yield from self._interleaved()
         for file, other in (FILES, FILES[::-1]):
             source = self._sources[file]
@@ -106,7 +106,7 @@ class MergedLog:
         is_old = source.pending_since != self._poll and not other.is_behind
         return is_old or source.pending_bytes > MAX_PENDING_BYTES
 
-    def _interleaved(self) -> Iterator[tuple[str, LinePiece]]:
+    def _interleaved(self) -> Iterator[tuple[str, LineFragment]]:
         """Orders pieces while bytes of both files are pending."""
         out, err = (self._sources[file] for file in FILES)
         while out.head is not None and err.head is not None:
@@ -115,7 +115,7 @@ class MergedLog:
             else:
                 yield from ((ERR, piece) for piece in err.take(out.head))
 
-    def _append(self, file: str, piece: LinePiece) -> Chunk:
+    def _append(self, file: str, piece: LineFragment) -> Chunk:
         """Appends a piece to the merged log."""
         number, start, end = FILES.index(file), self.size, piece.offset + len(piece.data)
         is_next = bool(self._files) and self._files[-1] == number and self._ends[number] == piece.offset

@@ -50,7 +50,7 @@ def test_none_is_taken_at_which_somebody_listens(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         taken = held.getsockname()[1]
-        monkeypatch.setattr(ports, "_outside", lambda ephemeral_range: range(taken, taken + 1))
+        monkeypatch.setattr(ports, "_choose_range", lambda ephemeral_range: range(taken, taken + 1))
         with pytest.raises(OSError, match=f"1 free ports were not found between {taken} and {taken}"):
             free_ports(1, "127.0.0.1")
 

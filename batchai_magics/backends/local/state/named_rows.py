@@ -32,7 +32,7 @@ class TableRows:
         self._store, self._table = store, table
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """The row of that name; None when there is none."""
+        """The row of that name; None if it does not exist."""
         query = f"SELECT * FROM {self._table.name} WHERE {self._table.key} = ?"
         with self._store.read() as db:
             row = db.execute(query, (name.lower(),)).fetchone()

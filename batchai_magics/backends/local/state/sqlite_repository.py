@@ -34,7 +34,7 @@ class SqliteRepository:
         return time.time()
 
     def find(self, id: ResourceId) -> Record | None:
-        """The record of a resource; None when there is none."""
+        """The record of a resource; None if it does not exist."""
         with self._store.read() as db:
             return _find(db, id)
 
@@ -98,7 +98,7 @@ class SqliteRepository:
             return resource_table.names(db, parent, kind, prefix)
 
     def subtree(self, id: ResourceId) -> list[Record]:
-        """A resource and everything inside it, innermost first; NotFoundError when there is none."""
+        """A resource and everything inside it, innermost first; NotFoundError if it does not exist."""
         with self._store.read() as db:
             _get(db, id)
             return _all(

@@ -85,7 +85,7 @@ class Attempt:
 
 
 def batch_log_text(batch_log: Path) -> str:
-    """Slurm's latest reason for cancelling the script, as it prints it; empty if there is none."""
+    """Slurm's latest reason for cancelling the script, as it prints it; empty without one."""
     reasons = _CANCELLED.findall(_text(batch_log))
     return reasons[-1] if reasons else ""
 

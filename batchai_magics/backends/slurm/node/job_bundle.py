@@ -29,7 +29,7 @@ class Plans(NamedTuple):
 class JobBundle(NamedTuple):
     """The plans of a job's processes, its preparation and its cluster's setup task, as JSON.
 
-    A plan is empty if there is none of that kind.
+    The plans of missing kinds are empty.
     """
 
     plan: str

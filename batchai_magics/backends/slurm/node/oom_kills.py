@@ -103,7 +103,7 @@ def _sentence(text: str, message: str) -> str:
 
 
 def _first_line(log: Path, matches: Callable[[str], object]) -> str:
-    """The first matching line of a log; empty if there is none."""
+    """The first matching line of a log; empty without one."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -244,7 +244,7 @@ class JobRun:
         return time_limit_reached(self._plan.limits) if now_s >= self._deadline else None
 
     def _stop_request(self) -> Outcome | None:
-        """The stop request in the job's folder; None if there is none."""
+        """The stop request in the job's folder; None without one."""
         if end := self._files.end:  # Slurm has lost this node, and the end was recorded elsewhere
             return end.outcome
         stop = self._files.stop(self._attempt.submission)

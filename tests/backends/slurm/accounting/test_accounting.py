@@ -30,7 +30,7 @@ BARE = """\
 
 
 def past_jobs(text: str) -> list[accounting.PastJob]:
-    return accounting.answered(text.replace("|", SEPARATOR))
+    return accounting.parse_past_jobs(text.replace("|", SEPARATOR))
 
 
 def end_of(text: str, number: str, name: str, *, guid: str = "", submitted: float = 1795381031.5):
@@ -54,7 +54,7 @@ def end_of(text: str, number: str, name: str, *, guid: str = "", submitted: floa
 def test_each_end_is_known_with_its_words(number: str, name: str, ending: EndState, words: str) -> None:
     told = end_of(RECORDED, number, name)
     assert told
-    assert (told.ending, told.words) == (ending, f"Slurm's accounting says {words}")
+    assert (told.ending, told.description) == (ending, f"Slurm's accounting says {words}")
 
 
 def test_the_time_of_the_end_is_told() -> None:
@@ -89,7 +89,7 @@ def test_nothing_and_noise_are_no_jobs() -> None:
 
 
 def test_jobs_are_asked_for_together_without_their_steps() -> None:
-    words = accounting.question(["7", "8"])
+    words = accounting.sacct_args(["7", "8"])
     assert words[0] == "sacct"
     assert {"--allocations", "--duplicates", "--jobs=7,8"} < {*words}
 

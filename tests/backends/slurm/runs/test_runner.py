@@ -392,7 +392,7 @@ def test_a_command_runs_beside_the_processes_of_a_job(world: World) -> None:
     said = list(world.backend.node_commands.execute(JOB, "n1", "nvidia-smi", tick_s=1.0))
     assert said == [b"said on the node\n", CommandEnd(3)]
     (line,) = world.slurm.streamed
-    assert list(line.arguments[:4]) == ["srun", *cli_args.beside_job("1", "n1")]
+    assert list(line.arguments[:4]) == ["srun", *cli_args.overlap_options("1", "n1")]
     folder = world.backend.layout.node(world.guid(CLUSTER), "n1")
     assert Path(line.folder) == folder
     assert line.arguments[-1].endswith("; nvidia-smi")

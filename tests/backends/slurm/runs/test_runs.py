@@ -32,13 +32,13 @@ MORE = {"node_count": 1, "partition": "p", "minutes": 5, "niceness": 0, "options
 
 
 class ScriptedSlurm(SlurmClient):
-    """A Slurm that takes every job, says of them what it is told, and may be down."""
+    """A Slurm client that accepts every job, reports scripted states, and may be down."""
 
     def __init__(self) -> None:
         super().__init__(LocalMachine())
         self.lines: dict[str, JobLine] = {}
         self.submitted: list[list[str]] = []
-        self.ended: list[str] = []
+        self.cancelled: list[str] = []
         self.is_down = False
         self.meanwhile: Callable[[], object] = bool  # what somebody else does before it takes a job
         self._numbers = count(1)
@@ -48,8 +48,8 @@ class ScriptedSlurm(SlurmClient):
         self.meanwhile()
         return str(next(self._numbers))
 
-    def end(self, number: str) -> None:
-        self.ended.append(number)
+    def cancel(self, number: str) -> None:
+        self.cancelled.append(number)
 
     def jobs(self) -> dict[str, JobLine]:
         if self.is_down:
@@ -60,7 +60,7 @@ class ScriptedSlurm(SlurmClient):
         return {}
 
     def report(self, state: str, comment: str = "guid") -> None:
-        """Says that of job 1."""
+        """Reports job 1 in this state."""
         self.lines = {"1": JobLine("1", state, "Resources", "N/A", "", comment)}
 
 
@@ -90,9 +90,9 @@ def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
     runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
     runs.submit(job, PLACEMENT)
-    assert slurm.ended == []
+    assert slurm.cancelled == []
     runs.submit(job, PLACEMENT)
-    assert slurm.ended == ["2"]
+    assert slurm.cancelled == ["2"]
     assert runs.files("guid").submission(1).slurm_job == "1"
 
 
@@ -104,7 +104,7 @@ def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: Scripted
     slurm.meanwhile = break_the_folder
     with pytest.raises(OSError, match="guid"):
         runs.submit(job, PLACEMENT)
-    assert slurm.ended == ["1"]
+    assert slurm.cancelled == ["1"]
 
 
 @pytest.mark.parametrize(("node_count", "is_held"), [(1, False), (2, False), (3, True)])
@@ -262,4 +262,4 @@ def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
     age(runs, "stop", asked_s)
     slurm.report("RUNNING")
     runs.reconcile(job)
-    assert slurm.ended == ended
+    assert slurm.cancelled == ended

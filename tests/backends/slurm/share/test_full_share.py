@@ -130,8 +130,8 @@ def test_the_first_rank_to_fail_is_named_though_the_share_was_full(
     disk.free()
     job = place.wait(id)
     assert (job.state, job.execution.exit_code) == (ExecutionState.FAILED, 7)
-    told = {detail.name: detail.value for detail in job.execution.errors[0].details}
-    assert (told["failedRank"], told["failedNode"]) == ("1", "node2")
+    slurm_client = {detail.name: detail.value for detail in job.execution.errors[0].details}
+    assert (slurm_client["failedRank"], slurm_client["failedNode"]) == ("1", "node2")
     assert sorted(place.log(id).splitlines()) == [b"late", b"up", b"up"]
 
 

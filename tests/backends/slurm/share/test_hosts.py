@@ -75,8 +75,8 @@ def test_two_hosts_make_and_end_jobs_in_one_folder(place: Place, slurm: RealSlur
     naming = 'hostname "$0" && exec "$@"'
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(scene, work, tmp_path, who=(*AS_HOST, naming, host)) for host in HOSTS]
-        told = [line for each in both for line in each.result()]
-    assert told == [[host, True, [f"{host}\n"] * COUNT + ["both\n"]] for host in HOSTS]
+        slurm_client = [line for each in both for line in each.result()]
+    assert slurm_client == [[host, True, [f"{host}\n"] * COUNT + ["both\n"]] for host in HOSTS]
     names = {job.id.name for job in place.backend.list(place.experiment, Kind.JOB)}
     assert names == {"both", *(f"{host}-{number}" for host in HOSTS for number in range(COUNT))}
     assert place.stored("both") == "both\n"

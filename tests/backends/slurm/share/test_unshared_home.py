@@ -116,8 +116,8 @@ def test_a_home_that_a_node_sees_is_checked_once(slurm: RealSlurm, tmp_path: Pat
 
 
 def test_where_no_node_is_to_be_had_a_choice_is_not_refused(slurm: RealSlurm, tmp_path: Path) -> None:
-    told = chosen(slurm, tmp_path / "home", options="--constraint=nowhere")
-    assert "was not checked" in told
+    slurm_client = chosen(slurm, tmp_path / "home", options="--constraint=nowhere")
+    assert "was not checked" in slurm_client
 
 
 @pytest.fixture

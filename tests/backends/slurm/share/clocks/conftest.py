@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.slurm.share.clocks.hosts import Host, Told
+from tests.backends.slurm.share.clocks.hosts import Host, ScriptedSlurm
 
 
 @pytest.fixture
-def told() -> Told:
-    made = Told()
-    made.say("RUNNING")
+def slurm_client() -> ScriptedSlurm:
+    made = ScriptedSlurm()
+    made.report("RUNNING")
     return made
 
 
 @pytest.fixture
-def other(tmp_path: Path, told: Told) -> Host:
+def other(tmp_path: Path, slurm_client: ScriptedSlurm) -> Host:
     """The host whose clock is off."""
-    return Host(tmp_path, told)
+    return Host(tmp_path, slurm_client)
 
 
 @pytest.fixture
-def here(tmp_path: Path, told: Told) -> Host:
+def here(tmp_path: Path, slurm_client: ScriptedSlurm) -> Host:
     """The host whose clock is right."""
-    return Host(tmp_path, told)
+    return Host(tmp_path, slurm_client)

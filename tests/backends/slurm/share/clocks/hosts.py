@@ -37,13 +37,13 @@ def clock_off(off_s: float) -> Iterator[None]:
         yield
 
 
-class Told(SlurmClient):
-    """A Slurm that says what a test has it say, and keeps what it was told."""
+class ScriptedSlurm(SlurmClient):
+    """A Slurm client that reports scripted states and records cancellations."""
 
     def __init__(self) -> None:
         super().__init__(LocalMachine())
         self.lines: list[JobLine] = []
-        self.ended: list[str] = []
+        self.cancelled: list[str] = []
         self.asked = 0
 
     def jobs(self) -> dict[str, JobLine]:
@@ -53,38 +53,38 @@ class Told(SlurmClient):
     def nodes(self) -> list[NodeLine]:
         return []
 
-    def end(self, number: str) -> None:
-        self.ended.append(number)
+    def cancel(self, number: str) -> None:
+        self.cancelled.append(number)
 
-    def say(self, state: str) -> None:
-        """Job 7 is in this state from now on."""
+    def report(self, state: str) -> None:
+        """Reports job 7 in this state."""
         nodes = "" if state == "CANCELLED" else "n1"
         self.lines = [JobLine("7", state, "None", "N/A", nodes, GUID)]
 
 
 class Host:
-    """A host that looks at one job, and notes what becomes of it."""
+    """A host that reconciles one job."""
 
-    def __init__(self, home: Path, slurm: Told) -> None:
+    def __init__(self, home: Path, slurm: ScriptedSlurm) -> None:
         layout, clock = Layout(home), FileClock(home / "clock")
         self.answers = QueryCache(slurm, home / "asked", 10.0, clock)
         self.runs = Runs(layout, slurm, self.answers, SlurmSettings(home=home, lost_s=LOST_S))
         self.files = RunFiles(layout.job(GUID).root)
 
     def made(self) -> Run:
-        """The job, made by this host just now."""
+        """The job, created by this host just now."""
         self.files.root.mkdir(parents=True)
         self.files.bundle.write_text("{}")
         return Run(GUID, "j", time.time(), {})
 
     def submitted(self) -> Run:
-        """The job, made by this host just now, and handed to Slurm as number 7."""
+        """The job, created by this host just now and submitted as number 7."""
         job = self.made()
         self.files.note_submission(1, Submission("7", time.time()))
         return job
 
     def passes(self, seconds: float) -> None:
-        """All that there is of the job was written so long before."""
+        """Ages all files of the job by this many seconds."""
         for file in self.files.root.iterdir():
             written = file.stat().st_mtime - seconds
             os.utime(file, (written, written))

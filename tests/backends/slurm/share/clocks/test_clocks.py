@@ -11,7 +11,14 @@ import pytest
 
 from batchai_magics.backends.folders.file_clock import READ_INTERVAL_S, FileClock
 from batchai_magics.backends.slurm.query_cache import MAX_TTL_S
-from tests.backends.slurm.share.clocks.hosts import OFF_S, Host, Told, clock_off, either_way, error_of
+from tests.backends.slurm.share.clocks.hosts import (
+    OFF_S,
+    Host,
+    ScriptedSlurm,
+    clock_off,
+    either_way,
+    error_of,
+)
 from tests.backends.slurm.share.clocks.test_standing import until_heard
 from tests.world import until
 
@@ -62,43 +69,45 @@ def test_where_nothing_can_be_written_the_hosts_own_clock_has_to_do(tmp_path: Pa
 
 @either_way
 def test_an_answer_that_another_host_got_just_now_is_good(
-    here: Host, other: Host, told: Told, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
 ) -> None:
     with clock_off(off_s):
         other.answers.jobs()
     here.answers.jobs()
-    assert told.asked == 1
+    assert slurm_client.asked == 1
 
 
 @either_way
-def test_an_old_answer_is_not_kept_whoever_got_it(here: Host, other: Host, told: Told, off_s: float) -> None:
+def test_an_old_answer_is_not_kept_whoever_got_it(
+    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
+) -> None:
     with clock_off(off_s):
         other.answers.jobs()
     (file,) = (each for each in here.answers.files if each.exists())
     *times, lines = json.loads(file.read_text())
     file.write_text(json.dumps([*(moment - MAX_TTL_S for moment in times), lines]))
     here.answers.jobs()
-    assert told.asked == 2
+    assert slurm_client.asked == 2
 
 
 @either_way
 def test_what_slurm_says_of_a_job_is_heard_whoever_submitted_it(
-    here: Host, other: Host, told: Told, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
 ) -> None:
     with clock_off(off_s):
         job = other.submitted()
-    told.say("CANCELLED")
+    slurm_client.report("CANCELLED")
     assert error_of(until_heard(here, job)) == "JobTerminated"
 
 
 @either_way
 def test_what_slurm_said_before_a_job_was_submitted_is_nothing_about_it(
-    here: Host, other: Host, told: Told, off_s: float
+    here: Host, other: Host, slurm_client: ScriptedSlurm, off_s: float
 ) -> None:
-    told.lines = []
+    slurm_client.lines = []
     here.answers.jobs()
     with clock_off(off_s):
         job = other.submitted()
-    told.say("RUNNING")
+    slurm_client.report("RUNNING")
     here.runs.reconcile(job)
     assert here.files.engine_report(1) is None
