@@ -45,8 +45,9 @@ class Store:
         self._may_make = may_make
         self._is_lost = False
         self._file: DatabaseFile | None = None
-        self._snapshot: contextlib.ExitStack | None = None  # of the thread that has the lock, as is
+        self._snapshot: contextlib.ExitStack | None = None
         self._is_writing = False
+        self._owner: int | None = None  # the thread whose snapshot or transaction that is
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -57,13 +58,20 @@ class Store:
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Within it, all reads of this thread are of one moment, until it writes."""
+        if self._owner == threading.get_ident():  # it is in a snapshot or transaction
+            yield
+            return
         with contextlib.ExitStack() as stack:
             db = stack.enter_context(self.read())
-            if not db.in_transaction:
-                db.execute("BEGIN")
-                stack.callback(self._leave_snapshot, db)
-                self._snapshot = stack
+            db.execute("BEGIN")
+            stack.callback(self._end_snapshot, db)
+            self._snapshot, self._owner = stack, threading.get_ident()
             yield
+
+    def leave_snapshot(self) -> None:
+        """Ends the snapshot of this thread, if it is in one: nobody in a snapshot waits for another lock."""
+        if self._owner == threading.get_ident() and self._snapshot:
+            self._snapshot.close()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -72,11 +80,10 @@ class Store:
         Within another one of this thread it joins that. It ends a snapshot.
         """
         with self._lock, translate_errors(self._path), self._closed_on_interrupt():
-            if self._is_writing:
+            if self.is_writing:
                 yield self._open().connection
                 return
-            if self._snapshot:
-                self._snapshot.close()
+            self.leave_snapshot()
             yield from self._transaction()
 
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -86,7 +93,7 @@ class Store:
         connection = file.connection
         try:
             self._begin(connection)  # a pending KeyboardInterrupt is raised here
-            self._is_writing = True
+            self._is_writing, self._owner = True, threading.get_ident()
             file.preallocate_wal()
             yield connection
             connection.execute("COMMIT")
@@ -95,7 +102,7 @@ class Store:
                 connection.execute("ROLLBACK")
             raise
         finally:
-            self._is_writing = False
+            self._is_writing, self._owner = False, None
 
     def insist(self, change: Callable[[Database], T]) -> T:
         """Runs a transaction that ends or frees something; on a full disk it may use the reserve."""
@@ -105,6 +112,11 @@ class Store:
                 return change(db)
 
         return self._with_reserve(changed)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether this thread is in a write transaction."""
+        return self._is_writing and self._owner == threading.get_ident()
 
     @property
     def is_read_only(self) -> bool:
@@ -141,8 +153,8 @@ class Store:
                 self.close()
             raise
 
-    def _leave_snapshot(self, db: Database) -> None:
-        self._snapshot = None
+    def _end_snapshot(self, db: Database) -> None:
+        self._snapshot = self._owner = None
         db.execute("COMMIT")
 
     def _begin(self, connection: sqlite3.Connection) -> None:
@@ -197,7 +209,7 @@ class Store:
                 done = do()
                 break
             except StorageError as error:
-                if error.code != DISK_FULL or self._is_writing or not self.reserve.release_slice():
+                if error.code != DISK_FULL or self.is_writing or not self.reserve.release_slice():
                     raise
                 has_given = True
         if has_given:

@@ -39,6 +39,7 @@ class Reconciler:
                 call; concurrent callers share one pass. On a read-only disk there is no pass.
         """
         asked_s = time.monotonic()
+        self.store.leave_snapshot()  # others need the store while this thread waits
         with self._lock:
             if self._reconciled_s > asked_s - max_age_s and not is_due:
                 return
@@ -63,6 +64,7 @@ class Reconciler:
 
     def reap(self) -> int:
         """Reaps supervisors that have exited; returns how many children of this process still run."""
+        self.store.leave_snapshot()
         with self._lock:
             self._started = [child for child in self._started if child.poll() is None]
             return len(self._started)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.backends.service.records.homes import (
     filled,
     record,
 )
+from tests.patience import PATIENCE_S
 
 OLD_JOBS = RECIPES.child(Kind.EXPERIMENT, "horovod")
 
@@ -73,6 +75,23 @@ def test_a_write_ends_the_snapshot(home: SqliteHome, records: SqliteRepository) 
         home.opened().change(EXPERIMENT, lambda now: now.changed({}, spec="new"))
         change(records, "ours")
         assert [each.spec for each in records.find_all([EXPERIMENT, WORKSPACE])] == ["new", "ours"]
+
+
+def test_who_leaves_a_snapshot_keeps_no_other_thread_waiting(store: Store, records: SqliteRepository) -> None:
+    with ThreadPoolExecutor() as pool, records.snapshot():
+        records.get(WORKSPACE)
+        with records.snapshot():
+            store.leave_snapshot()
+            assert pool.submit(records.get, EXPERIMENT).result(PATIENCE_S).name == "e"
+        assert records.get(WORKSPACE).name == "w"
+
+
+def test_a_snapshot_within_a_transaction_sees_what_it_wrote(store: Store, records: SqliteRepository) -> None:
+    with records.transaction():
+        change(records, "new")
+        with records.snapshot():
+            assert (records.get(WORKSPACE).spec, store.is_writing) == ("new", True)
+    assert not store.is_writing
 
 
 def test_what_raises_in_a_snapshot_ends_it(home: SqliteHome, records: SqliteRepository) -> None:
