@@ -6,6 +6,7 @@ from batchai_magics.backends.service.descriptions import (
     fingerprint,
     output_segment,
     stored_text,
+    with_image,
     with_setup_suffix,
 )
 from batchai_magics.models.cluster_spec import ClusterSpec
@@ -64,3 +65,23 @@ def test_a_cluster_without_a_setup_task_stays_as_it_is():
     for setup in (None, {}, {"mountVolumes": mounts}):
         spec = ClusterSpec.from_wire(cluster_body(nodeSetup=setup))
         assert with_setup_suffix(spec, CLUSTER, "guid") is spec
+
+
+def test_the_image_of_nodes_is_the_default_one_where_none_is_named():
+    image = with_image(ClusterSpec.from_wire(cluster_body())).virtual_machine_configuration.image_reference
+    assert (image.publisher, image.offer) == ("Canonical", "UbuntuServer")
+    assert (image.sku, image.version) == ("16.04-LTS", "latest")
+
+
+def test_a_named_image_is_kept_and_is_the_latest_one_unless_it_says_which():
+    named = {"publisher": "microsoft-ads", "offer": "linux", "sku": "x"}
+    for more, version in (
+        ({}, "latest"),
+        ({"version": "1.2"}, "1.2"),
+        ({"virtualMachineImageId": "/an/id"}, None),
+    ):
+        machine = {"virtualMachineConfiguration": {"imageReference": {**named, **more}}}
+        spec = with_image(ClusterSpec.from_wire(cluster_body(**machine)))
+        image = spec.virtual_machine_configuration.image_reference
+        assert (image.publisher, image.offer, image.sku) == ("microsoft-ads", "linux", "x")
+        assert image.version == version

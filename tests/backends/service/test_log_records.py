@@ -55,3 +55,22 @@ def test_lines_of_many_ranks_by_turns_are_fed_once_for_each_rank(monkeypatch):
     assert [rank for data, rank in fed if data] == [0, 1]
     assert [record.offset for record in records] == ends
     assert [record.rank for record in records] == [0, 1] * 4
+
+
+def test_the_parts_of_a_piece_in_the_middle_of_a_file_have_their_own_bytes_and_offsets():
+    piece = Chunk(b"abcdefgh", 100, 108, True, (Span(102, 104, 1), Span(104, 106, 0)), ())
+    assert [(part.data, part.offset, part.end, part.rank) for part in parts_of(piece)] == [
+        (b"ab", 100, 102, None),
+        (b"cd", 102, 104, 1),
+        (b"ef", 104, 106, 0),
+        (b"gh", 106, 108, None),
+    ]
+    whole = Chunk(b"ab", 100, 102, True, (Span(100, 102, 1),), ())
+    assert [(part.data, part.rank) for part in parts_of(whole)] == [(b"ab", 1)]
+
+
+def test_when_a_piece_was_written_is_known_where_its_times_are():
+    assert clock_of(Chunk(b"ab", 100, 102, True)) is None
+    clock = clock_of(Chunk(b"ab", 100, 102, True, times=(WriteTime(100, 7.0),)))
+    assert clock is not None
+    assert clock.at(102) == 7.0
