@@ -26,6 +26,7 @@ _FILES = (
     "backends/folders/stop_watch.py",
     "backends/service/log_records.py",
     "errors.py",
+    "log_lines.py",
     "metrics/json_values.py",
     "metrics/record.py",
     "metrics/runs/other_programs.py",
