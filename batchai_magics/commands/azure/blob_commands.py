@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure import file_transfers
@@ -18,6 +17,7 @@ from batchai_magics.commands.azure.file_transfers import (
 )
 from batchai_magics.commands.azure.storage_bucket import Bucket, BucketAddress, bucket_names, container
 from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.commands.output.table_columns import Blob
 from batchai_magics.options.option_parsing import relative_path
@@ -28,7 +28,7 @@ def create_container(context: Context, arguments: Namespace) -> dict[str, bool]:
     return container(context, arguments, arguments.name).create()
 
 
-def list_containers(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
+def list_containers(context: Context, arguments: Namespace) -> list[AzObject]:
     """The containers of the account."""
     return [{"name": name} for name in bucket_names(context, arguments, context.containers)]
 

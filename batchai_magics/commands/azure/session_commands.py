@@ -10,6 +10,7 @@ from typing import Any
 
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.use_command import SettingsChoice
+from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, UsageError, did_you_mean
@@ -79,12 +80,12 @@ def logout(context: Context, arguments: Namespace) -> ValueWithNotes:
     return ValueWithNotes(None, _no_effect_notes(context))
 
 
-def show_account(context: Context, arguments: Namespace) -> dict[str, Any]:
+def show_account(context: Context, arguments: Namespace) -> AzObject:
     """The subscription."""
     return _account(context.settings)
 
 
-def list_accounts(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
+def list_accounts(context: Context, arguments: Namespace) -> list[AzObject]:
     """The only subscription."""
     return [_account(context.settings)]
 
@@ -99,18 +100,18 @@ def set_account(context: Context, arguments: Namespace) -> SettingsChoice | Valu
     return ValueWithNotes(None, (note,))
 
 
-def list_locations(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
+def list_locations(context: Context, arguments: Namespace) -> list[AzObject]:
     """The only location."""
     name = context.settings.location
     return [{"displayName": name.capitalize(), "name": name}]
 
 
-def list_providers(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
+def list_providers(context: Context, arguments: Namespace) -> list[AzObject]:
     """The providers, all registered."""
     return [_provider(context.settings, name) for name in _PROVIDERS]
 
 
-def show_provider(context: Context, arguments: Namespace) -> dict[str, Any]:
+def show_provider(context: Context, arguments: Namespace) -> AzObject:
     """The provider."""
     return _provider(context.settings, _provider_name(arguments.namespace))
 
@@ -132,7 +133,7 @@ def assign_role(context: Context, arguments: Namespace) -> ValueWithNotes:
     return ValueWithNotes(data, _no_effect_notes(context))
 
 
-def list_roles(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
+def list_roles(context: Context, arguments: Namespace) -> list[AzObject]:
     """An empty list: assignments are not stored."""
     return []
 
@@ -162,7 +163,7 @@ def defaults_of(arguments: Namespace) -> Mapping[str, Any]:
     return chosen
 
 
-def _account(settings: Settings) -> dict[str, Any]:
+def _account(settings: Settings) -> AzObject:
     return {
         "cloudName": "AzureCloud",
         "id": settings.subscription,
@@ -174,7 +175,7 @@ def _account(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _provider(settings: Settings, namespace: str) -> dict[str, Any]:
+def _provider(settings: Settings, namespace: str) -> AzObject:
     return {
         "id": f"/subscriptions/{settings.subscription}/providers/{namespace}",
         "namespace": namespace,

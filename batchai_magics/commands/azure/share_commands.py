@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure import file_transfers
@@ -16,6 +15,7 @@ from batchai_magics.commands.azure.file_transfers import (
 )
 from batchai_magics.commands.azure.storage_bucket import Bucket, BucketAddress, bucket_names, share
 from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.options.option_parsing import relative_path
 
@@ -27,7 +27,7 @@ def create_share(context: Context, arguments: Namespace) -> dict[str, bool]:
     return share(context, arguments, arguments.name).create()
 
 
-def list_shares(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
+def list_shares(context: Context, arguments: Namespace) -> list[AzObject]:
     """The shares of the account."""
     return [{"name": name} for name in bucket_names(context, arguments, context.storage)]
 

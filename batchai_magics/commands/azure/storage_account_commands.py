@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
 
 from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.subscription import StorageAccount
@@ -35,7 +35,7 @@ def list_all(context: Context, arguments: Namespace) -> Sequence[StorageAccount]
     return context.accounts.list(arguments.resource_group)
 
 
-def check(context: Context, arguments: Namespace) -> dict[str, Any]:
+def check(context: Context, arguments: Namespace) -> AzObject:
     """Whether the name is available."""
     taken = any(account.name == arguments.name for account in context.accounts.list())
     message = f"The storage account named {arguments.name} is already taken." if taken else None

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+
+AzObject: TypeAlias = dict[str, Any]
+"""A JSON object as `az` prints it: camelCase keys, null for a missing value, times as UTC text."""
 
 _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)/", re.IGNORECASE)
 DURATION_FIELD = "maxWallClockTime"  # the only duration field

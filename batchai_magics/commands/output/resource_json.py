@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.commands.output.az_json import model_fields, to_az_json
+from batchai_magics.commands.output.az_json import AzObject, model_fields, to_az_json
 from batchai_magics.commands.output.table_columns import Blob, SetupFile
 from batchai_magics.commands.output.text_table import Tabular
 from batchai_magics.models.error_details import ErrorDetail
@@ -31,12 +31,12 @@ def as_json(value: Any) -> Any:
     return value.to_data() if isinstance(value, Tabular) else value
 
 
-def _workspace(workspace: Workspace) -> dict[str, Any]:
+def _workspace(workspace: Workspace) -> AzObject:
     extra = {"location": workspace.location, "tags": dict(workspace.tags) or None}
     return {**_head(workspace), **extra}
 
 
-def _cluster(cluster: Cluster) -> dict[str, Any]:
+def _cluster(cluster: Cluster) -> AzObject:
     return {
         **model_fields(cluster.spec),
         **_head(cluster),
@@ -48,7 +48,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _job(job: JobResource) -> dict[str, Any]:
+def _job(job: JobResource) -> AzObject:
     return {
         **model_fields(job.spec),
         **_head(job),
@@ -60,7 +60,7 @@ def _job(job: JobResource) -> dict[str, Any]:
     }
 
 
-def _execution(info: ExecutionInfo) -> dict[str, Any]:
+def _execution(info: ExecutionInfo) -> AzObject:
     return {
         "startTime": info.started,
         "endTime": info.ended,
@@ -69,31 +69,31 @@ def _execution(info: ExecutionInfo) -> dict[str, Any]:
     }
 
 
-def _job_extensions(job: JobResource) -> dict[str, Any]:
+def _job_extensions(job: JobResource) -> AzObject:
     """What a job has beyond the published API, printed behind the fields of that where there is any."""
     if not (job.waiting or job.attempts):
         return {}
     return {WAITING: job.waiting or None, ATTEMPTS: [attempt.to_wire() for attempt in job.attempts] or None}
 
 
-def _file_server(server: FileServer) -> dict[str, Any]:
+def _file_server(server: FileServer) -> AzObject:
     return {**model_fields(server.spec), **_head(server), "mountSettings": server.mount}
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: Node) -> AzObject:
     return {"nodeId": node.id, "ipAddress": node.ip_address, "port": node.port}
 
 
-def _wire(value: Usage | ResourceGroup | StorageAccount) -> dict[str, Any]:
+def _wire(value: Usage | ResourceGroup | StorageAccount) -> AzObject:
     return value.to_wire()
 
 
-def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer) -> dict[str, Any]:
+def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer) -> AzObject:
     id = resource.id
     return {"id": str(id), "name": id.name, "type": id.kind.wire_type, **_provisioning(resource.provisioning)}
 
 
-def _provisioning(provisioning: Provisioning) -> dict[str, Any]:
+def _provisioning(provisioning: Provisioning) -> AzObject:
     return {
         "creationTime": provisioning.created,
         "provisioningState": provisioning.state.value,
@@ -101,7 +101,7 @@ def _provisioning(provisioning: Provisioning) -> dict[str, Any]:
     }
 
 
-def _file(file: OutputFile) -> dict[str, Any]:
+def _file(file: OutputFile) -> AzObject:
     return {
         "name": file.name,
         "fileType": file.kind.value,
@@ -111,13 +111,13 @@ def _file(file: OutputFile) -> dict[str, Any]:
     }
 
 
-def _setup_file(file: SetupFile) -> dict[str, Any]:
+def _setup_file(file: SetupFile) -> AzObject:
     size = file.size_bytes if file.is_file else None
     url = file.download_url
     return {"name": file.name, "isDirectory": file.is_directory, "size": size, "downloadUrl": url}
 
 
-def _share_file(file: ShareFile) -> dict[str, Any]:
+def _share_file(file: ShareFile) -> AzObject:
     length = file.size_bytes if file.is_file else None
     return {
         "name": file.path if isinstance(file, Blob) else file.path.rpartition("/")[2],
