@@ -23,7 +23,7 @@ from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
+from batchai_magics.backends.folders.share_guard import home_storage
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node import mpi_launchers, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
@@ -44,7 +44,7 @@ from batchai_magics.backends.node.ranks.log_seals import seal_record
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.context import Context
+from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterRef,
@@ -52,6 +52,7 @@ from batchai_magics.backends.service.runner import (
     ClusterWarning,
     EngineState,
     Launch,
+    NodeSetup,
     NodeStatus,
     Run,
     RunRequest,
@@ -105,17 +106,10 @@ def open_backend(settings: Settings) -> Service:
     """What the entry point names: the service over a folder, with the runner below as its engine."""
     own, here = settings.for_backend(ProcessSettings), LocalMachine()
     layout = Layout(own.home.expanduser())
-    groups = HomeGroups(FileRows(layout.home / "groups"))
-    folders = HomeDirectory(layout, here, setting="processes.home")
-    context = Context(FileRepository(layout, here), folders, ProcessRunner(layout), groups, own.core_quota)
-    users = ShareUsers(layout, lambda: (job for job, _, _ in context.all_open_runs()))
-    storage = GuardedStorage(layout.home / "shares", layout.unfinished("shares"), "share", users=users)
-    blobs = GuardedStorage(
-        layout.home / "containers", layout.unfinished("containers"), "container", users=users
-    )
-    rows = FileRows(layout.home / "accounts")
-    accounts = GuardedAccounts(layout, groups, rows, users=users)
-    return Service(context, CAPABILITIES, storage=storage, containers=blobs, accounts=accounts)
+    groups, rows = HomeGroups(FileRows(layout.home / "groups")), FileRows(layout.home / "accounts")
+    parts = HomeParts(HomeDirectory(layout, here, setting="processes.home"), groups)
+    context = Context(FileRepository(layout, here), ProcessRunner(layout), lambda: parts, own.core_quota)
+    return Service(context, CAPABILITIES, lambda: home_storage(layout, context, groups, rows))
 
 
 class ProcessRunner:
@@ -145,9 +139,9 @@ class ProcessRunner:
         for run, status in runs:
             is_leaving = not set(names).issuperset(status.nodes)
             if is_leaving and option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
-                self.stop(run)
+                self.stop([run])
 
-    def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
+    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
         """Nothing: setup tasks are no capability of this backend."""
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
@@ -205,8 +199,9 @@ class ProcessRunner:
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         return Footprint()
 
-    def stop(self, run: Run, reason: str = "") -> None:
-        self._stop(run, reason or TERMINATE, stopped(reason or TERMINATE))
+    def stop(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            self._stop(run, TERMINATE, stopped(TERMINATE))
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         self._stop(run, text, failed_with("ClusterNotFound", text))

@@ -24,7 +24,11 @@ def loaded_by(words, home):
 
 
 MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.models.wire_model"}
-FACETS = {f"batchai_magics.backends.local.{name}" for name in ("facets", "guarded_storage", "home_cleanup")}
+FACETS = {
+    "batchai_magics.backends.service.service_facets",
+    "batchai_magics.backends.folders.share_guard",
+    "batchai_magics.backends.local.home_cleanup",
+}
 
 
 @pytest.mark.slow
@@ -45,7 +49,7 @@ def test_jobs_are_listed_as_json_without_any_model_or_facet(tmp_path, words):
 def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path, output):
     loaded = loaded_by(["job", "list", "-o", output], tmp_path)
     packages = {f"batchai_magics.{name}" for name in ("metrics", "follow", "cell")}
-    makers = {"batchai_magics.backends.local.resource_creation", "batchai_magics.launch.planning"}
+    makers = {"batchai_magics.backends.service.creation", "batchai_magics.launch.planning"}
     assert not loaded & {*HEAVY, *packages, *makers}
 
 

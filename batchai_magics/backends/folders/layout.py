@@ -80,6 +80,10 @@ class Layout(NamedTuple):
         """The folders of a cluster's nodes."""
         return self.cluster(guid) / "nodes"
 
+    def cluster_setup(self, guid: str) -> Path:
+        """How the nodes of a cluster are set up."""
+        return self.cluster(guid) / "setup.json"
+
     def node(self, guid: str, node: str) -> Path:
         """The folder of a node."""
         return self.nodes(guid) / node

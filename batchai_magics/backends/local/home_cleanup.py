@@ -9,8 +9,9 @@ from itertools import chain
 from pathlib import Path
 
 from batchai_magics.backends.base import StoredItem
-from batchai_magics.backends.local.state import job_table, resource_table
 from batchai_magics.backends.local.watch.reconciler import Reconciler
+from batchai_magics.backends.service import deletion
+from batchai_magics.backends.service.context import Context
 from batchai_magics.errors import ConflictError, StorageError
 from batchai_magics.models.resource_ids import ResourceId
 
@@ -20,8 +21,8 @@ MAX_NAMES = 5  # of jobs in a message
 class Cleaning:
     """Lists and removes what is in the backend's home."""
 
-    def __init__(self, reconciler: Reconciler) -> None:
-        self._reconciler = reconciler
+    def __init__(self, context: Context, reconciler: Reconciler) -> None:
+        self._context, self._reconciler = context, reconciler
 
     def stored_items(self) -> Sequence[StoredItem]:
         """The stored parts that hold files."""
@@ -31,21 +32,15 @@ class Cleaning:
     def check(self) -> None:
         """Raises ConflictError while jobs have not ended."""
         self._reconciler.reconcile()
-        with self._reconciler.store.read() as db:
-            keys = [job.key for job in job_table.all_open(db)]
-            open_jobs = [resource_table.by_key(db, key).id for key in keys]
+        open_jobs = [job.resource_id for job, _, _ in self._context.all_open_runs()]
         if open_jobs:
             raise _still_running(open_jobs)
 
     def clean(self) -> None:
         """Removes all of it; raises ConflictError while jobs have not ended."""
-        from batchai_magics.backends.local import resource_deletion
-
         self.check()
-        with self._reconciler.store.read() as db:
-            workspaces = [row.id for row in resource_table.workspaces(db)]
-        for workspace in workspaces:  # unmounts what clusters have mounted
-            resource_deletion.delete(self._reconciler, workspace)
+        for workspace in self._context.repository.workspaces():  # unmounts what clusters have mounted
+            deletion.delete(self._context, workspace.resource_id)
         self._reconciler.store.reserve.delete()
         self._reconciler.store.close()
         for path in chain.from_iterable(self._parts().values()):

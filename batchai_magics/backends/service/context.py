@@ -2,34 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.backends.service import quotas, resource_views
 from batchai_magics.backends.service.repository import Record, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Run, Runner, RunStatus, Scale
-from batchai_magics.models.cluster_spec import ScaleSettings, VmPriority
 
 if TYPE_CHECKING:
+    from batchai_magics.backends.base import Accounts, Storage
+    from batchai_magics.backends.service import quotas
     from batchai_magics.backends.service.groups import GroupStore
     from batchai_magics.backends.service.home_folders import HomeFolders
+    from batchai_magics.models.cluster_spec import ScaleSettings
     from batchai_magics.models.resource_ids import ResourceId
 
 OpenRun = tuple[Record, Run, RunStatus]  # an open job, its run, and the status of the run
 
 
+class HomeStorage(NamedTuple):
+    """The shares, containers and storage accounts of a home; None where users have none."""
+
+    shares: Storage | None = None
+    containers: Storage | None = None
+    accounts: Accounts | None = None
+
+
+class HomeParts(NamedTuple):
+    """The folders and the resource groups of a home, which lists of jobs do without."""
+
+    folders: HomeFolders
+    groups: GroupStore
+
+
 @dataclass(frozen=True)
 class Context:
-    """A home, and the engine that runs its jobs."""
+    """A home, and the engine that runs its jobs; `open_parts` is called when the first of them is used."""
 
     repository: Repository
-    folders: HomeFolders
     runner: Runner
-    groups: GroupStore
+    open_parts: Callable[[], HomeParts]
     core_quota: int
     shell: NodeShell | None = None  # if the engine runs commands on nodes
+    file_server_address: str = ""  # where nodes reach file servers, if these have addresses
+
+    @cached_property
+    def parts(self) -> HomeParts:
+        """The folders and the groups."""
+        return self.open_parts()
+
+    @property
+    def folders(self) -> HomeFolders:
+        """The folders of the home."""
+        return self.parts.folders
+
+    @property
+    def groups(self) -> GroupStore:
+        """The resource groups of the home."""
+        return self.parts.groups
 
     def snapshot(
         self,
@@ -48,6 +80,11 @@ class Context:
         """The status of a job's run."""
         return self.runner.poll([run_of(job)])[0]
 
+    def still_open(self, jobs: Sequence[Record]) -> list[Record]:
+        """The jobs of these that are open."""
+        statuses = self.runner.poll(list(map(run_of, jobs)))
+        return [job for job, status in zip(jobs, statuses, strict=True) if status.is_open]
+
     def open_runs(self, cluster_guid: str) -> list[OpenRun]:
         """The open runs of a cluster, oldest first."""
         jobs = self.repository.open_jobs(cluster_guid)
@@ -57,12 +94,11 @@ class Context:
         """The open runs of all clusters."""
         return self._open(list(self.repository.all_open_jobs()))
 
-    def busy(self, cluster_guid: str) -> dict[str, str]:
-        """The guid of the run on each busy node of a cluster, by node name."""
-        return busy_nodes(self.open_runs(cluster_guid))
-
     def quota_nodes(self, records: Iterable[Record]) -> Iterable[quotas.Nodes]:
         """The maximum sizes of clusters, as counted by quotas."""
+        from batchai_magics.backends.service import quotas, resource_views
+        from batchai_magics.models.cluster_spec import VmPriority
+
         for record in records:
             spec = resource_views.cluster_spec(record.spec)
             is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
@@ -79,6 +115,32 @@ class Context:
         return open_runs
 
 
+class BusyNodes(Mapping[str, str]):
+    """The guid of the run on each node of a cluster that runs one, by node name; found out when it is read.
+
+    An engine that knows its nodes does without: a cluster may have thousands of queued runs.
+    """
+
+    def __init__(self, context: Context, cluster_guid: str) -> None:
+        self._context, self._cluster_guid = context, cluster_guid
+
+    def __getitem__(self, name: str) -> str:
+        """The guid of the run on a node."""
+        return self._guids[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The nodes that run something."""
+        return iter(self._guids)
+
+    def __len__(self) -> int:
+        """How many those are."""
+        return len(self._guids)
+
+    @cached_property
+    def _guids(self) -> dict[str, str]:
+        return busy_nodes(self._context.open_runs(self._cluster_guid))
+
+
 def busy_nodes(runs: Iterable[OpenRun]) -> dict[str, str]:
     """The guid of the run on each node that runs one of these, by node name."""
     return {name: run.guid for _, run, status in runs for name in status.nodes}
@@ -91,6 +153,8 @@ def run_of(job: Record) -> Run:
 
 def cluster_of(record: Record) -> ClusterRef:
     """A cluster, as passed to the engine."""
+    from batchai_magics.backends.service import resource_views
+
     spec = resource_views.cluster_spec(record.spec)
     return ClusterRef(record.guid, record.name, spec.vm_size, scale_of(spec.scale_settings), record.more)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Spec
 from batchai_magics.backends.service import api_errors, descriptions, quotas, resource_views
-from batchai_magics.backends.service.context import Context, cluster_of, run_of, scale_of
+from batchai_magics.backends.service.context import BusyNodes, Context, cluster_of, run_of, scale_of
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
 from batchai_magics.backends.service.runner import ClusterRequest, RunRequest
+from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.resource_ids import ResourceId, check_name
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.mount_volumes import MountVolumes
 
 _PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
+_PASSWORD_FIELD = "properties.containerSettings.imageSourceRegistry.credentials.password"
 
 
 def create(context: Context, id: ResourceId, spec: Spec, owner: str = "") -> Record:
@@ -32,9 +36,12 @@ def create(context: Context, id: ResourceId, spec: Spec, owner: str = "") -> Rec
     check_name(id.name, id.kind)
     record = _new_record(context, id, spec, owner)
     if isinstance(spec, JobSpec):
+        engine = _container_engine(context, spec)
         with context.snapshot([id, id.parent, ResourceId.parse(spec.cluster.id)]):
-            return _create_job(context, record, spec)
+            return _create_job(context, record, spec, engine)
     if isinstance(spec, ClusterSpec):
+        spec = descriptions.with_setup_suffix(spec, id, record.guid)
+        record = replace(record, spec=descriptions.stored_text(spec))
         with context.snapshot([id, id.parent]):
             return _create_cluster(context, record, spec)
     inserted = _inserted(context, record)
@@ -48,22 +55,23 @@ def resize(context: Context, id: ResourceId, patch: ClusterPatch) -> None:
     manual = patch.scale_settings.manual
     old = context.repository.get(id)
     spec = resource_views.cluster_spec(old.spec)
-    others = [record for record in context.repository.clusters() if record.guid != old.guid]
     request = ClusterRequest(spec.vm_size, scale_of(patch.scale_settings), spec.what)
-    _check_quota(context, request, others)
+    others = _check_quota(context, request, old.guid)
     changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
     state = context.runner.allocate(
         request,
         before=cluster_of(old),
-        busy=context.busy(old.guid),
+        busy=BusyNodes(context, old.guid),
         others=[record.more for record in others],
     )
     more = {**state, CHANGED: context.repository.now()}
     text = descriptions.stored_text(changed)
-    cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
-    runs = [(run, status) for _, run, status in context.open_runs(cluster.guid)]
-    context.runner.resized(cluster_of(cluster), runs, option)
+    with context.repository.transaction():
+        _check_quota(context, request, old.guid)
+        cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
+        runs = [(run, status) for _, run, status in context.open_runs(cluster.guid)]
+        context.runner.resized(cluster_of(cluster), runs, option)
 
 
 def change_tags(context: Context, id: ResourceId, tags: dict[str, str]) -> None:
@@ -84,18 +92,30 @@ def _create_cluster(context: Context, record: Record, spec: ClusterSpec) -> Reco
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
     _check_file_servers(context, volumes)
     context.folders.check_cluster(spec)
-    others = context.repository.clusters()
     request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)
-    _check_quota(context, request, others)
+    others = _check_quota(context, request, record.guid)
     state = context.runner.allocate(request, before=None, busy={}, others=[each.more for each in others])
     record = record.changed({**state, CHANGED: context.repository.now()})
-    with context.folders.batch():
-        context.folders.make_cluster(record.guid, spec)
-        context.runner.set_up(record.guid, _setup_secrets(spec))
-    inserted = _inserted(context, record)
-    if inserted is not record:
-        context.folders.remove_cluster(record.guid)
-    return inserted
+    return _made_cluster(context, record, spec, request)
+
+
+def _made_cluster(context: Context, record: Record, spec: ClusterSpec, request: ClusterRequest) -> Record:
+    """Records a cluster with its nodes; cleans up if that fails or another process was faster."""
+    cluster, made = cluster_of(record), None
+
+    def add_nodes() -> None:
+        _check_quota(context, request, record.guid)
+        context.runner.resized(cluster, [], DeallocationOption.REQUEUE)
+
+    try:
+        with context.folders.batch():
+            setup = context.folders.make_cluster(record.guid, spec, context.runner.site(cluster))
+            context.runner.set_up(record.guid, setup, _setup_secrets(spec))
+        made = _recorded(context, record, add_nodes)
+        return made
+    finally:
+        if made is not record:
+            context.folders.remove_cluster(record.guid)
 
 
 def _setup_secrets(spec: ClusterSpec) -> dict[str, str]:
@@ -104,8 +124,7 @@ def _setup_secrets(spec: ClusterSpec) -> dict[str, str]:
     return {item.name: item.value.get_secret_value() for item in secrets if item.value}
 
 
-def _create_job(context: Context, record: Record, spec: JobSpec) -> Record:
-    engine = _container_engine(context, spec)
+def _create_job(context: Context, record: Record, spec: JobSpec, engine: tuple[str, ...]) -> Record:
     if existing := _existing(context, record):
         return existing
     context.repository.get(record.resource_id.parent)
@@ -135,7 +154,11 @@ def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:
     """The command that runs the job's containers; empty for a job without containers."""
     if not spec.container_settings:
         return ()
-    has_credentials = bool(spec.container_settings.image_source_registry.credentials)
+    credentials = spec.container_settings.image_source_registry.credentials
+    if credentials and not credentials.password:
+        problem = Problem(_PASSWORD_FIELD, "this field is required", "it is kept nowhere: give it each time")
+        raise SpecError([problem], what=spec.what)
+    has_credentials = bool(credentials)
     return context.runner.container_engine(has_credentials=has_credentials)
 
 
@@ -167,26 +190,17 @@ def _run_folder(
 
 def _submitted(context: Context, record: Record, cluster: Record, folder: RunFolder) -> Record:
     """Records a job and submits it; cleans up if that fails or another process was faster."""
-    is_ours = False
+    run, made = run_of(record), None
     try:
         with context.folders.batch():
-            launch = context.folders.make_run(folder)
-            context.runner.prepare(run_of(record), launch)
+            context.runner.prepare(run, context.folders.make_run(folder))
             context.repository.add_open_job(record)
-        inserted = _inserted(context, record)
-        is_ours = inserted is record
-        if is_ours:
-            context.runner.submit(run_of(record), cluster_of(cluster))
-        return inserted
-    except BaseException:
-        if is_ours:
-            context.repository.delete(record.resource_id)
-        is_ours = False
-        raise
+        made = _recorded(context, record, lambda: context.runner.submit(run, cluster_of(cluster)))
+        return made
     finally:
-        if not is_ours:
+        if made is not record:
             context.repository.remove_open_job(record)
-            context.folders.remove_run(record.guid)
+            context.folders.remove_runs([record.guid])
 
 
 def _check_file_servers(context: Context, volumes: MountVolumes | None) -> None:
@@ -206,6 +220,22 @@ def _existing(context: Context, record: Record) -> Record | None:
     return _same(context.repository.find(record.resource_id), record)
 
 
+def _recorded(context: Context, record: Record, then: Callable[[], None]) -> Record:
+    """Inserts a record and calls `then`, all or nothing; returns the existing record if it is the same."""
+    made = None
+    try:
+        with context.repository.transaction():
+            made = _inserted(context, record)
+            if made is record:
+                then()
+        return made
+    except BaseException:
+        left = context.repository.find(record.resource_id) if made is record else None
+        if left and left.guid == record.guid:
+            context.repository.delete(record.resource_id)
+        raise
+
+
 def _inserted(context: Context, record: Record) -> Record:
     """Inserts a record; returns the existing one if it is the same, ConflictError if it is different."""
     return _same(context.repository.insert(record.resource_id, record), record) or record
@@ -217,6 +247,9 @@ def _same(existing: Record | None, record: Record) -> Record | None:
     return existing
 
 
-def _check_quota(context: Context, request: ClusterRequest, others: list[Record]) -> None:
+def _check_quota(context: Context, request: ClusterRequest, guid: str) -> list[Record]:
+    """Raises ConflictError if a cluster exceeds the quota; returns the other clusters."""
+    others = [record for record in context.repository.clusters() if record.guid != guid]
     requested = quotas.Nodes(request.vm_size, request.scale.maximum)
     quotas.check(requested, context.quota_nodes(others), context.core_quota)
+    return others

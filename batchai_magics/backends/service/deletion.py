@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 
@@ -17,33 +18,33 @@ _POLL_S = 0.05
 def delete(context: Context, id: ResourceId) -> None:
     """Deletes a resource and everything in it; what jobs wrote to shares is kept."""
     inner = context.repository.subtree(id)
-    jobs = [record for record in inner if record.resource_id.kind is Kind.JOB]
-    for job in jobs:
-        context.runner.stop(run_of(job))
+    jobs = [record for record in inner if record.kind is Kind.JOB]
+    clusters = [record for record in inner if record.kind is Kind.CLUSTER]
+    context.runner.stop(list(map(run_of, jobs)))
     _wait_for_end(context, jobs)
-    for record in inner:
-        _delete_record(context, record)
+    with context.repository.transaction() if clusters else contextlib.nullcontext():
+        for cluster in clusters:
+            _end_cluster(context, cluster)
+        context.repository.delete(id)
+    for job in jobs:
+        context.repository.remove_open_job(job)
+    context.folders.remove_runs([job.guid for job in jobs])
+    for cluster in clusters:
+        if not context.open_runs(cluster.guid):
+            context.folders.remove_cluster(cluster.guid)
 
 
-def _delete_record(context: Context, record: Record) -> None:
-    kind = record.resource_id.kind
-    if kind is Kind.CLUSTER:
-        text = f"The cluster {record.resource_id.name} was deleted"
-        for _, run, _ in context.open_runs(record.guid):
-            context.runner.cluster_deleted(run, text)
-        context.runner.remove_cluster(record.guid)
-    context.repository.delete(record.resource_id)
-    if kind is Kind.JOB:
-        context.repository.remove_open_job(record)
-        context.folders.remove_run(record.guid)
-    elif kind is Kind.CLUSTER and not context.open_runs(record.guid):
-        context.folders.remove_cluster(record.guid)
+def _end_cluster(context: Context, cluster: Record) -> None:
+    text = f"The cluster {cluster.name} was deleted"
+    for _, run, _ in context.open_runs(cluster.guid):
+        context.runner.cluster_deleted(run, text)
+    context.runner.remove_cluster(cluster.guid)
 
 
 def _wait_for_end(context: Context, jobs: Sequence[Record]) -> None:
     """Waits until the jobs have ended, for a limited time."""
     deadline = time.monotonic() + END_TIMEOUT_S
-    while still := [job for job in jobs if context.status(job).is_open]:
+    while jobs := context.still_open(jobs):
         if time.monotonic() > deadline:
-            raise api_errors.does_not_end(still[0].resource_id)
+            raise api_errors.does_not_end(jobs[0].resource_id)
         time.sleep(_POLL_S)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk
     from batchai_magics.backends.service.repository import Record
-    from batchai_magics.backends.service.runner import Launch, Site
+    from batchai_magics.backends.service.runner import Launch, NodeSetup, Site
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
@@ -53,8 +53,8 @@ class HomeFolders(Protocol):
     def check_cluster(self, spec: ClusterSpec) -> None:
         """Raises a SpecError if the output of the setup task is not on a mount."""
 
-    def make_cluster(self, guid: str, spec: ClusterSpec) -> None:
-        """Links a cluster's mounts, and creates the output folder of its setup task."""
+    def make_cluster(self, guid: str, spec: ClusterSpec, site: Site) -> NodeSetup:
+        """Links a cluster's mounts, creates the output folder of its setup task, and plans a node's setup."""
 
     def remove_cluster(self, guid: str) -> None:
         """Deletes a cluster's folder."""
@@ -65,8 +65,8 @@ class HomeFolders(Protocol):
     def make_run(self, run: RunFolder) -> Launch:
         """Creates the folder of a run with its links, and the Plans of what it starts."""
 
-    def remove_run(self, guid: str) -> None:
-        """Deletes the folder of a run."""
+    def remove_runs(self, guids: Sequence[str]) -> None:
+        """Deletes the folders of runs."""
 
     def files(self, job: Record, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
         """Lists a folder of one of a job's output directories, sorted by name, up to `limit` entries."""

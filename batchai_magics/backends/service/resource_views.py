@@ -6,25 +6,32 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from batchai_magics.backends.service.descriptions import with_image
-from batchai_magics.backends.service.recorded_job import RecordedJob, moment
+from batchai_magics.backends.service.recorded_job import moment
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import ClusterWarning, NodeStatus, RunStatus
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
-from batchai_magics.models.file_server import FileServer, FileServerSpec
+from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.provisioning import Provisioning
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import (
     Cluster,
     Experiment,
-    JobResource,
     Node,
+    Resource,
     Workspace,
     WorkspaceSpec,
 )
 from batchai_magics.models.states import AllocationState, NodeState
 
 CHANGED = "changed"  # in a cluster's `more`: when it was last resized
+
+
+def of_record(record: Record, file_server_address: str = "") -> Resource:
+    """A workspace, experiment or file server."""
+    if record.kind is Kind.FILE_SERVER:
+        return file_server(record, file_server_address)
+    return experiment(record) if record.kind is Kind.EXPERIMENT else workspace(record)
 
 
 def workspace(record: Record) -> Workspace:
@@ -38,9 +45,12 @@ def experiment(record: Record) -> Experiment:
     return Experiment(record.resource_id, _provisioning(record))
 
 
-def file_server(record: Record) -> FileServer:
-    """A file server: a folder that all nodes share, so it has no address."""
-    return FileServer(record.resource_id, FileServerSpec.from_stored(record.spec), _provisioning(record))
+def file_server(record: Record, address: str = "") -> FileServer:
+    """A file server: a folder that all nodes share, at the address where they reach it, if there is one."""
+    spec, mount = FileServerSpec.from_stored(record.spec), MountSettings()
+    if address:
+        mount = MountSettings(public_ip=address, internal_ip=address)
+    return FileServer(record.resource_id, spec, _provisioning(record), mount)
 
 
 def cluster(record: Record, nodes: Sequence[NodeStatus], warnings: Sequence[ClusterWarning] = ()) -> Cluster:
@@ -61,11 +71,6 @@ def cluster(record: Record, nodes: Sequence[NodeStatus], warnings: Sequence[Clus
             *(_node_error(node) for node in nodes if node.reason),
         ),
     )
-
-
-def job(record: Record, status: RunStatus) -> JobResource:
-    """A job with the status of its run; its fields are parsed when they are read."""
-    return JobResource.reading_later(RecordedJob(record, status))
 
 
 def nodes_of_job(id: ResourceId, status: RunStatus) -> list[Node]:

@@ -109,7 +109,19 @@ class Launch:
     setup: Plan | None = None
     is_setup_elevated: bool = False
     port_count: int = 0
+    registry_password: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NodeSetup:
+    """What a node of a cluster mounts and runs before it takes runs; without a Plan, nothing.
+
+    The Plan refers to one node.
+    """
+
+    plan: Plan | None = None
+    is_elevated: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,13 +215,13 @@ class Runner(Protocol):
     def resized(
         self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
     ) -> None:
-        """Applies a cluster's new size to its open runs, according to the option."""
+        """Applies the size of a new or resized cluster to its nodes and open runs, as the option says."""
 
-    def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
-        """Stores the secrets of a new cluster's setup task as long as the cluster exists."""
+    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
+        """Stores how the nodes of a new cluster are set up, and the secrets of its setup task."""
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
-        """The nodes of a cluster; `busy` is as for `allocate`."""
+        """The nodes of a cluster; `busy` is as for `allocate`, and evaluated lazily."""
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
         """What the users of a cluster should know: shown with it, and in the logs of its jobs."""
@@ -238,7 +250,7 @@ class Runner(Protocol):
         """Writes what the engine needs to start a run; the caller removes the run's folder on failure."""
 
     def submit(self, run: Run, cluster: ClusterRef) -> None:
-        """Queues a prepared run.
+        """Queues a prepared run, in the transaction that records it if both are in one database.
 
         Raises:
             ServiceError: The engine refused it; has the engine's message.
@@ -250,11 +262,8 @@ class Runner(Protocol):
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The files of a home to read for the status of these runs and clusters (by guid)."""
 
-    def stop(self, run: Run, reason: str = "") -> None:
-        """Asks a run to stop; a pending one ends at once. No effect on one that has ended.
-
-        `reason` appears in its error; empty if a user terminated it.
-        """
+    def stop(self, runs: Sequence[Run]) -> None:
+        """Asks runs to stop for a user; pending ones end at once. No effect on those that have ended."""
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         """Ends an open run whose cluster is deleted: with `text` as the reason if it runs, else at once."""

@@ -7,75 +7,36 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import BackendBase, Capabilities, Listing, StatusSnapshot
-from batchai_magics.backends.service import creation, deletion, resource_views
-from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of, run_of
-from batchai_magics.backends.service.groups import OwnGroups
-from batchai_magics.backends.service.service_facets import (
-    ServiceNodeCommands,
-    ServiceOwnership,
-    ServiceSetupLogs,
-    ServiceTelemetry,
-    ServiceUsages,
-)
+from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot
+from batchai_magics.backends.service.context import BusyNodes, Context, busy_nodes, cluster_of, run_of
+from batchai_magics.backends.service.lazy_facets import LazyFacets
+from batchai_magics.backends.service.recorded_job import RecordedJob
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.resources import WorkspacePatch
+from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import (
-        Accounts,
-        Chunk,
-        FileRef,
-        JobNeeds,
-        Page,
-        Patch,
-        Spec,
-        Storage,
-    )
+    from batchai_magics.backends.base import Chunk, FileRef, JobNeeds, Patch, Spec
+    from batchai_magics.backends.service.context import HomeStorage
     from batchai_magics.backends.service.repository import Record
-    from batchai_magics.backends.service.runner import NodeStatus, RunStatus
     from batchai_magics.models.job_execution import OutputFile
-    from batchai_magics.models.resources import JobResource, Node, Resource
-
-_VIEWS: Mapping[Kind, Callable[[Record], Resource]] = {
-    Kind.WORKSPACE: resource_views.workspace,
-    Kind.EXPERIMENT: resource_views.experiment,
-    Kind.FILE_SERVER: resource_views.file_server,
-}
+    from batchai_magics.models.resources import Node, Resource
 
 
-class Service(BackendBase):
-    """Workspaces, clusters, experiments and jobs of a home, run by an engine."""
+class Service(LazyFacets):
+    """Workspaces, clusters, experiments and jobs of a home, run by an engine.
 
-    storage: Storage | None
-    containers: Storage | None
-    accounts: Accounts | None
-    groups: OwnGroups
+    Jobs are listed without the models and the facets, which are loaded when they are used; `home_storage`
+    opens the shares, containers and accounts.
+    """
 
     def __init__(
         self,
         context: Context,
         capabilities: Capabilities,
-        *,
-        storage: Storage | None,
-        containers: Storage | None,
-        accounts: Accounts | None,
+        home_storage: Callable[[], HomeStorage],
     ) -> None:
-        """The facets of shares, containers and accounts are None for a backend whose users have none."""
-        self.context, self._capabilities = context, capabilities
-        self.storage, self.containers, self.accounts = storage, containers, accounts
-        self.groups = OwnGroups(
-            context.groups,
-            accounts,
-            workspaces=lambda: [record.resource_id for record in context.repository.workspaces()],
-            delete=lambda workspace: deletion.delete(context, workspace),
-        )
-        self.node_commands = ServiceNodeCommands(context, context.shell) if context.shell else None
-        self.telemetry = ServiceTelemetry(context)
-        self.usages = ServiceUsages(context)
-        self.ownership = ServiceOwnership(context.repository)
-        self.setup_logs = ServiceSetupLogs(context)
+        self.context, self._capabilities, self.open_storage = context, capabilities, home_storage
 
     @property
     def capabilities(self) -> Capabilities:
@@ -84,6 +45,8 @@ class Service(BackendBase):
 
     def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
+        from batchai_magics.backends.service import creation  # readers never need it
+
         with self.context.folders.refusing_full_disk():
             record = creation.create(self.context, id, spec, owner)
         return self._views([record])[0]
@@ -102,8 +65,6 @@ class Service(BackendBase):
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind in `parent`, oldest first; for workspaces, those of its resource group."""
-        from batchai_magics.backends.base import Page
-
         if kind is not Kind.WORKSPACE:
             self.context.repository.get(parent)
         records, after = self.context.repository.children(parent, kind, page or Page())
@@ -127,6 +88,9 @@ class Service(BackendBase):
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster according to the deallocation option."""
+        from batchai_magics.backends.service import creation
+        from batchai_magics.models.resources import WorkspacePatch
+
         with self.context.folders.refusing_full_disk():
             if isinstance(patch, WorkspacePatch):
                 creation.change_tags(self.context, id, dict(patch.tags))
@@ -136,18 +100,29 @@ class Service(BackendBase):
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and everything in it; jobs are ended first."""
+        from batchai_magics.backends.service import deletion
+
         deletion.delete(self.context, id)
 
     def terminate(self, job: ResourceId) -> None:
         """Asks a job to stop; no effect on one that has ended."""
-        self.context.runner.stop(run_of(self.context.repository.get(job)))
+        self.context.runner.stop([run_of(self.context.repository.get(job))])
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job holds."""
+        from batchai_magics.backends.service import resource_views
+
         record = self.context.repository.get(id)
         if id.kind is Kind.JOB:
             return resource_views.nodes_of_job(record.resource_id, self.context.status(record))
-        statuses, running = self._nodes_of(record)
+        with self.context.snapshot(clusters=[record]):
+            runs = self.context.open_runs(record.guid)
+            statuses = self.context.runner.nodes(cluster_of(record), busy_nodes(runs))
+        running = {
+            node.id: node
+            for job, _, status in runs
+            for node in resource_views.nodes_of_job(job.resource_id, status)
+        }
         return [resource_views.node(status, running) for status in statuses]
 
     def files(
@@ -187,30 +162,23 @@ class Service(BackendBase):
         clusters = [record for record in records if record.kind is Kind.CLUSTER]
         is_live = bool(jobs or clusters)
         with self.context.snapshot(jobs=jobs, clusters=clusters) if is_live else contextlib.nullcontext():
-            statuses = self._statuses(jobs)
-            return [self._view(record, statuses.get(record.guid)) for record in records]
-
-    def _statuses(self, jobs: Sequence[Record]) -> Mapping[str, RunStatus]:
-        """The statuses of the runs of jobs, by guid; read together."""
-        runs = [run_of(job) for job in jobs]
-        return {run.guid: status for run, status in zip(runs, self.context.runner.poll(runs), strict=True)}
-
-    def _view(self, record: Record, status: RunStatus | None) -> Resource:
-        if status is not None:
-            return resource_views.job(record, status)
-        kind = record.kind
-        if kind is Kind.CLUSTER:
-            warnings = self.context.runner.warnings(cluster_of(record))
-            return resource_views.cluster(record, self._nodes_of(record)[0], warnings)
-        return _VIEWS[kind](record)
-
-    def _nodes_of(self, cluster: Record) -> tuple[Sequence[NodeStatus], Mapping[str, Node]]:
-        """The status of a cluster's nodes, and the nodes that jobs hold, by name."""
-        with self.context.snapshot(clusters=[cluster]):
-            runs = self.context.open_runs(cluster.guid)
-            running = {
-                node.id: node
-                for job, _, status in runs
-                for node in resource_views.nodes_of_job(job.resource_id, status)
+            runs = [run_of(job) for job in jobs]
+            statuses = {
+                run.guid: status for run, status in zip(runs, self.context.runner.poll(runs), strict=True)
             }
-            return self.context.runner.nodes(cluster_of(cluster), busy_nodes(runs)), running
+            return [
+                JobResource.reading_later(RecordedJob(record, statuses[record.guid]))
+                if record.guid in statuses
+                else self._view(record)
+                for record in records
+            ]
+
+    def _view(self, record: Record) -> Resource:
+        from batchai_magics.backends.service import resource_views  # loads the models
+
+        if record.kind is not Kind.CLUSTER:
+            return resource_views.of_record(record, self.context.file_server_address)
+        cluster = cluster_of(record)
+        with self.context.snapshot(clusters=[record]):
+            nodes = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
+        return resource_views.cluster(record, nodes, self.context.runner.warnings(cluster))

@@ -8,8 +8,8 @@ from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
-from batchai_magics.backends.service.context import Context
+from batchai_magics.backends.folders.share_guard import home_storage
+from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.slurm.runner import SlurmRunner
 from batchai_magics.backends.slurm.sbatch_options import SBATCH
@@ -40,25 +40,13 @@ class SlurmBackend(Service):
         private.make_home(self.layout.home, setting="slurm.home")
         repository = FileRepository(self.layout, machine)
         self.runner = SlurmRunner(self.layout, machine, settings, repository.clock)
+        rows = FileRows(self.layout.home / "accounts")
         groups = HomeGroups(FileRows(self.layout.home / "groups"))
         context = Context(
             repository=repository,
-            folders=HomeDirectory(self.layout, machine, setting="slurm.home"),
             runner=self.runner,
-            groups=groups,
+            open_parts=lambda: HomeParts(HomeDirectory(self.layout, machine, setting="slurm.home"), groups),
             core_quota=settings.core_quota,
             shell=self.runner,
         )
-        users = ShareUsers(self.layout, lambda: (job for job, _, _ in context.all_open_runs()))
-        super().__init__(
-            context,
-            CAPABILITIES,
-            storage=self._storage("shares", "share", users),
-            containers=self._storage("containers", "container", users),
-            accounts=GuardedAccounts(
-                self.layout, groups, FileRows(self.layout.home / "accounts"), users=users
-            ),
-        )
-
-    def _storage(self, kind: str, noun: str, users: ShareUsers) -> GuardedStorage:
-        return GuardedStorage(self.layout.home / kind, self.layout.unfinished(kind), noun, users=users)
+        super().__init__(context, CAPABILITIES, lambda: home_storage(self.layout, context, groups, rows))

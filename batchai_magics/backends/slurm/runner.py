@@ -20,6 +20,7 @@ from batchai_magics.backends.service.runner import (
     ClusterWarning,
     EngineState,
     Launch,
+    NodeSetup,
     NodeStatus,
     Run,
     RunRequest,
@@ -69,7 +70,9 @@ class SlurmRunner:
     def resized(
         self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
     ) -> None:
-        """Stops or requeues runs on leaving nodes, and updates where pending runs may start."""
+        """Ends or requeues what runs on nodes that leave, and tells Slurm where the others may run."""
+        if not runs:
+            return
         placement = self._clusters.placement(cluster)
         leaving = {*cluster.state["leaving"]}
         for run, status in runs:
@@ -82,8 +85,8 @@ class SlurmRunner:
             elif option is DeallocationOption.TERMINATE:
                 self.runs.ask_to_stop(run)
 
-    def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
-        """Stores the secrets of a cluster's setup task in a file that only its owner can read."""
+    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
+        """Keeps the secrets of a setup task, which jobs run here, in a file that only its owner can read."""
         if secrets:
             private_files.write(
                 preparation.secrets_file(self._layout, cluster_guid), json.dumps(dict(secrets))
@@ -159,9 +162,10 @@ class SlurmRunner:
         folders += [preparation.setup_folder(self._layout, guid) for guid in clusters]
         return Footprint(folders, self._queries.files, [programs.folder(self._layout.home)])
 
-    def stop(self, run: Run, reason: str = "") -> None:
-        """Asks a run to stop; a pending one ends at once."""
-        self.runs.ask_to_stop(run, reason or TERMINATE)
+    def stop(self, runs: Sequence[Run]) -> None:
+        """Asks runs to end; those that wait end at once."""
+        for run in runs:
+            self.runs.ask_to_stop(run, TERMINATE)
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         """Ends a run whose cluster is deleted."""

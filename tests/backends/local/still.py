@@ -6,19 +6,21 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.base import Spec
-from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local import resource_creation
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
-from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import cluster_scaling, detached_process, node_preparation, scheduler
+from batchai_magics.backends.local.watch import detached_process, node_preparation, scheduler
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.backends.service import creation
+from batchai_magics.backends.service.context import Context
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -33,8 +35,9 @@ class Still:
     """A workspace `w` with an experiment `e`; nothing is started for its jobs and nodes."""
 
     def __init__(self, home: Path) -> None:
-        self.layout = Layout(home)
-        self.store = Store(self.layout.database)
+        self.home = home
+        self.backend = LocalBackend(LocalSettings(home=home))
+        self.layout, self.store = self.backend.layout, self.backend.store
         self.workspace = ResourceId.parse(WORKSPACE)
         self.experiment = self.workspace.child(Kind.EXPERIMENT, "e")
         self.children: list[subprocess.Popen[bytes]] = []
@@ -47,9 +50,14 @@ class Still:
 
     def create(self, id: ResourceId, spec: Spec, *, limits: LocalSettings | None = None) -> ResourceId:
         """Writes a resource down; nothing more."""
-        draft = resource_creation.check(self.layout, id, spec, container_command="")
-        resource_creation.insert(self.store, self.layout, draft, settings=limits or LocalSettings())
+        creation.create(self.context(limits), id, spec)
         return id
+
+    def context(self, limits: LocalSettings | None = None) -> Context:
+        """The home as the service knows it, with an engine that starts nothing of what others create."""
+        settings = replace(limits or LocalSettings(), home=self.home)
+        runner = LocalRunner(self.store, self.layout, settings)
+        return replace(self.backend.context, runner=runner, core_quota=settings.core_quota)
 
     def cluster(
         self,
@@ -112,8 +120,13 @@ class Still:
 
     def scale(self, cluster: ResourceId, target: int, *, core_quota: int) -> list[str]:
         """Changes a cluster as somebody asks for it; gives the guids of the jobs that have to stop."""
-        patch = ClusterPatch.from_wire({"properties": {"scaleSettings": manual(target)}})
-        return cluster_scaling.resize(self.store, cluster, patch, core_quota=core_quota)
+        return self.patch(cluster, manual(target), core_quota=core_quota)
+
+    def patch(self, cluster: ResourceId, scale: Mapping[str, object], *, core_quota: int = 20) -> list[str]:
+        """The same for any scale settings."""
+        patch = ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})
+        creation.resize(self.context(LocalSettings(core_quota=core_quota)), cluster, patch)
+        return [guid for (guid,) in self.rows("SELECT guid FROM job WHERE stop != ''")]
 
     def preempt(self, cluster: ResourceId, node: str) -> list[str]:
         """Takes a node away; gives the guids of the jobs that have to stop."""

@@ -12,8 +12,8 @@ import pytest
 from batchai_magics import cell
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import stored_resources
 from batchai_magics.backends.local.watch import detached_process
+from batchai_magics.backends.service import recorded_job
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults, submit
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
@@ -44,18 +44,19 @@ class Crowd:
         with self.backend.store.write() as db:
             for number in range(count):
                 id = self.experiment.child(Kind.JOB, f"{last.name}x{number}")
-                copy(db, "resource", last.key, key=id.key, id=str(id), seq=None)
-                copy(db, "job", last.key, key=id.key, guid=f"{last.name}-{number}", state=state)
+                guid = f"{last.name}-{number}"
+                copy(db, "resource", last.key, key=id.key, id=str(id), seq=None, guid=guid)
+                copy(db, "job", last.key, key=id.key, guid=guid, state=state)
 
     def cost(self, action: Callable[[], object]) -> tuple[int, int]:
         """The steps that the database takes, and the descriptions that are read, for something."""
         steps = itertools.count()
-        read = stored_resources.job_spec.cache_info().misses
+        read = recorded_job.job_spec.cache_info().misses
         with self.backend.store.read() as db:
             db.set_progress_handler(lambda: next(steps) and None, STEP)
             action()
             db.set_progress_handler(None, 0)
-        return next(steps), stored_resources.job_spec.cache_info().misses - read
+        return next(steps), recorded_job.job_spec.cache_info().misses - read
 
 
 def copy(db: sqlite3.Connection, table: str, key: str, /, **changes: object) -> None:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from batchai_magics.backends.local import resource_deletion
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import resource_table
 from batchai_magics.backends.local.watch import job_stopping, process
+from batchai_magics.backends.service import deletion
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import WorkspaceSpec
@@ -100,9 +100,7 @@ def test_forgetting_a_cluster_ends_what_waits_for_it_and_tells_what_runs(still: 
     elsewhere = still.job("e", cluster="other")
     still.schedule()
     still.fail(ended)
-    with still.store.write() as db:
-        job_guids, cluster_guids = resource_deletion.forget(db, [cluster])
-    assert (len(job_guids), len(cluster_guids)) == (0, 1)
+    deletion.delete(still.backend.context, cluster)
     assert still.state(running)["state"] == "terminating"
     assert still.state(running)["stop"] == "The cluster c was deleted"
     (error,) = json.loads(still.state(waiting)["errors"])
@@ -112,12 +110,13 @@ def test_forgetting_a_cluster_ends_what_waits_for_it_and_tells_what_runs(still: 
     assert not still.nodes(cluster)
 
 
-def test_forgetting_gives_the_folders_of_what_is_gone(still: Still) -> None:
+def test_with_a_job_goes_its_folder_and_nothing_else(still: Still) -> None:
     still.cluster()
     job = still.job()
-    guid = still.state(job)["guid"]
-    with still.store.write() as db:
-        assert resource_deletion.forget(db, [job]) == ([guid], [])
+    folder = still.layout.job(still.state(job)["guid"]).root
+    assert folder.exists()
+    deletion.delete(still.backend.context, job)
+    assert not folder.exists()
     assert counts(still) == {"resource": 3, "cluster": 1, "node": 2, "job": 0}
 
 
@@ -142,8 +141,8 @@ def test_asking_a_job_to_stop(still: Still) -> None:
     still.change("UPDATE job SET state = 'running' WHERE key = ?", begun.key)
     still.fail(ended)
     before = tuple(still.state(ended))
-    keys = [job.key for job in (begun, assigned, waiting, ended)]
-    assert job_stopping.request_stop(still.store, keys) == [
+    guids = [still.state(job)["guid"] for job in (begun, assigned, waiting, ended)]
+    assert job_stopping.request_stop(still.store, guids) == [
         still.state(job)["guid"] for job in (begun, assigned)
     ]
     states = [(still.state(job)["state"], still.state(job)["stop"]) for job in (begun, assigned)]
@@ -153,22 +152,24 @@ def test_asking_a_job_to_stop(still: Still) -> None:
 
 
 def test_waiting_for_an_end_that_does_not_come_says_so(still: Still, monkeypatch) -> None:
-    monkeypatch.setattr(job_stopping, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(deletion, "END_TIMEOUT_S", 0.0)
     still.cluster()
-    open_, ended = still.job("a"), still.job("b")
-    still.fail(ended)
-    settled: list[str] = []
-    job_stopping.wait_for_end(still.store, [ended], settle=lambda: settled.append("b"))
-    assert not settled
+    still.prepare()
+    job = still.job("a")
+    still.schedule()  # nobody ends it
     with pytest.raises(ConflictError, match="job a does not end"):
-        job_stopping.wait_for_end(still.store, [ended, open_], settle=lambda: settled.append("a"))
+        deletion.delete(still.backend.context, still.experiment)
+    assert still.state(job)["state"] == "terminating"
 
 
-def test_a_job_that_ends_while_it_is_waited_for(still: Still) -> None:
+def test_a_job_that_ends_while_it_is_waited_for(still: Still, monkeypatch) -> None:
     still.cluster()
+    still.prepare()
     job = still.job()
-    job_stopping.wait_for_end(still.store, [job], settle=lambda: still.fail(job))
-    assert still.state(job)["state"] == "failed"
+    still.schedule()
+    monkeypatch.setattr(deletion.time, "sleep", lambda _: still.fail(job))
+    deletion.delete(still.backend.context, job)
+    assert not still.rows("SELECT 1 FROM job")
 
 
 def test_the_same_description_again_is_the_same_and_another_is_not(still: Still) -> None:

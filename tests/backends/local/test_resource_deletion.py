@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local import resource_deletion
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.reconciler import Reconciler
 from tests.backends.local.still import Still
 from tests.contract.place import manual
 
@@ -16,7 +14,7 @@ def statements_of_deletion(still: Still, monkeypatch: pytest.MonkeyPatch) -> lis
     seen: list[str] = []
     with still.store.read() as db:
         db.set_trace_callback(seen.append)
-        resource_deletion.delete(Reconciler(still.store, still.layout), still.experiment)
+        still.backend.delete(still.experiment)
         db.set_trace_callback(None)
     return seen
 
@@ -46,5 +44,5 @@ def test_jobs_that_never_began_are_deleted_without_a_look_at_all_processes(
         still.job(f"j{number}")
     looks: list[str] = []
     monkeypatch.setattr(process, "marked", lambda guid: looks.append(guid) or [])
-    resource_deletion.delete(Reconciler(still.store, still.layout), still.experiment)
+    still.backend.delete(still.experiment)
     assert not looks

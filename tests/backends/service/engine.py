@@ -13,10 +13,10 @@ from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
+from batchai_magics.backends.folders.share_guard import home_storage
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.node_programs import RUN_SCRIPT
-from batchai_magics.backends.service.context import Context
+from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterRef,
@@ -24,6 +24,7 @@ from batchai_magics.backends.service.runner import (
     ClusterWarning,
     EngineState,
     Launch,
+    NodeSetup,
     NodeStatus,
     Run,
     RunRequest,
@@ -70,6 +71,7 @@ class Engine:
     warned: list[ClusterWarning] = field(default_factory=list)
     refusal: Exception | None = None  # of the next `submit`
     ends_when_stopped: bool = True
+    clusters: set[str] = field(default_factory=set)  # that have a size
     polls: int = 0
     is_closed: bool = False
 
@@ -97,9 +99,11 @@ class Engine:
     def resized(
         self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
     ) -> None:
-        self.resizes.append(Resize(cluster, runs, option))
+        if cluster.guid in self.clusters:
+            self.resizes.append(Resize(cluster, runs, option))
+        self.clusters.add(cluster.guid)
 
-    def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
+    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
         self.setup_secrets[cluster_guid] = secrets
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
@@ -143,9 +147,10 @@ class Engine:
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         return Footprint()
 
-    def stop(self, run: Run, reason: str = "") -> None:
-        if self.statuses[run.guid].is_open and self.ends_when_stopped:
-            self.end(run.guid, 130, code="Stopped", message=reason)
+    def stop(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            if self.statuses[run.guid].is_open and self.ends_when_stopped:
+                self.end(run.guid, 130, code="Stopped", message="")
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         self.end(run.guid, 1, code="ClusterNotFound", message=text)
@@ -233,16 +238,10 @@ def opened(home: Path, core_quota: int = 100) -> EngineHome:
     """A service over an engine in memory."""
     layout, machine, engine = Layout(home), LocalMachine(), Engine()
     repository, groups = FileRepository(layout, machine), HomeGroups(FileRows(layout.home / "groups"))
-    folders = HomeDirectory(layout, machine, setting="memory.home")
-    context = Context(repository, folders, engine, groups, core_quota, shell=engine)
-    users = ShareUsers(layout, lambda: (job for job, _, _ in context.all_open_runs()))
-
-    def storage(kind: str, noun: str) -> GuardedStorage:
-        return GuardedStorage(layout.home / kind, layout.unfinished(kind), noun, users=users)
-
-    shares, containers = storage("shares", "share"), storage("containers", "container")
-    accounts = GuardedAccounts(layout, groups, FileRows(layout.home / "accounts"), users=users)
-    service = Service(context, CAPABILITIES, storage=shares, containers=containers, accounts=accounts)
+    parts = HomeParts(HomeDirectory(layout, machine, setting="memory.home"), groups)
+    context = Context(repository, engine, lambda: parts, core_quota, shell=engine)
+    rows = FileRows(layout.home / "accounts")
+    service = Service(context, CAPABILITIES, lambda: home_storage(layout, context, groups, rows))
     return EngineHome(service, engine, layout)
 
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.local.state.stored_resources import StoredJob
+from batchai_magics.backends.local.state.run_status import StoredStatus
+from batchai_magics.backends.service.recorded_job import RecordedJob
+from batchai_magics.backends.service.repository import Record
 from batchai_magics.commands.output import job_list_json
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.job_list_json import JobListJson
@@ -45,12 +47,14 @@ FAILED = {"code": "JobFailed", "message": "exit code 1, 100 %", "details": [{"na
 
 def stored_job(spec: JobSpec, **changes: Any) -> JobResource:
     """A job as the local store gives it."""
-    row = {
+    record = {
         "id": ID.format("g", "j1"),
-        "seq": 1,
-        "spec": json.dumps(spec.to_wire()),
-        "created": 1.5,
         "guid": "0-1",
+        "spec": json.dumps(spec.to_wire()),
+        "fingerprint": "",
+        "created": 1.5,
+    }
+    row = {
         "state": "queued",
         "changed": 2.0,
         "started": None,
@@ -60,7 +64,9 @@ def stored_job(spec: JobSpec, **changes: Any) -> JobResource:
         "ranks": "[]",
         "attempts": "[]",
     }
-    return JobResource.reading_later(StoredJob(Row({**row, **changes})))
+    own = {name: changes.get(name, value) for name, value in record.items()}
+    status = {name: changes.get(name, value) for name, value in row.items()}
+    return JobResource.reading_later(RecordedJob(Record(**own), StoredStatus(Row(status), ())))
 
 
 class Row(dict[str, Any]):

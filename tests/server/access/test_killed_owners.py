@@ -31,8 +31,8 @@ BODIES = {
 # Ends the process by SIGKILL as soon as the resource of a name is committed.
 KILLED = """
 import os, signal, sys
-from batchai_magics.backends.local import resource_creation
-from batchai_magics.backends.local.state import account_table
+from batchai_magics.backends.service import creation
+from batchai_magics.backends.folders.home_accounts import HomeAccounts, HomeGroups
 from batchai_magics.cli import main
 
 def killing(create, name_of):
@@ -43,9 +43,9 @@ def killing(create, name_of):
         return made
     return created
 
-resource_creation.insert = killing(resource_creation.insert, lambda words: words[2].id.name)
-account_table.LocalGroups.create = killing(account_table.LocalGroups.create, lambda words: words[1])
-account_table.LocalAccounts.create = killing(account_table.LocalAccounts.create, lambda words: words[1])
+creation.create = killing(creation.create, lambda words: words[1].name)
+HomeGroups.create = killing(HomeGroups.create, lambda words: words[1])
+HomeAccounts.create = killing(HomeAccounts.create, lambda words: words[1])
 sys.exit(main(["serve", "--port", *sys.argv[1:]]))
 """
 

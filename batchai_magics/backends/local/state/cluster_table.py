@@ -22,10 +22,22 @@ class ClusterRow(NamedTuple):
     next_ordinal: int = 0  # of the next node that is made
 
 
-def insert(db: sqlite3.Connection, cluster: ClusterRow) -> None:
-    """Inserts a new cluster."""
-    values = cluster._asdict()
-    db.execute(f"INSERT INTO cluster ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
+def insert_unless_there(db: sqlite3.Connection, guid: str, *, idle_s: float) -> None:
+    """Inserts the cluster of a record, without nodes, unless it was inserted before."""
+    db.execute(
+        "INSERT OR IGNORE INTO cluster (key, guid, target, idle_s, changed)"
+        " SELECT key, guid, 0, ?, ? FROM resource WHERE guid = ?",
+        (idle_s, time.time(), guid),
+    )
+
+
+def find(db: sqlite3.Connection, guid: str) -> ClusterRow | None:
+    """The cluster with that guid, or None."""
+    row = db.execute(
+        "SELECT cluster.* FROM cluster JOIN resource USING (key) WHERE resource.guid = ?", (guid,)
+    )
+    found = row.fetchone()
+    return ClusterRow(**columns(found)) if found else None
 
 
 def get(db: sqlite3.Connection, key: str) -> ClusterRow:
@@ -57,7 +69,10 @@ def set_bounds(db: sqlite3.Connection, key: str, minimum: int | None, maximum: i
 
 def set_target(db: sqlite3.Connection, key: str, target: int) -> None:
     """Sets the target size of a cluster."""
-    db.execute("UPDATE cluster SET target = ?, changed = ? WHERE key = ?", (target, time.time(), key))
+    now = time.time()
+    if get(db, key).target != target:  # what the service shows
+        db.execute("UPDATE resource SET more = json_set(more, '$.changed', ?) WHERE key = ?", (now, key))
+    db.execute("UPDATE cluster SET target = ?, changed = ? WHERE key = ?", (target, now, key))
 
 
 def skip_ordinals(db: sqlite3.Connection, key: str, count: int) -> None:

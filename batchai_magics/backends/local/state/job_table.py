@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.local.state.table_rows import columns, rows_of_keys
+from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.models.states import ExecutionState
 
@@ -128,9 +128,10 @@ def all_open(db: sqlite3.Connection) -> list[JobRow]:
     return _all(db, f"SELECT * FROM job WHERE {IS_OPEN}")
 
 
-def open_among(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
-    """The keys of these that belong to open jobs."""
-    return {row["key"] for row in rows_of_keys(db, "job", keys) if ExecutionState(row["state"]) in OPEN}
+def is_any_open(db: sqlite3.Connection, guids: Sequence[str]) -> bool:
+    """Whether any of these runs has not ended."""
+    rows = query_in_batches(db, "SELECT state FROM job WHERE guid IN", guids)
+    return any(ExecutionState(state) in OPEN for (state,) in rows)
 
 
 def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:

@@ -113,6 +113,7 @@ _RECORDS = f"""
 ALTER TABLE resource ADD COLUMN guid TEXT NOT NULL DEFAULT '';
 ALTER TABLE resource ADD COLUMN more TEXT NOT NULL DEFAULT '{{}}';
 {FILL_RECORDS};
+CREATE INDEX resource_guid ON resource (guid);
 CREATE INDEX resource_kind ON resource (kind, seq) WHERE kind != 'jobs';
 CREATE TRIGGER resource_deleted AFTER DELETE ON resource BEGIN
     DELETE FROM job WHERE key = old.key;

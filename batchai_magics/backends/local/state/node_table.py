@@ -38,7 +38,6 @@ class NewNode(NamedTuple):
     id: str
     preparer: str
     guid: str  # of its cluster
-    spec: str  # wire JSON of its cluster
 
 
 class JobNode(NamedTuple):
@@ -46,9 +45,14 @@ class JobNode(NamedTuple):
 
     id: str
     guid: str  # of its cluster
-    spec: str  # wire JSON of its cluster
     mates: int  # how many nodes its cluster has
     position: int  # how many of them come before it
+
+
+def of_guid(db: sqlite3.Connection, cluster_guid: str) -> list[NodeRow]:
+    """The nodes of the cluster with that guid, by creation."""
+    query = "SELECT node.* FROM node JOIN cluster ON cluster.key = node.cluster WHERE cluster.guid = ?"
+    return _all(db, f"{query} ORDER BY ordinal", cluster_guid)
 
 
 def of_cluster(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
@@ -69,12 +73,11 @@ def not_leaving(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
 def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
     """The nodes assigned to a run."""
     rows = db.execute(
-        "SELECT node.id, cluster.guid, resource.spec,"
+        "SELECT node.id, cluster.guid,"
         " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
         " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
         " AND mate.ordinal < node.ordinal) AS position"
-        " FROM node JOIN cluster ON cluster.key = node.cluster"
-        " JOIN resource ON resource.key = node.cluster WHERE job = ? ORDER BY ordinal",
+        " FROM node JOIN cluster ON cluster.key = node.cluster WHERE job = ? ORDER BY ordinal",
         (guid,),
     ).fetchall()
     return [JobNode(**columns(row)) for row in rows]
@@ -83,8 +86,7 @@ def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
 def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
     """The nodes that are not ready yet, or only the one with that id."""
     rows = db.execute(
-        "SELECT node.id, node.preparer, cluster.guid, resource.spec"
-        " FROM node JOIN cluster ON cluster.key = node.cluster JOIN resource ON resource.key = node.cluster"
+        "SELECT node.id, node.preparer, cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster"
         " WHERE node.state = ? AND ? IN ('', node.id)",
         (NodeState.PREPARING.value, id),
     ).fetchall()
@@ -196,11 +198,6 @@ def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
     cluster = node.cluster
     resize(db, cluster, cluster_table.get(db, cluster).target, DeallocationOption.REQUEUE)
     return stopped
-
-
-def delete_of(db: sqlite3.Connection, cluster: str) -> None:
-    """Deletes the nodes of a cluster."""
-    db.execute("DELETE FROM node WHERE cluster = ?", (cluster,))
 
 
 def _add(db: sqlite3.Connection, cluster: cluster_table.ClusterRow, count: int) -> None:

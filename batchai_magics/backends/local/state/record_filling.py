@@ -18,7 +18,9 @@ UPDATE resource SET
              json_object(
                  'cluster', coalesce(own.id, job.cluster),
                  'cluster_guid', coalesce(cluster.guid, ''),
-                 'output_root', job.output_root),
+                 'output_root', job.output_root,
+                 'node_count', job.node_count,
+                 'priority', 2 - job.priority),
              CASE WHEN own.spec IS NULL THEN '{}' ELSE json_object('cluster_spec', own.spec) END)
          FROM job LEFT JOIN cluster ON cluster.key = job.cluster
          LEFT JOIN resource AS own ON own.key = job.cluster WHERE job.key = resource.key),

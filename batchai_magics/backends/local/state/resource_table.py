@@ -50,6 +50,11 @@ def by_key(db: sqlite3.Connection, key: str) -> ResourceRow:
     return ResourceRow.of(db.execute("SELECT * FROM resource WHERE key = ?", (key,)).fetchone())
 
 
+def by_guid(db: sqlite3.Connection, guid: str) -> ResourceRow:
+    """An existing resource by its guid."""
+    return ResourceRow.of(db.execute("SELECT * FROM resource WHERE guid = ?", (guid,)).fetchone())
+
+
 def children(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page) -> list[ResourceRow]:
     """The resources of a kind inside `parent` (workspaces: in its group), oldest first.
 

@@ -5,40 +5,29 @@ An auto-scale cluster grows at once for queued jobs, and shrinks when nodes have
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.local.state import cluster_table, job_queue, node_table, resource_table
+from batchai_magics.backends.local.state import cluster_table, job_queue, node_table
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 if TYPE_CHECKING:
-    from batchai_magics.models.cluster_spec import ClusterPatch
-    from batchai_magics.models.resource_ids import ResourceId
+    from batchai_magics.backends.service.runner import ClusterRef
 
 
-def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, core_quota: int) -> list[str]:
-    """Changes a cluster's scale; returns the guids of the jobs that have to stop."""
-    from batchai_magics.backends.local.state import stored_specs  # loads the models
-    from batchai_magics.backends.service import quotas
-    from batchai_magics.models.cluster_spec import ClusterSpec
-
-    manual, auto = patch.scale_settings.manual, patch.scale_settings.auto_scale
-    with store.write() as db:
-        old = ClusterSpec.from_wire(json.loads(resource_table.get(db, id).spec))
-        spec = old.model_copy(update={"scale_settings": patch.scale_settings})
-        resource_table.change_spec(db, id, json.dumps(spec.to_wire()))
-        if auto:
-            least, most = auto.minimum_node_count, auto.maximum_node_count
-            cluster_table.set_bounds(db, id.key, least, most)
-            present = max(least, min(most, cluster_table.get(db, id.key).target))
-            return node_table.resize(db, id.key, present, DeallocationOption.REQUEUE)
-        assert manual, "ScaleSettings holds one of the two"
-        cluster_table.set_bounds(db, id.key, None, None)
-        wanted = quotas.Nodes(spec.vm_size, manual.target_node_count)
-        quotas.check(wanted, stored_specs.quota_nodes(db, except_for=id.key), core_quota)
-        return node_table.resize(db, id.key, manual.target_node_count, manual.node_deallocation_option)
+def resize(db: Database, cluster: ClusterRef, option: DeallocationOption) -> list[str]:
+    """Gives a new or resized cluster its nodes; returns the guids of the jobs that have to stop."""
+    row, scale = cluster_table.find(db, cluster.guid), cluster.scale
+    if row is None:  # deleted meanwhile
+        return []
+    if not scale.is_auto:
+        cluster_table.set_bounds(db, row.key, None, None)
+        return node_table.resize(db, row.key, scale.maximum, option)
+    cluster_table.set_bounds(db, row.key, scale.minimum, scale.maximum)
+    present = row.target if row.next_ordinal else scale.initial
+    target = max(scale.minimum, min(scale.maximum, present))
+    return node_table.resize(db, row.key, target, DeallocationOption.REQUEUE)
 
 
 def adjust(store: Store) -> None:

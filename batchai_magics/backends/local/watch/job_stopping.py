@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.watch import process, recovery
+from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
-from batchai_magics.backends.node.outcome import TERMINATE, stopped
-from batchai_magics.backends.service import api_errors
-from batchai_magics.models.resource_ids import ResourceId
-
-PATIENCE_S = 2 * recovery.OVERDUE_S  # recovery kills a supervisor after half of it
+from batchai_magics.backends.node.outcome import TERMINATE, Outcome, failed_with, stopped
 
 
-def request_stop(store: Store, keys: Sequence[str]) -> list[str]:
-    """Requests, in one transaction, that jobs stop; queued jobs without nodes end at once.
+def request_stop(store: Store, guids: Sequence[str]) -> list[str]:
+    """Requests, in one transaction, that runs stop; queued ones without nodes end at once.
 
     Works on a full disk. Returns the guids to `wake`.
     """
-    return store.insist(lambda db: [guid for key in keys for guid in _request_stop(db, key)])
+    with store.read() as db:
+        if not job_table.is_any_open(db, guids):
+            return []
+    return store.insist(lambda db: [guid for guid in guids if _request_stop(db, guid)])
 
 
-def _request_stop(db: Database, key: str) -> list[str]:
-    job = job_table.find_open(db, key=key)
+def _request_stop(db: Database, guid: str) -> bool:
+    """Whether a supervisor has to be told."""
+    job = job_table.find_open(db, guid=guid)
     if job is None:
-        return []
-    job_table.ask_to_stop(db, key, TERMINATE)
+        return False
+    _stop(db, job, TERMINATE, stopped(TERMINATE))
+    return bool(job.supervisor)
+
+
+def _stop(db: Database, job: JobRow, reason: str, unless_assigned: Outcome) -> None:
+    """Has a job with nodes stop for a reason; ends one without."""
     if job.is_assigned:
-        job_table.set_terminating(db, key)
+        job_table.ask_to_stop(db, job.key, reason)
+        job_table.set_terminating(db, job.key)
     else:
-        write_outcome(db, key, job.guid, stopped(TERMINATE))
-    return [job.guid] if job.supervisor else []
+        write_outcome(db, job.key, job.guid, unless_assigned)
+
+
+def end_without_cluster(store: Store, guid: str, text: str) -> None:
+    """Ends a run whose cluster is deleted, for the reason in `text`."""
+
+    def end(db: Database) -> None:
+        if job := job_table.find_open(db, guid=guid):
+            _stop(db, job, text, failed_with("ClusterNotFound", text))
+
+    store.insist(end)
 
 
 def wake(store: Store, guids: Iterable[str]) -> None:
@@ -46,19 +61,3 @@ def wake(store: Store, guids: Iterable[str]) -> None:
     for supervisor, has_begun in watched:
         call = process.ask_to_end if has_begun else process.resume
         call(supervisor)
-
-
-def wait_for_end(store: Store, ids: Sequence[ResourceId], *, settle: Callable[[], None]) -> None:
-    """Waits until the jobs, which were told to stop, have ended; ConflictError after `PATIENCE_S`."""
-    deadline = time.monotonic() + PATIENCE_S
-    while open_ids := _open(store, ids):
-        if time.monotonic() > deadline:
-            raise api_errors.does_not_end(open_ids[0])
-        time.sleep(0.02)
-        settle()
-
-
-def _open(store: Store, ids: Sequence[ResourceId]) -> list[ResourceId]:
-    with store.read() as db:
-        keys = job_table.open_among(db, [id.key for id in ids])
-    return [id for id in ids if id.key in keys]

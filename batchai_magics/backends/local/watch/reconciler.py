@@ -54,10 +54,10 @@ class Reconciler:
                 self._reconciled_s = -math.inf  # callers that wait for the lock retry
                 raise
 
-    def reconcile_if_room(self, *, is_due: bool = False) -> None:
+    def reconcile_if_room(self, *, is_due: bool = False, max_age_s: float = 0.0) -> None:
         """Like `reconcile`, but ignores a full disk: ending a job must not fail since others cannot start."""
         try:
-            self.reconcile(is_due=is_due)
+            self.reconcile(is_due=is_due, max_age_s=max_age_s)
         except StorageError as error:
             if error.code != DISK_FULL:
                 raise

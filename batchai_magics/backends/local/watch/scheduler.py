@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 
 from batchai_magics.backends.folders.layout import Layout
@@ -144,10 +143,9 @@ def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:
     from batchai_magics.backends.local.watch import plan_binding
 
     if not layout.job(job.guid).submitted.exists():  # by an earlier version
-        from batchai_magics.backends.local import submission
+        from batchai_magics.backends.local import earlier_homes
 
-        with store.read() as db:
-            submission.submit(db, layout, job)
+        earlier_homes.write_submitted(store, layout, job)
     plan_binding.bind(store, layout, job)
 
 
@@ -158,8 +156,3 @@ def supervisor_tail(layout: Layout, guid: str) -> str:
     except OSError:
         return ""
     return text.strip().rpartition("\n")[2]
-
-
-def python_of_this_process() -> str:
-    """The interpreter that jobs submitted from here run with."""
-    return sys.executable

@@ -210,6 +210,8 @@ def test_jobs_of_an_earlier_release_have_records(old: SqliteRepository, old_stor
         "cluster_guid": cluster.guid,
         "cluster_spec": cluster.spec,
         "output_root": job.more["output_root"],
+        "node_count": 1,
+        "priority": 1,
     }
     assert Path(job.more["output_root"]).is_absolute()
     assert len({each.guid for each in jobs}) == len(jobs)

@@ -119,8 +119,8 @@ def test_a_cluster_that_begins_to_scale_keeps_its_nodes_within_the_new_bounds(
     still: Still, least: int, most: int, left: int
 ) -> None:
     cluster = still.cluster(scale=manual(3))
-    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": auto(least, most)}})
-    assert cluster_scaling.resize(still.store, cluster, patch, core_quota=20) == []
+    patch = patch_of(auto(least, most))
+    assert still.patch(cluster, auto(least, most)) == []
     assert len(still.nodes(cluster)) == left
     (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
     assert ClusterSpec.from_wire(json.loads(row["spec"])).scale_settings == patch.scale_settings
@@ -135,9 +135,9 @@ def bounds(still: Still) -> dict[str, tuple[int | None, int | None]]:
 def test_a_cluster_has_bounds_while_it_scales_by_itself_and_no_other_cluster_gets_them(still: Still) -> None:
     cluster = still.cluster(scale=manual(2))
     still.cluster("other", scale=auto(1, 3))
-    cluster_scaling.resize(still.store, cluster, patch_of(auto(0, 4)), core_quota=20)
+    still.patch(cluster, auto(0, 4))
     assert bounds(still) == {"c": (0, 4), "other": (1, 3)}
-    cluster_scaling.resize(still.store, cluster, patch_of(manual(2)), core_quota=20)
+    still.patch(cluster, manual(2))
     assert bounds(still) == {"c": (None, None), "other": (1, 3)}
     assert scaling_of(still, cluster) == patch_of(manual(2)).scale_settings
 
@@ -164,7 +164,7 @@ def test_jobs_whose_nodes_have_to_go_are_told_what_was_asked_for(still: Still, s
     cluster = still.cluster(scale=manual(2))
     guid = still.state(still.job())["guid"]
     still.change("UPDATE node SET state = 'running', job = ?, since = ordinal", guid)
-    stopped = cluster_scaling.resize(still.store, cluster, patch_of(scale), core_quota=20)
+    stopped = still.patch(cluster, scale)
     assert stopped == ([guid] if stop else [])
     (row,) = still.rows("SELECT stop FROM job")
     assert row["stop"] == stop

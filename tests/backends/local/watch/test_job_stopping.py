@@ -28,7 +28,7 @@ def test_a_supervisor_is_signalled_only_when_its_job_has_begun(
     if has_begun:
         with still.store.write() as db:
             job_table.begin(db, job.key, guid)
-    job_stopping.wake(still.store, job_stopping.request_stop(still.store, [job.key]))
+    job_stopping.wake(still.store, job_stopping.request_stop(still.store, [guid]))
     loading.communicate()
     assert loading.returncode == code
     assert still.state(job)["state"] == ExecutionState.TERMINATING.value

@@ -12,8 +12,7 @@ from pathlib import Path
 from batchai_magics.backends.folders.file_repository import LOCK_EXPIRY_S, FileRepository
 from batchai_magics.backends.folders.home_accounts import FileRows, Rows
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.state import cluster_table, job_table
-from batchai_magics.backends.local.state.cluster_table import ClusterRow
+from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.named_rows import ACCOUNTS, GROUPS, TableRows
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
@@ -101,8 +100,8 @@ class SqliteHome(Home):
         cluster = job.more[CLUSTER_GUID]
         row = JobRow(job.resource_id.key, job.guid, cluster, 1, 0, "", "", False, (), 1.0)
         with Store(self.path).write() as db:
-            if not db.execute("SELECT 1 FROM cluster WHERE key = ?", (cluster,)).fetchone():
-                cluster_table.insert(db, ClusterRow(cluster, cluster, 1.0))
+            statement = "INSERT OR IGNORE INTO cluster (key, guid, target, changed) VALUES (?, ?, 0, 1.0)"
+            db.execute(statement, (cluster, cluster))
             job_table.insert(db, row)
 
     def end(self, records: Repository, job: Record) -> None:

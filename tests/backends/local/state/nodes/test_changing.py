@@ -158,14 +158,6 @@ def test_a_preempted_busy_node_is_replaced_and_its_job_starts_again(still: Still
     assert tuple(row) == (2, 3)
 
 
-def test_forgetting_the_nodes_of_a_cluster_keeps_all_others(still: Still, cluster) -> None:
-    put(still, cluster, ("a", 0, RUNNING, 1.0, "run"), ("b", 1, IDLE, 2.0))
-    kept = put(still, other(still), ("c", 0, IDLE, 1.0))
-    with still.store.write() as db:
-        node_table.delete_of(db, cluster.key)
-    assert table(still) == kept
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_every_new_node_takes_a_number(still: Still, cluster, count: int) -> None:
     still.resize(cluster, count)

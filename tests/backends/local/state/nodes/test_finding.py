@@ -13,7 +13,6 @@ from tests.backends.local.state.nodes.table import (
     guid_of,
     other,
     put,
-    spec_of,
 )
 from tests.backends.local.still import Still
 
@@ -63,11 +62,11 @@ def test_a_run_is_told_its_places_among_all_nodes_of_the_cluster(still: Still, c
         ("w", 4, RUNNING, 1.0, "another run"),
     )
     put(still, other(still), ("elsewhere", 0, RUNNING, 1.0, "yet another"))
-    guid, spec = guid_of(still, cluster), spec_of(still, cluster)
+    guid = guid_of(still, cluster)
     with still.store.read() as db:
         assert node_table.job_nodes(db, "run") == [
-            JobNode("z", guid, spec, 4, 1),
-            JobNode("y", guid, spec, 4, 3),
+            JobNode("z", guid, 4, 1),
+            JobNode("y", guid, 4, 3),
         ]
         assert node_table.job_nodes(db, "no run") == []
 
@@ -76,8 +75,8 @@ def test_nodes_that_are_not_ready_are_found_all_or_one(still: Still, cluster) ->
     with still.store.read() as db:
         assert not node_table.is_any_preparing(db)
     put(still, cluster, ("a", 0, PREPARING, 1.0, None, "me"), ("b", 1, IDLE, 1.0), ("c", 2, PREPARING, 1.0))
-    guid, spec = guid_of(still, cluster), spec_of(still, cluster)
-    a, c = NewNode("a", "me", guid, spec), NewNode("c", "", guid, spec)
+    guid = guid_of(still, cluster)
+    a, c = NewNode("a", "me", guid), NewNode("c", "", guid)
     with still.store.read() as db:
         assert sorted(node_table.preparing(db)) == [a, c]
         assert node_table.preparing(db, "c") == [c]

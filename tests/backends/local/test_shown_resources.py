@@ -7,11 +7,12 @@ from datetime import datetime, timezone
 
 import pytest
 
-from batchai_magics.backends.base import Page
-from batchai_magics.backends.local.state import job_table, resource_table, stored_resources, stored_specs
+from batchai_magics.backends.local.state import cluster_nodes, job_table
 from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.service import recorded_job, resource_views
 from batchai_magics.backends.service.descriptions import with_image
 from batchai_magics.backends.service.quotas import Nodes
+from batchai_magics.backends.service.service import Service
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
@@ -56,11 +57,14 @@ def dated(still: Still) -> None:
 
 def shown(still: Still, id: ResourceId) -> Resource:
     """The resource as one alone, and as one of several."""
-    with still.store.read() as db:
-        row = resource_table.get(db, id)
-        alone = stored_resources.resource_view(db, row)
-        assert stored_resources.find_many(db, [id]) == [alone]
+    alone = Service.show(still.backend, id)  # which starts nothing
+    assert all_shown(still, [id]) == {id.key: alone}
     return alone
+
+
+def all_shown(still: Still, ids: list[ResourceId]) -> dict[str, Resource]:
+    """Those that exist, by key."""
+    return dict(Service.status(still.backend, ids).states)
 
 
 def node(
@@ -98,7 +102,8 @@ def sized(still: Still, target: int) -> ResourceId:
     """A cluster that is to have so many nodes since 150, and has none."""
     cluster = still.cluster(scale=manual(0))
     still.change("UPDATE resource SET created = 100")
-    still.change("UPDATE cluster SET target = ?, changed = 150", target)
+    still.change("UPDATE cluster SET target = ?", target)
+    still.change("UPDATE resource SET more = json_set(more, '$.changed', 150.0) WHERE key = ?", cluster.key)
     return cluster
 
 
@@ -129,9 +134,7 @@ def test_a_cluster_counts_its_nodes_and_says_what_is_wrong_with_them(still: Stil
     ("target", "states", "is_steady"),
     [
         (0, [], True),
-        (1, [], False),
         (1, ["idle"], True),
-        (0, ["idle"], False),
         (1, ["unusable"], True),
         (2, ["running", "idle"], True),
         (1, ["preparing"], False),
@@ -157,6 +160,7 @@ def job(still: Still, name: str = "j") -> ResourceId:
     made = still.job(name)
     still.change("UPDATE resource SET created = 100")
     still.change("UPDATE job SET changed = 160, guid = 'run ' || ? WHERE key = ?", name, made.key)
+    still.change("UPDATE resource SET guid = 'run ' || ? WHERE key = ?", name, made.key)
     return made
 
 
@@ -207,19 +211,18 @@ def test_a_job_that_ended_with_what_became_of_each_process(still: Still) -> None
 def test_some_are_told_of_and_those_that_are_not_there_are_left_out(still: Still) -> None:
     cluster = sized(still, 2)
     ids = [job(still, "b"), still.workspace, job(still, "a"), cluster, still.experiment]
-    with still.store.read() as db:
-        found = stored_resources.find_many(db, [*ids, still.experiment.child(Kind.JOB, "nope")])
-    assert {item.id.key: item for item in found} == {id.key: shown(still, id) for id in ids}
+    found = all_shown(still, [*ids, still.experiment.child(Kind.JOB, "nope")])
+    assert found == {id.key: shown(still, id) for id in ids}
 
 
 def test_a_list_reads_nothing_of_a_job_but_what_is_asked_for(still: Still) -> None:
     sized(still, 2)
     ids = [job(still, "b"), job(still, "a")]
-    still.change("UPDATE job SET errors = 'no JSON', ranks = 'no JSON', started = 170")
+    ended = "state = 'failed', started = 170, ended = 180"
+    still.change(f"UPDATE job SET errors = 'no JSON', ranks = 'no JSON', {ended}")
     still.change("UPDATE resource SET spec = 'no JSON' WHERE kind = 'jobs'")
-    with still.store.read() as db:
-        listed = stored_resources.list_inside(db, still.experiment, Kind.JOB, Page())
-    assert [(item.id, item.state) for item in listed] == [(id, ExecutionState.QUEUED) for id in ids]
+    listed = Service.list(still.backend, still.experiment, Kind.JOB)
+    assert [(item.id, item.state) for item in listed] == [(id, ExecutionState.FAILED) for id in ids]
     for field in ("spec", "execution", "ranks"):
         with pytest.raises(json.JSONDecodeError):
             getattr(listed[0], field)
@@ -240,27 +243,29 @@ def test_the_nodes_of_a_cluster_and_of_a_job_say_what_they_run(still: Still) -> 
     w = Node("w", NodeState.LEAVING, first, "127.0.0.1", 22, at(203))
     v = Node("v", NodeState.UNUSABLE, None, "127.0.0.1", 22, at(204))
     with still.store.read() as db:
-        assert stored_resources.nodes_of(db, cluster) == [z, y, x, w]
-        assert stored_resources.nodes_of(db, other) == [v]
-        assert stored_resources.nodes_of(db, first) == [z, w]
-        assert stored_resources.nodes_of(db, second) == [x]
-        assert str(stored_resources.nodes_of(db, first)[0].job) == str(first)
+        assert cluster_nodes.nodes_of(db, cluster) == [z, y, x, w]
+        assert cluster_nodes.nodes_of(db, other) == [v]
+        assert cluster_nodes.nodes_of(db, first) == [z, w]
+        assert cluster_nodes.nodes_of(db, second) == [x]
+        assert str(cluster_nodes.nodes_of(db, first)[0].job) == str(first)
 
 
 def test_quotas_count_what_each_cluster_is_to_have(still: Still) -> None:
     still.cluster("a", scale=manual(3))
     low = still.cluster("b", scale=manual(2), vmSize="STANDARD_NC6", vmPriority="lowpriority")
     a, b = Nodes("STANDARD_D1", 3, False), Nodes("STANDARD_NC6", 2, True)
-    with still.store.read() as db:
-        assert sorted(stored_specs.quota_nodes(db), key=lambda item: item.count) == [b, a]
-        assert stored_specs.quota_nodes(db, except_for=low.key) == [a]
+    context = still.backend.context
+    clusters = context.repository.clusters()
+    assert sorted(context.quota_nodes(clusters), key=lambda item: item.count) == [b, a]
+    others = [record for record in clusters if record.resource_id != low]
+    assert [*context.quota_nodes(others)] == [a]
 
 
 def test_descriptions_are_read_once(still: Still) -> None:
     cluster = sized(still, 2)
     text = stored(still, cluster)
-    assert stored_specs.cluster_spec(text) is stored_specs.cluster_spec(text)
-    assert stored_specs.cluster_spec(text).vm_size == json.loads(text)["properties"]["vmSize"]
+    assert resource_views.cluster_spec(text) is resource_views.cluster_spec(text)
+    assert resource_views.cluster_spec(text).vm_size == json.loads(text)["properties"]["vmSize"]
     text = stored(still, job(still))
-    assert stored_resources.job_spec(text) is stored_resources.job_spec(text)
-    assert stored_resources.job_spec(text).node_count == 1
+    assert recorded_job.job_spec(text) is recorded_job.job_spec(text)
+    assert recorded_job.job_spec(text).node_count == 1

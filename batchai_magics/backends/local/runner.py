@@ -1,0 +1,249 @@
+"""The scheduler, nodes and supervisors of this machine as the engine of a service."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.state import cluster_table, job_table, node_table, resource_table
+from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
+from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch.job_secrets import JobSecrets, Secrets
+from batchai_magics.backends.local.watch.reconciler import Reconciler
+from batchai_magics.backends.service.repository import Footprint
+from batchai_magics.backends.service.runner import (
+    ClusterRef,
+    ClusterRequest,
+    ClusterWarning,
+    EngineState,
+    Launch,
+    NodeSetup,
+    NodeStatus,
+    Run,
+    RunRequest,
+    RunStatus,
+    Site,
+)
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.states import DeallocationOption
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import CommandOutput
+    from batchai_magics.backends.local.settings import LocalSettings
+    from batchai_magics.backends.local.state.store import Store
+
+FRESH_S = 0.1  # cache TTL for polling
+SETUP_FAILED = "NodeSetupFailed"  # error code
+_CREDENTIALS = "properties.containerSettings.imageSourceRegistry.credentials"
+
+
+class LocalRunner:
+    """Runs jobs on this machine; see `backends.service.runner.Runner`.
+
+    The queue and the nodes are tables of the database that has the records. Processes are started outside of
+    its transactions: when what was created here is looked at for the first time.
+    """
+
+    def __init__(self, store: Store, layout: Layout, settings: LocalSettings) -> None:
+        self._store, self._layout, self._settings = store, layout, settings
+        self.reconciler = Reconciler(store, layout)
+        self._new: dict[str, Secrets] = {}  # of runs and clusters that are being created, by guid
+        self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
+
+    # -- clusters
+
+    def allocate(
+        self,
+        request: ClusterRequest,
+        *,
+        before: ClusterRef | None,
+        busy: Mapping[str, str],
+        others: Sequence[EngineState],
+    ) -> EngineState:
+        """Nothing to remember: nodes are folders, as many as the quota allows."""
+        return {}
+
+    def resized(
+        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
+    ) -> None:
+        """Adds or removes nodes; the option says what happens to what runs on those that leave."""
+        from batchai_magics.backends.local.watch import cluster_scaling
+
+        with self._store.write() as db:
+            cluster_table.insert_unless_there(db, cluster.guid, idle_s=self._settings.idle_s)
+            self._stopped |= {*cluster_scaling.resize(db, cluster, option)}
+
+    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
+        """Writes down how nodes are set up; the secrets stay in memory until the first ones are."""
+        from batchai_magics.backends.local.watch.setup_plan import SetupPlan
+
+        SetupPlan(setup.plan, setup.is_elevated).write(self._layout.cluster_setup(cluster_guid))
+        self._new[cluster_guid] = Secrets(setup=secrets)
+
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
+        """The nodes of a cluster, those of a new one before they are prepared."""
+        with self._store.read() as db:
+            rows = node_table.of_guid(db, cluster.guid)
+        if not self._store.is_writing:
+            self.start(cluster.guid)
+        return [NodeStatus(row.id, row.state, row.error, SETUP_FAILED, LOOPBACK) for row in rows]
+
+    def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
+        """Whether a node belongs to a cluster."""
+        with self._store.read() as db:
+            return node_table.has_node(db, cluster.guid, name)
+
+    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
+        """Nothing."""
+        return []
+
+    def remove_cluster(self, cluster_guid: str) -> None:
+        """Nothing: its nodes go with its record."""
+
+    # -- runs
+
+    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
+        """What the queue needs to know."""
+        return {"node_count": request.node_count, "priority": request.priority}
+
+    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
+        """The command that runs containers; CapabilityError for a private image that it cannot pull."""
+        from batchai_magics.backends.node import containers
+        from batchai_magics.errors import CapabilityError
+
+        engine = containers.engine(self._settings.container_command)
+        if has_credentials and engine and containers.is_daemonless(engine):
+            text = f"{_CREDENTIALS} is not supported by the local backend"
+            hint = "Docker and podman can pull private images."
+            raise CapabilityError(text, code="NotSupported", hint=hint)
+        return engine
+
+    def site(self, cluster: ClusterRef) -> Site:
+        """What a Plan needs to know of this machine."""
+        from batchai_magics.backends.local.machine_site import machine_site
+
+        return machine_site(self._settings.disk_grace_s)
+
+    def prepare(self, run: Run, launch: Launch) -> None:
+        """Writes the Plans of a run to its folder; its secrets stay in memory."""
+        from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
+
+        submitted = SubmittedRun(launch.plan, launch.preparation, launch.port_count)
+        submitted.write(self._layout.job(run.guid).submitted)
+        secrets = JobSecrets(launch.secrets, launch.registry_password)
+        self._new[run.guid] = Secrets(jobs={run.guid: secrets} if secrets else {})
+
+    def submit(self, run: Run, cluster: ClusterRef) -> None:
+        """Queues a run, and copies what the database knows of it to its folder."""
+        from batchai_magics.backends.local.state import store_rebuild
+
+        with self._store.write() as db:
+            row, cluster_id = resource_table.by_guid(db, run.guid), ResourceId.parse(run.state["cluster"])
+            of_cluster = cluster_table.find(db, cluster.guid)
+            if of_cluster is None:
+                raise resource_table.not_found(db, cluster_id)
+            job_table.insert(
+                db,
+                job_table.JobRow(
+                    key=row.id.key,
+                    guid=run.guid,
+                    cluster=of_cluster.key,
+                    node_count=run.state["node_count"],
+                    priority=2 - run.state["priority"],
+                    output_root=run.state["output_root"],
+                    python=sys.executable,
+                    needs_secrets=bool(self._new[run.guid].jobs),
+                    engine=(),
+                    changed=time.time(),
+                    spawner=process.own_identity(),
+                ),
+            )
+            with self._refusing_full_folder():
+                store_rebuild.write_backup(db, row.id, cluster_id, self._layout.job(run.guid))
+
+    @contextmanager
+    def _refusing_full_folder(self) -> Iterator[None]:
+        from batchai_magics.backends.local.state import database_errors
+
+        try:
+            yield
+        except OSError as error:
+            raise database_errors.no_room(self._layout.jobs, error) from error
+
+    def start(self, guid: str) -> None:
+        """Starts what can start of a run or cluster that was created here."""
+        secrets = self._new.pop(guid, None)
+        if secrets is None:
+            return
+        from batchai_magics.backends.local.watch import scheduler
+
+        with (
+            scheduler.release_on_interrupt(self._store, guid),
+            scheduler.head_start(self._store, self._layout, guid),
+        ):
+            self.reconciler.reconcile(is_due=True, secrets=secrets)
+
+    def settle(self) -> None:
+        """Tells supervisors of the stops that were requested here, and starts what can start."""
+        from batchai_magics.backends.local.watch import job_stopping
+
+        stopped, self._stopped = self._stopped, set()
+        job_stopping.wake(self._store, stopped)
+        self.reconciler.reconcile_if_room(is_due=True)
+
+    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        """The status of each run, after a look at whether their processes still live."""
+        if runs and not self._store.is_writing:
+            for run in runs if self._new else ():
+                self.start(run.guid)
+            self.reconciler.reconcile_if_room(max_age_s=FRESH_S)
+        with self._store.read() as db:
+            return run_statuses(db, [run.guid for run in runs])
+
+    def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
+        """No files: the database has it all."""
+        return Footprint()
+
+    def stop(self, runs: Sequence[Run]) -> None:
+        """Asks runs to end, in one transaction; those without nodes end at once."""
+        from batchai_magics.backends.local.watch import job_stopping
+
+        job_stopping.wake(self._store, job_stopping.request_stop(self._store, [run.guid for run in runs]))
+
+    def cluster_deleted(self, run: Run, text: str) -> None:
+        """Ends a run whose cluster is deleted: as soon as its supervisor reads that, or at once."""
+        from batchai_magics.backends.local.watch import job_stopping
+
+        job_stopping.end_without_cluster(self._store, run.guid, text)
+
+    def preempt(self, cluster: ClusterRef, name: str) -> bool:
+        """Removes a node, which a new one replaces; its run is requeued. False when there is no such node."""
+        with self._store.write() as db:
+            rows = {row.id: row for row in node_table.of_guid(db, cluster.guid)}
+            if name in rows:
+                self._stopped |= {*node_table.preempt(db, rows[name])}
+        return name in rows
+
+    # -- commands on nodes
+
+    def execute(
+        self,
+        cluster: ClusterRef,
+        node: str,
+        command: str,
+        *,
+        runs: Sequence[tuple[Run, RunStatus]],
+        tick_s: float,
+    ) -> CommandOutput:
+        """Runs a command in the folder of a node."""
+        from batchai_magics.backends.local.watch import node_commands
+
+        return node_commands.run(self._layout, cluster.guid, node, command, tick_s=tick_s)
+
+    def close(self) -> None:
+        """Closes the database; jobs keep running."""
+        self._store.close()
