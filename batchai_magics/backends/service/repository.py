@@ -48,6 +48,11 @@ class Record:
         return Kind(self.id.rsplit("/", 2)[1])
 
     @property
+    def key(self) -> str:
+        """The key of the id, without parsing the id."""
+        return self.id.lower()
+
+    @property
     def name(self) -> str:
         """The name of the resource, without parsing the whole id."""
         return self.id.rpartition("/")[2]

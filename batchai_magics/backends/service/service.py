@@ -79,8 +79,9 @@ class Service(LazyFacets):
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
         """The status of jobs and clusters, with at most one query to the engine."""
-        views = self._views(self.context.repository.find_all(ids))
-        return StatusSnapshot({resource.id.key: resource for resource in views})
+        records = self.context.repository.find_all(ids)
+        views = zip(records, self._views(records), strict=True)
+        return StatusSnapshot({record.key: resource for record, resource in views})
 
     def close(self) -> None:
         """Releases the engine's connections and files."""
@@ -158,8 +159,9 @@ class Service(LazyFacets):
 
     def _views(self, records: Sequence[Record]) -> Sequence[Resource]:
         """Converts records to resources; the files for their status are read together."""
-        jobs = [record for record in records if record.kind is Kind.JOB]
-        clusters = [record for record in records if record.kind is Kind.CLUSTER]
+        kinds = [record.kind for record in records]
+        jobs = [record for record, kind in zip(records, kinds, strict=True) if kind is Kind.JOB]
+        clusters = [record for record, kind in zip(records, kinds, strict=True) if kind is Kind.CLUSTER]
         is_live = bool(jobs or clusters)
         with self.context.snapshot(jobs=jobs, clusters=clusters) if is_live else contextlib.nullcontext():
             runs = [run_of(job) for job in jobs]

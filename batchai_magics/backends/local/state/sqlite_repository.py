@@ -40,11 +40,10 @@ class SqliteRepository:
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist, in the order of `ids`, read together."""
+        keys = [id.key for id in ids]
         with self._store.read() as db:
-            records = {
-                row["key"]: _record(row) for row in rows_of_keys(db, "resource", [id.key for id in ids])
-            }
-        return [records[id.key] for id in ids if id.key in records]
+            records = {row["key"]: _record(row) for row in rows_of_keys(db, "resource", keys)}
+        return [records[key] for key in keys if key in records]
 
     def get(self, id: ResourceId) -> Record:
         """The record of a resource; NotFoundError for the outermost resource that is missing."""
