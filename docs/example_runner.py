@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -141,7 +141,9 @@ class ProcessRunner:
             if is_leaving and option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
                 self.stop([run])
 
-    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
+    def set_up(
+        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
+    ) -> None:
         """Nothing: setup tasks are no capability of this backend."""
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:

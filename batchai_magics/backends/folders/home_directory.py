@@ -57,14 +57,17 @@ class HomeDirectory:
         if spec.node_setup and spec.node_setup.setup_task:
             mounts.setup_logs(self._layout, spec)
 
-    def make_cluster(self, guid: str, spec: ClusterSpec, site: Site) -> NodeSetup:
-        """Links a cluster's mounts, creates the output folder of its setup task, and plans a node's setup."""
-        from batchai_magics.backends.folders import run_planner
-
+    def make_cluster(self, guid: str, spec: ClusterSpec) -> None:
+        """Links a cluster's mounts, and creates the output folder of its setup task."""
         volumes = spec.node_setup.mount_volumes if spec.node_setup else None
         mounts.link(self._layout, self._layout.mounts(guid), volumes)
         if spec.node_setup and spec.node_setup.setup_task:
             private_files.make_folder(mounts.setup_logs(self._layout, spec))
+
+    def node_setup(self, guid: str, spec: ClusterSpec, site: Site) -> NodeSetup:
+        """Plans what a node of a cluster mounts and runs before it takes runs."""
+        from batchai_magics.backends.folders import run_planner
+
         return run_planner.node_setup(self._layout, guid, spec, site)
 
     def remove_cluster(self, guid: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -77,10 +77,14 @@ class LocalRunner:
             cluster_table.insert_unless_there(db, cluster.guid, idle_s=self._settings.idle_s)
             self._stopped |= {*cluster_scaling.resize(db, cluster, option)}
 
-    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
+    def set_up(
+        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
+    ) -> None:
         """Writes down how nodes are set up; the secrets stay in memory until the first ones are."""
+        from batchai_magics.backends.local.machine_site import machine_site
         from batchai_magics.backends.local.watch.setup_plan import SetupPlan
 
+        setup = node_setup(machine_site(self._settings.disk_grace_s))
         SetupPlan(setup.plan, setup.is_elevated).write(self._layout.cluster_setup(cluster_guid))
         self._new[cluster_guid] = Secrets(setup=secrets)
 

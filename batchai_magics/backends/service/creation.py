@@ -13,7 +13,7 @@ from batchai_magics.backends.service.context import BusyNodes, Context, cluster_
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
-from batchai_magics.backends.service.runner import ClusterRequest, RunRequest
+from batchai_magics.backends.service.runner import ClusterRequest, EngineState, NodeSetup, RunRequest, Site
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobPriority, JobSpec
@@ -56,19 +56,17 @@ def resize(context: Context, id: ResourceId, patch: ClusterPatch) -> None:
     old = context.repository.get(id)
     spec = resource_views.cluster_spec(old.spec)
     request = ClusterRequest(spec.vm_size, scale_of(patch.scale_settings), spec.what)
-    others = _check_quota(context, request, old.guid)
     changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
-    state = context.runner.allocate(
-        request,
-        before=cluster_of(old),
-        busy=BusyNodes(context, old.guid),
-        others=[record.more for record in others],
-    )
-    more = {**state, CHANGED: context.repository.now()}
     text = descriptions.stored_text(changed)
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
     with context.repository.transaction():
-        _check_quota(context, request, old.guid)
+        state = context.runner.allocate(
+            request,
+            before=cluster_of(old),
+            busy=BusyNodes(context, old.guid),
+            others=_within_quota(context, request, old.guid),
+        )
+        more = {**state, CHANGED: context.repository.now()}
         cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
         runs = [(run, status) for _, run, status in context.open_runs(cluster.guid)]
         context.runner.resized(cluster_of(cluster), runs, option)
@@ -93,25 +91,26 @@ def _create_cluster(context: Context, record: Record, spec: ClusterSpec) -> Reco
     _check_file_servers(context, volumes)
     context.folders.check_cluster(spec)
     request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)
-    others = _check_quota(context, request, record.guid)
-    state = context.runner.allocate(request, before=None, busy={}, others=[each.more for each in others])
-    record = record.changed({**state, CHANGED: context.repository.now()})
-    return _made_cluster(context, record, spec, request)
+    with context.repository.transaction():
+        others = _within_quota(context, request, record.guid)
+        state = context.runner.allocate(request, before=None, busy={}, others=others)
+        return _made_cluster(context, record.changed({**state, CHANGED: context.repository.now()}), spec)
 
 
-def _made_cluster(context: Context, record: Record, spec: ClusterSpec, request: ClusterRequest) -> Record:
+def _made_cluster(context: Context, record: Record, spec: ClusterSpec) -> Record:
     """Records a cluster with its nodes; cleans up if that fails or another process was faster."""
     cluster, made = cluster_of(record), None
 
-    def add_nodes() -> None:
-        _check_quota(context, request, record.guid)
-        context.runner.resized(cluster, [], DeallocationOption.REQUEUE)
+    def node_setup(site: Site) -> NodeSetup:
+        return context.folders.node_setup(record.guid, spec, site)
 
     try:
         with context.folders.batch():
-            setup = context.folders.make_cluster(record.guid, spec, context.runner.site(cluster))
-            context.runner.set_up(record.guid, setup, _setup_secrets(spec))
-        made = _recorded(context, record, add_nodes)
+            context.folders.make_cluster(record.guid, spec)
+            context.runner.set_up(record.guid, node_setup, _setup_secrets(spec))
+        made = _recorded(
+            context, record, lambda: context.runner.resized(cluster, [], DeallocationOption.REQUEUE)
+        )
         return made
     finally:
         if made is not record:
@@ -247,9 +246,9 @@ def _same(existing: Record | None, record: Record) -> Record | None:
     return existing
 
 
-def _check_quota(context: Context, request: ClusterRequest, guid: str) -> list[Record]:
-    """Raises ConflictError if a cluster exceeds the quota; returns the other clusters."""
+def _within_quota(context: Context, request: ClusterRequest, guid: str) -> list[EngineState]:
+    """Raises ConflictError if a cluster exceeds the quota; returns the states of the other clusters."""
     others = [record for record in context.repository.clusters() if record.guid != guid]
     requested = quotas.Nodes(request.vm_size, request.scale.maximum)
     quotas.check(requested, context.quota_nodes(others), context.core_quota)
-    return others
+    return [record.more for record in others]

@@ -53,8 +53,11 @@ class HomeFolders(Protocol):
     def check_cluster(self, spec: ClusterSpec) -> None:
         """Raises a SpecError if the output of the setup task is not on a mount."""
 
-    def make_cluster(self, guid: str, spec: ClusterSpec, site: Site) -> NodeSetup:
-        """Links a cluster's mounts, creates the output folder of its setup task, and plans a node's setup."""
+    def make_cluster(self, guid: str, spec: ClusterSpec) -> None:
+        """Links a cluster's mounts, and creates the output folder of its setup task."""
+
+    def node_setup(self, guid: str, spec: ClusterSpec, site: Site) -> NodeSetup:
+        """Plans what a node of a cluster mounts and runs before it takes runs."""
 
     def remove_cluster(self, guid: str) -> None:
         """Deletes a cluster's folder."""

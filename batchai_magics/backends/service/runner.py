@@ -7,7 +7,7 @@ queue and the allocation of nodes, and resolves the references of a Plan once it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -217,8 +217,10 @@ class Runner(Protocol):
     ) -> None:
         """Applies the size of a new or resized cluster to its nodes and open runs, as the option says."""
 
-    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
-        """Stores how the nodes of a new cluster are set up, and the secrets of its setup task."""
+    def set_up(
+        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
+    ) -> None:
+        """Stores how the nodes of a new cluster are set up, if it does so itself, and its task's secrets."""
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; `busy` is as for `allocate`, and evaluated lazily."""

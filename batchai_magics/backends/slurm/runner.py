@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from batchai_magics.backends.base import CommandOutput
 from batchai_magics.backends.folders.file_clock import FileClock
@@ -85,7 +85,9 @@ class SlurmRunner:
             elif option is DeallocationOption.TERMINATE:
                 self.runs.ask_to_stop(run)
 
-    def set_up(self, cluster_guid: str, setup: NodeSetup, secrets: Mapping[str, str]) -> None:
+    def set_up(
+        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
+    ) -> None:
         """Keeps the secrets of a setup task, which jobs run here, in a file that only its owner can read."""
         if secrets:
             private_files.write(

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import resource_table
 from batchai_magics.backends.local.watch import job_stopping, process
 from batchai_magics.backends.service import deletion
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
@@ -124,11 +123,9 @@ def test_what_is_inside_comes_before_what_holds_it_and_names_are_not_cut(still: 
     still.cluster()
     still.cluster("c2")
     job = still.job()
-    with still.store.read() as db:
-        inside = [str(id) for id in resource_table.subtree(db, still.workspace)]
-        assert [id.name for id in resource_table.subtree(db, still.workspace.child(Kind.CLUSTER, "c"))] == [
-            "c"
-        ]
+    records = still.backend.context.repository
+    inside = [record.id for record in records.subtree(still.workspace)]
+    assert [record.name for record in records.subtree(still.workspace.child(Kind.CLUSTER, "c"))] == ["c"]
     assert (inside[0], inside[-1], len(inside)) == (str(job), str(still.workspace), 5)
 
 

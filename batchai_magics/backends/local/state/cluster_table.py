@@ -56,12 +56,6 @@ def auto_scaled(db: sqlite3.Connection, key: str = "") -> list[ClusterRow]:
     return [ClusterRow(**columns(row)) for row in db.execute(query, (key,)).fetchall()]
 
 
-def sizes(db: sqlite3.Connection, *, except_for: str = "") -> list[tuple[str, int]]:
-    """The wire JSON and target size of every cluster but one."""
-    query = "SELECT spec, target FROM cluster JOIN resource USING (key) WHERE key != ?"
-    return [(spec, target) for spec, target in db.execute(query, (except_for,))]
-
-
 def set_bounds(db: sqlite3.Connection, key: str, minimum: int | None, maximum: int | None) -> None:
     """Sets the auto-scale bounds of a cluster; None for a fixed size."""
     db.execute("UPDATE cluster SET minimum = ?, maximum = ? WHERE key = ?", (minimum, maximum, key))
@@ -78,10 +72,3 @@ def set_target(db: sqlite3.Connection, key: str, target: int) -> None:
 def skip_ordinals(db: sqlite3.Connection, key: str, count: int) -> None:
     """Reserves ordinals for new nodes."""
     db.execute("UPDATE cluster SET next_ordinal = next_ordinal + ? WHERE key = ?", (count, key))
-
-
-def delete(db: sqlite3.Connection, key: str) -> list[str]:
-    """Deletes a cluster; returns the name of its folder."""
-    guids = [guid for (guid,) in db.execute("SELECT guid FROM cluster WHERE key = ?", (key,))]
-    db.execute("DELETE FROM cluster WHERE key = ?", (key,))
-    return guids

@@ -103,15 +103,6 @@ def get(db: sqlite3.Connection, key: str) -> JobRow:
     return JobRow.of(db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone())
 
 
-def find_with_id(db: sqlite3.Connection, key: str) -> tuple[str, JobRow] | None:
-    """The ARM id of a job, in its original case, and its run; None if there is no such job."""
-    row = db.execute("SELECT id, job.* FROM job JOIN resource USING (key) WHERE key = ?", (key,)).fetchone()
-    if row is None:
-        return None
-    values = columns(row)
-    return values.pop("id"), JobRow.of(values)
-
-
 def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
     """The run of a job with that guid, or None."""
     return next(iter(_all(db, "SELECT * FROM job WHERE key = ? AND guid = ?", key, guid)), None)
@@ -123,20 +114,10 @@ def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRo
     return next(iter(_all(db, query, key, guid)), None)
 
 
-def all_open(db: sqlite3.Connection) -> list[JobRow]:
-    """The runs that have not ended."""
-    return _all(db, f"SELECT * FROM job WHERE {IS_OPEN}")
-
-
 def is_any_open(db: sqlite3.Connection, guids: Sequence[str]) -> bool:
     """Whether any of these runs has not ended."""
     rows = query_in_batches(db, "SELECT state FROM job WHERE guid IN", guids)
     return any(ExecutionState(state) in OPEN for (state,) in rows)
-
-
-def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
-    """The runs on a cluster that have not ended."""
-    return _all(db, f"SELECT * FROM job WHERE cluster = ? AND {IS_OPEN}", cluster)
 
 
 def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from batchai_magics.backends.base import Page
-from batchai_magics.backends.local.state.table_rows import rows_of_keys
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -55,36 +52,6 @@ def by_guid(db: sqlite3.Connection, guid: str) -> ResourceRow:
     return ResourceRow.of(db.execute("SELECT * FROM resource WHERE guid = ?", (guid,)).fetchone())
 
 
-def children(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page) -> list[ResourceRow]:
-    """The resources of a kind inside `parent` (workspaces: in its group), oldest first.
-
-    Returns one row more than the page holds if it is not the last page.
-    """
-    key = parent_key(parent.workspace_id) if kind is Kind.WORKSPACE else parent.key
-    query = "SELECT * FROM resource WHERE parent = ? AND kind = ? AND seq > ? ORDER BY seq LIMIT ?"
-    size = -1 if page.size is None else page.size + 1
-    found = db.execute(query, (key, kind.value, int(page.after or 0), size)).fetchall()
-    return [ResourceRow.of(row) for row in found]
-
-
-def find_many(db: sqlite3.Connection, ids: Collection[ResourceId]) -> list[ResourceRow]:
-    """The resources of these that exist."""
-    return [ResourceRow.of(row) for row in rows_of_keys(db, "resource", [id.key for id in ids])]
-
-
-def workspaces(db: sqlite3.Connection) -> list[ResourceRow]:
-    """All workspaces, oldest first."""
-    query = "SELECT * FROM resource WHERE kind = ? ORDER BY seq"
-    return [ResourceRow.of(row) for row in db.execute(query, (Kind.WORKSPACE.value,)).fetchall()]
-
-
-def subtree(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
-    """The resource and everything below it, innermost first; jobs are not below their cluster."""
-    query = "SELECT id FROM resource WHERE key = ? OR substr(key, 1, ?) = ? ORDER BY length(key) DESC"
-    below = id.key + "/"
-    return [ResourceId.parse(inner) for (inner,) in db.execute(query, (id.key, len(below), below)).fetchall()]
-
-
 def names(db: sqlite3.Connection, parent: ResourceId, kind: Kind, prefix: str) -> list[str]:
     """The names of direct children of `parent` of a kind with that prefix, oldest first.
 
@@ -94,26 +61,6 @@ def names(db: sqlite3.Connection, parent: ResourceId, kind: Kind, prefix: str) -
     query = "SELECT id FROM resource WHERE key >= ? AND key < ? AND kind = ? ORDER BY seq"
     rows = db.execute(query, (first, first + LAST_CHARACTER, kind.value)).fetchall()
     return [id.rpartition("/")[2] for (id,) in rows]
-
-
-def insert(db: sqlite3.Connection, id: ResourceId, *, spec: str, fingerprint: str, owner: str = "") -> None:
-    """Inserts a new resource."""
-    db.execute(
-        "INSERT INTO resource (key, id, kind, parent, spec, fingerprint, created, owner)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (id.key, str(id), id.kind.value, parent_key(id), spec, fingerprint, time.time(), owner),
-    )
-
-
-def owners(db: sqlite3.Connection, key: str) -> dict[str, str]:
-    """The known owners of the resource with that key and of all inside it, by key."""
-    query = "SELECT key, owner FROM resource WHERE (key = ? OR (key >= ? AND key < ?)) AND owner != ''"
-    return dict(db.execute(query, (key, f"{key}/", f"{key}/{LAST_CHARACTER}")).fetchall())
-
-
-def change_spec(db: sqlite3.Connection, id: ResourceId, spec: str) -> None:
-    """Changes the spec of a resource; the fingerprint of its original spec stays."""
-    db.execute("UPDATE resource SET spec = ? WHERE key = ?", (spec, id.key))
 
 
 def delete(db: sqlite3.Connection, key: str) -> None:

@@ -244,5 +244,5 @@ def test_nothing_is_handed_over_on_another_cluster(still: Still) -> None:
     still.prepare()
     still.job("z", cluster="other")
     with still.store.write() as db:
-        (row,) = [row for row in job_table.all_open(db) if row.key == job.key]
+        row = job_table.get(db, job.key)
         assert node_assignment.hand_over_nodes(db, row) is None

@@ -321,7 +321,7 @@ def test_the_reason_of_a_stop_goes_to_the_program(world: World) -> None:
     world.job()
     world.begin("n1")
     ((_, run, _),) = world.backend.context.open_runs(world.guid(CLUSTER))
-    world.backend.runner.stop(run, "the loss is nan")
+    world.backend.runner.runs.ask_to_stop(run, "the loss is nan")
     assert world.files().stop(1).reason == "the loss is nan"
 
 

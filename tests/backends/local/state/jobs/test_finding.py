@@ -36,24 +36,22 @@ def test_a_row_is_read_as_it_was_written(still: Still) -> None:
     assert (bare.is_open, row.is_open) == (True, False)
     with still.store.read() as db:
         assert job_table.get(db, row.key) == row
-        assert job_table.find_with_id(db, row.key) is None  # no resource has that key
         assert job_table.find_run(db, row.key, "run a") == row
         assert job_table.find_run(db, row.key, "run b") is None
         assert job_table.find_run(db, bare.key, "run a") is None
 
 
-def test_open_runs_are_found_by_job_by_name_and_by_cluster(still: Still) -> None:
+def test_open_runs_are_found_by_job_and_by_name(still: Still) -> None:
     rows = {state: put(still, state.value, state) for state in STATES}
-    elsewhere = put(still, "elsewhere", cluster="d")
     with still.store.read() as db:
         for state, row in rows.items():
             expected = row if state in OPEN else None
             assert job_table.find_open(db, key=row.key) == expected
             assert job_table.find_open(db, guid=row.guid) == expected
         assert job_table.find_open(db) is None
-        assert set(job_table.open_on(db, "c")) == {rows[state] for state in OPEN}
-        assert job_table.open_on(db, "d") == [elsewhere]
-        assert job_table.open_on(db, "nowhere") == []
+        assert job_table.is_any_open(db, [row.guid for row in rows.values()]) is True
+        ended = [row.guid for state, row in rows.items() if state not in OPEN]
+        assert job_table.is_any_open(db, [*ended, "no run"]) is False
 
 
 def test_runs_that_need_a_process_are_watched(still: Still) -> None:
@@ -119,11 +117,3 @@ def test_forgetting_a_job_tells_its_folders_and_keeps_the_others(still: Still) -
         assert job_table.delete(db, row.key) == ["run a"]
         assert job_table.delete(db, row.key) == []
     assert table(still) == [other]
-
-
-def test_a_run_is_found_with_the_id_that_its_job_was_given(still: Still) -> None:
-    still.cluster()
-    id = still.job("ResNet")
-    with still.store.read() as db:
-        assert job_table.find_with_id(db, id.key) == (str(id), job_table.get(db, id.key))
-        assert job_table.find_with_id(db, "nope") is None
