@@ -19,7 +19,14 @@ from batchai_magics.backends.slurm import cli_args, preparation, programs
 from batchai_magics.backends.slurm.backend import CAPABILITIES, SlurmBackend
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
 from batchai_magics.backends.slurm.settings import ANY, FIXED
-from batchai_magics.errors import CapabilityError, NotFoundError, ServiceError, SpecError
+from batchai_magics.errors import (
+    CapabilityError,
+    ConflictError,
+    NotFoundError,
+    ServiceError,
+    SpecError,
+    StorageError,
+)
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
@@ -423,3 +430,31 @@ def test_the_engine_is_given_numbers_and_words_that_it_needs(world: World) -> No
     assert state["options"].split() == ["--exclusive", "--qos=high"]
     expected = {"partition": "batch", "minutes": 3, "niceness": 0, "node_count": 2, "python": sys.executable}
     assert {name: state[name] for name in expected} == expected
+
+
+# -- what the home has
+
+
+def test_a_home_that_cannot_be_made_is_named_by_its_setting() -> None:
+    with pytest.raises(StorageError) as caught:
+        SlurmBackend(ScriptedSettings(home=Path("/proc/nope/home")))
+    assert "slurm.home" in caught.value.hint
+
+
+def test_a_share_that_a_job_uses_stays_until_the_job_has_ended(world: World) -> None:
+    world.job()
+    with pytest.raises(ConflictError) as caught:
+        world.backend.storage.remove("out")
+    assert (caught.value.code, "j" in caught.value.hint) == ("ShareInUse", True)
+    world.backend.terminate(JOB)
+    world.backend.storage.remove("out")
+    for storage, noun in ((world.backend.storage, "share"), (world.backend.containers, "container")):
+        with pytest.raises(NotFoundError, match=f"The specified {noun} out does not exist"):
+            storage.download("out", "a")
+
+
+def test_groups_and_accounts_stay_where_earlier_versions_wrote_them(world: World) -> None:
+    world.backend.accounts.create("mine", "g", "eastus")
+    assert [account.name for account in world.backend.accounts.list("g")] == ["mine"]
+    names = {path.name for path in world.backend.layout.home.iterdir()}
+    assert {"groups", "accounts", "shares"} <= names
