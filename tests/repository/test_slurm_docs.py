@@ -59,7 +59,7 @@ def test_network_variables_that_are_said_to_reach_jobs_do(monkeypatch: pytest.Mo
 
 
 def test_auto_scale_is_not_refused_on_one_page_and_explained_on_the_same() -> None:
-    (refused,) = re.findall(r"Not supported, and refused by name: (.*)", USERS)
+    (refused,) = re.findall(r"Not supported, and rejected by name: (.*)", USERS)
     assert "auto-scale where Slurm does not start and stop nodes" in refused
     assert "#elastic-nodes" in refused
 
