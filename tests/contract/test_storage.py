@@ -152,7 +152,7 @@ def test_files_of_this_machine_go_up_and_come_down(storage: Storage, tmp_path: P
     copies = [Copy(big, "in/big", len(DATA) * 20), Copy(small, ".part-small", 1)]
     assert sum(storage.send("data", copies)) == len(DATA) * 20 + 1
     assert names(storage) == [".part-small", "in"]
-    back = [replace(copy, here=tmp_path / "back" / copy.path) for copy in copies]
+    back = [replace(copy, local_path=tmp_path / "back" / copy.path) for copy in copies]
     assert sum(storage.fetch("data", back)) == len(DATA) * 20 + 1
     assert [copy.local_path.read_bytes() for copy in back] == [DATA * 20, b"1"]
     assert len([path for path in tmp_path.joinpath("back").rglob("*") if path.is_file()]) == 2
