@@ -16,12 +16,12 @@ def line_start(data: bytes, at: int) -> int:
 
 
 def line_end(data: bytes | bytearray, at: int = 0) -> int:
-    """The position after the first newline from `at` on; 0 if there is none."""
+    """The position after the first newline from `at` on; 0 without one."""
     return data.find(b"\n", at) + 1
 
 
 def whole_lines_end(data: bytes) -> int:
-    """The position after the last newline; 0 if there is none."""
+    """The position after the last newline; 0 without one."""
     return data.rfind(b"\n") + 1
 
 

@@ -132,7 +132,7 @@ class BatchAIMagics(Magics):
     @no_var_expand
     @line_magic
     def az(self, line: str) -> Any:
-        """Runs a tutorial's line as it stands: `%az batchai job list`."""
+        """Runs an unmodified line of a tutorial: `%az batchai job list`."""
         from batchai_magics.commands.parsing.command_parser import az_command_words
         from batchai_magics.options.option import DisplayText
 

@@ -31,7 +31,7 @@ def rows() -> Iterator[Row]:
         ours_s = _cost_s(lambda: sampler._write(sampler._sample(groups)))
         theirs_s = _cost_s(lambda: [_by_psutil(group) for group in groups.values()])
         yield Row(f"sample of {RANKS} ranks", ours_s * 1e3, "psutil", theirs_s * 1e3, "ms")
-        sampler._began -= HOUR_S
+        sampler._started_s -= HOUR_S
         yield Row("share of a core that samples take", _share(sampler, groups), "the limit", 0.5, "%")
         sampler.close()
 

@@ -72,7 +72,7 @@ class RunPlanner:
             StopIfRequest(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
 
     def _notes(self) -> Iterator[str]:
-        """What the user is told of the job's cluster and logs."""
+        """Notes for the user about the job's cluster and logs."""
         yield from self._run.notes
         root = PurePosixPath(self._run.output_root)
         if PurePosixPath(self._job.unmounted) in (root, *root.parents):

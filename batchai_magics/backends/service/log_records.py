@@ -102,7 +102,7 @@ class _ConcatenationClock(NamedTuple):
 
 
 class RankPart(NamedTuple):
-    """Bytes written by a rank, with their offset; the rank is None if unknown."""
+    """Bytes written by a rank, with their offset; None for an unknown rank."""
 
     data: bytes
     offset: int

@@ -186,7 +186,7 @@ def test_a_sample_costs_next_to_nothing(tmp_path: Path, start: Start) -> None:
     """The share that samples have of a core: the next one is due by what the last one has cost."""
     taking = Sampler(plan(tmp_path), first_rank=0)
     groups = {0: start(SLEEPS), 1: start(SLEEPS)}
-    taking._began -= 3600
+    taking._started_s -= 3600
     taking._search_due = 0.0
     now, began = time.monotonic(), time.thread_time()
     taking.sample_if_due(groups)
