@@ -31,7 +31,7 @@ def write_submitted(store: Store, layout: Layout, run: JobRow) -> None:
         cluster_guid = cluster_table.get(db, run.cluster).guid
     folder = RunFolder(
         guid=run.guid,
-        segment=descriptions.output_segment(row.id, run.guid),
+        segment=descriptions.output_segment(row.resource_id, run.guid),
         spec=spec,
         cluster_guid=cluster_guid,
         cluster=resource_views.cluster_spec(cluster.spec),

@@ -153,7 +153,7 @@ class LocalRunner:
             job_table.insert(
                 db,
                 job_table.JobRow(
-                    key=row.id.key,
+                    key=row.resource_id.key,
                     guid=run.guid,
                     cluster=of_cluster.key,
                     node_count=run.state["node_count"],
@@ -167,7 +167,7 @@ class LocalRunner:
                 ),
             )
             with self._refusing_full_folder():
-                store_rebuild.write_backup(db, row.id, cluster_id, self._layout.job(run.guid))
+                store_rebuild.write_backup(db, row.resource_id, cluster_id, self._layout.job(run.guid))
 
     @contextmanager
     def _refusing_full_folder(self) -> Iterator[None]:

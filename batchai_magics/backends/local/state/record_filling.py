@@ -5,8 +5,6 @@ The guid of a resource, and what else is recorded of it, are found in the tables
 
 from __future__ import annotations
 
-import sqlite3
-
 FILL_RECORDS = """
 UPDATE resource SET
     guid = coalesce(
@@ -28,8 +26,3 @@ UPDATE resource SET
         '{}')
 WHERE guid = ''
 """
-
-
-def fill_records(db: sqlite3.Connection, key: str = "") -> None:
-    """Completes the record of a resource that was inserted without, or those of all."""
-    db.execute(*((f"{FILL_RECORDS} AND key = ?", (key,)) if key else (FILL_RECORDS,)))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import cluster_table, job_table, node_table
-from batchai_magics.backends.local.state.record_filling import fill_records
+from batchai_magics.backends.local.state.record_filling import FILL_RECORDS
 from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
@@ -74,7 +74,7 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
         for table in ("resource_group", "resource", "job"):
             _insert(db, table, kept.rows[table])
         _restore_state(db, kept)
-    fill_records(db)
+    db.execute(FILL_RECORDS)  # backups of versions without records
     for (key,) in db.execute("SELECT key FROM cluster").fetchall():
         target = cluster_table.get(db, key).target
         node_table.resize(db, key, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)

@@ -1,67 +1,36 @@
-"""The rows of resources: found, listed, written, forgotten, and the words for those that are missing."""
+"""The rows of resources: where they are listed, and the words for those that are missing."""
 
 from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.base import Page
 from batchai_magics.backends.local.state import resource_table
-from batchai_magics.backends.local.state.resource_table import ResourceRow
-from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.local.still import Still
+from tests.backends.service.records.homes import record
 
-NOW = 1_767_323_045.0
 
-
-def put(still: Still, id: ResourceId, spec: str = "{}") -> ResourceRow:
-    """Records a resource; gives it as it must be read."""
-    record = Record(str(id), f"guid of {id}", spec, f"print of {id.name}", NOW)
-    SqliteRepository(still.store).insert(id, record)
-    (row,) = still.rows("SELECT max(seq) AS seq FROM resource")
-    return ResourceRow(id, spec, f"print of {id.name}", NOW, row["seq"])
+def put(still: Still, id: ResourceId) -> Record:
+    """Writes a resource down."""
+    made = record(id, guid=f"guid of {id.name}")
+    with still.store.write() as db:
+        resource_table.insert(db, id, made)
+    return made
 
 
 def job(still: Still, name: str) -> ResourceId:
     return still.experiment.child(Kind.JOB, name)
 
 
-def test_a_workspace_is_in_its_group_whatever_both_are_called(still: Still) -> None:
-    id = ResourceId("s", "workspaces", "workspaces", Kind.WORKSPACE, "workspaces")
-    put(still, id)
-    (listed,) = SqliteRepository(still.store).children(id, Kind.WORKSPACE, Page()).records
-    assert listed.resource_id == id
-    assert (
-        resource_table.parent_key(id)
-        == "/subscriptions/s/resourcegroups/workspaces/providers/microsoft.batchai"
-    )
-
-
-def test_a_resource_is_read_as_it_was_written(still: Still) -> None:
-    id = still.workspace.child(Kind.EXPERIMENT, "Mixed")
-    row = put(still, id, '{"a": 1}')
-    (raw,) = still.rows("SELECT * FROM resource WHERE seq = ?", row.seq)
-    assert dict(raw) == {
-        "seq": row.seq,
-        "key": str(id).lower(),
-        "id": str(id),
-        "kind": Kind.EXPERIMENT.value,
-        "parent": str(still.workspace).lower(),
-        "spec": '{"a": 1}',
-        "fingerprint": "print of Mixed",
-        "created": NOW,
-        "owner": "",
-        "guid": f"guid of {id}",
-        "more": "{}",
-    }
+def test_a_resource_is_found_by_id_key_and_guid(still: Still) -> None:
+    made = put(still, job(still, "Mixed"))
     with still.store.read() as db:
-        found = resource_table.find(db, ResourceId.parse(str(id).replace("Mixed", "mIXED")))
-        assert found == resource_table.get(db, id) == resource_table.by_key(db, id.key) == row
-        assert str(found.id) == str(id)  # in the case that it was given in
-        assert resource_table.find(db, still.workspace.child(Kind.EXPERIMENT, "nope")) is None
-        assert resource_table.by_guid(db, f"guid of {id}") == row
+        found = resource_table.find(db, job(still, "mIXED"))
+        assert found == resource_table.by_key(db, str(job(still, "mixed")).lower()) == made
+        assert resource_table.by_guid(db, "guid of Mixed") == made
+        assert resource_table.find(db, job(still, "nope")) is None
 
 
 def test_what_a_resource_is_listed_under(still: Still) -> None:

@@ -112,10 +112,10 @@ def test_names_begin_with_a_prefix_in_any_letter_case(records: Repository) -> No
 
 
 def test_workspaces_are_listed_in_their_group_and_all_together(records: Repository) -> None:
-    beside, away = replace(WORKSPACE, workspace="w0", name="w0"), replace(WORKSPACE, group="h")
+    beside, away = replace(WORKSPACE, workspace="a", name="a"), replace(WORKSPACE, group="h")
     insert(records, beside, away)
     assert {each.id for each in records.workspaces()} == {str(WORKSPACE), str(beside), str(away)}
-    assert records.names(WORKSPACE, Kind.WORKSPACE) == ["w", "w0"]
+    assert records.names(WORKSPACE, Kind.WORKSPACE) == ["w", "a"]
     assert records.names(away, Kind.WORKSPACE) == ["w"]
 
 
