@@ -68,6 +68,7 @@ class Engine:
     resizes: list[Resize] = field(default_factory=list)
     setup_secrets: dict[str, Mapping[str, str]] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)  # reasons, by node name
+    moving: dict[str, NodeState] = field(default_factory=dict)  # states, by node name
     warned: list[ClusterWarning] = field(default_factory=list)
     refusal: Exception | None = None  # of the next `submit`
     ends_when_stopped: bool = True
@@ -115,7 +116,7 @@ class Engine:
     def _node(self, name: str, busy: Mapping[str, str]) -> NodeStatus:
         if reason := self.unusable.get(name, ""):
             return NodeStatus(name, NodeState.UNUSABLE, reason)
-        state = NodeState.RUNNING if name in busy else NodeState.IDLE
+        state = self.moving.get(name) or (NodeState.RUNNING if name in busy else NodeState.IDLE)
         return NodeStatus(name, state, address=f"address of {name}")
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.service import creation
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
@@ -52,8 +51,7 @@ def test_a_workspace_brings_its_group_with_its_location(home: EngineHome) -> Non
 
 def test_who_creates_something_is_written_down_with_it(home: EngineHome) -> None:
     other = WORKSPACE.child(Kind.EXPERIMENT, "hers")
-    home.service.ownership.within("")
-    creation.create(home.service.context, other, ExperimentSpec(), "ann")
+    home.service.create(other, ExperimentSpec(), owner="ann")
     assert home.service.ownership.within(other.key) == {other.key: "ann"}
     assert home.service.ownership.within(EXPERIMENT.key) == {}
 
@@ -348,3 +346,20 @@ def test_the_record_of_a_job_keeps_its_cluster_as_it_was(home: EngineHome) -> No
     assert record.more["node_count"] == 1
     assert record.more["output_root"].endswith("out")
     assert job_spec().settings == home.service.show(JOB).spec.settings
+
+
+def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(
+    home: EngineHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process creates the cluster while this one prepares it."""
+    set_up, others = home.engine.set_up, []
+
+    def set_up_twice(*arguments) -> None:
+        set_up(*arguments)
+        if not others:
+            others.append("another process")
+            home.cluster(ELSEWHERE)
+
+    monkeypatch.setattr(home.engine, "set_up", set_up_twice)
+    assert home.cluster(ELSEWHERE).id == ELSEWHERE
+    assert folders(home, "clusters") == {home.guid(CLUSTER), home.guid(ELSEWHERE)}

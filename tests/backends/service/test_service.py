@@ -74,6 +74,13 @@ def test_a_cluster_is_shown_with_the_states_and_problems_of_its_nodes(home: Engi
     assert cluster.allocation_state is AllocationState.STEADY
 
 
+@pytest.mark.parametrize("state", [NodeState.PREPARING, NodeState.LEAVING])
+def test_a_cluster_is_resizing_while_nodes_come_or_go(home: EngineHome, state: NodeState) -> None:
+    home.engine.moving = {"node2": state}
+    cluster = home.service.show(CLUSTER)
+    assert (cluster.id, cluster.allocation_state) == (CLUSTER, AllocationState.RESIZING)
+
+
 def test_nodes_of_a_cluster_and_of_a_job_tell_who_uses_them(home: EngineHome) -> None:
     home.job()
     assert home.service.nodes(JOB) == []
