@@ -84,33 +84,37 @@ class PatternRecord:
     wall_time: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRecord:
+class ValueRecord(NamedTuple):
     """A metric printed by a program other than tf_cnn_benchmarks, with the name and unit it printed.
 
-    `step` counts steps, batches or samples, from the start of the run or of `epoch`; both are None if the
-    line has none. Metrics of an evaluation start with `val_` or `test_`.
+    `step` counts steps, batches or samples, from the start of the run or of `epoch`, which may be a fraction;
+    both are None if the log tells neither. `phase` is `train`, `val` or `test`; the names of the last two
+    start with `val_` or `test_`.
     """
 
     name: str
     value: float
     unit: str = ""
     step: int | None = None
-    epoch: int | None = None
+    epoch: float | None = None
     rank: int | None = None
     offset: int = 0
     wall_time: float | None = None
+    phase: str = "train"
 
 
 # `StepRecord._make` is pure Python and takes half as long again.
 step_record = cast("Callable[[Iterable[object]], StepRecord]", partial(tuple.__new__, StepRecord))
 """Make a step record from its fields, in order."""
 
+value_record = cast("Callable[[Iterable[object]], ValueRecord]", partial(tuple.__new__, ValueRecord))
+"""Make a value record from its fields, in order."""
+
 Record = StepRecord | TotalRecord | EvalRecord | HeaderRecord | PatternRecord | ValueRecord
 
 
 def at_offset(record: Record, offset: int) -> Record:
     """The record with another line-end offset."""
-    if isinstance(record, StepRecord):
-        return step_record((*record[:8], offset, record.wall_time))
+    if isinstance(record, (StepRecord, ValueRecord)):
+        return record._replace(offset=offset)
     return replace(record, offset=offset)

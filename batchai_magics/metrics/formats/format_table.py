@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
@@ -23,7 +24,6 @@ from batchai_magics.metrics.formats.cntk import CNTK
 from batchai_magics.metrics.formats.horovod import HOROVOD
 from batchai_magics.metrics.formats.json_lines import DLLOGGER, JSON_LINES
 from batchai_magics.metrics.formats.keras import KERAS
-from batchai_magics.metrics.formats.key_values import PAIRS, PRINTS
 from batchai_magics.metrics.formats.line_format import (
     COUNT,
     EmbeddedFormat,
@@ -36,12 +36,13 @@ from batchai_magics.metrics.formats.line_format import (
 )
 from batchai_magics.metrics.formats.mxnet import MXNET
 from batchai_magics.metrics.formats.pytorch import PYTORCH
+from batchai_magics.metrics.formats.step_grammar import OtherReading, read_lines
 from batchai_magics.metrics.formats.step_lines import read_step_lines
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS, TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.literal_search import LiteralSearch, literal_stem
-from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, Record
+from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, Record, ValueRecord
 
 
 def _read_attempt(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
@@ -72,12 +73,20 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
     *CAFFE,
     *CHAINER,
     *MXNET,
-    *PAIRS,
-    *PRINTS,
 )
 FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
 
-LITERALS = frozenset(literal for row in FORMATS for literal in row.literals)
+_GRAMMAR_LITERALS = (
+    *(b"^step #", b"^Step #", b"^step: ", b"^Step: ", b"^Step [", b"^step [", b"^step=#", b"_step=#"),
+    *(b"epoch #", b"Epoch #", b"EPOCH #", b"epoch: #", b"Epoch: #", b"epoch [", b"Epoch [", b"epoch=#"),
+    *(b"Epoch=#", b"^iter #", b"^Iter #", b"iter: #", b"Iter: #", b"^Iter [", b"Batch #", b"batch #"),
+    *(b"iteration #", b"Iteration #", b"iteration: ", b"Iteration: ", b"Episode #", b"episode #"),
+    *(b"epoch  ", b"Epoch  ", b"^step  ", b"^Step  ", b"^iter  ", b"iteration  ", b"epoch=# ", b"#it/s, "),
+    *(b"'epoch': ", b"'loss': ", b" loss: #", b" loss = ", b"] loss: ", b"loss: #", b"#s/it, "),
+)  # fmt: skip
+"""What step lines of other programs contain: in a log of tf_cnn_benchmarks they are looked for."""
+
+LITERALS = frozenset((*(literal for row in FORMATS for literal in row.literals), *_GRAMMAR_LITERALS))
 """Every line with a record contains one of these, unless a table is open."""
 _LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))
 _LINE_STEMS = tuple(literal_stem(literal) for literal in _LINE_LITERALS)
@@ -131,21 +140,41 @@ def _select(rows: Sequence[_Row], numbers: Sequence[int], *, begin: int) -> list
 
 def read_records(cursor: BlockCursor, contents: ScanResult) -> Iterable[Record]:
     """The records in complete lines, from left to right."""
-    if contents.stems:
-        return _read_mixed(cursor, contents)
+    if not contents.embedded:
+        lines = read_lines(cursor, partial(_read_row, cursor))
+        return [record for start, read in lines for record in _mark_first(cursor, start, read())]
     if contents is _ONLY_RATE and cursor.line_end is None:
-        return read_step_lines(cursor, _RATE)
-    return _read_embedded(cursor, contents)
+        starts = [
+            start for start in cursor.shapes.candidates(cursor.data) if not _has_rate(cursor.data, start)
+        ]
+        if not any(map(partial(_is_readable, cursor), starts)):
+            return read_step_lines(cursor, _RATE)
+    return _read_mixed(cursor, contents)
 
 
-def _read_embedded(cursor: BlockCursor, contents: ScanResult) -> Iterator[Record]:
-    for read, match in _matches(contents.embedded, cursor.data):
-        record = read(cursor, match)
-        cursor.consumed = match.end()
-        if record is not None:
-            if cursor.first_record_start is None:
-                cursor.first_record_start = cursor.record_start
-            yield record
+def _read_row(cursor: BlockCursor, start: int, rows: Sequence[LineFormat] | None) -> OtherReading:
+    """Read a line with these rows, by default all whose literals it contains."""
+    newline = cursor.data.find(b"\n", start)
+    text = cursor.data[start : newline if newline >= 0 else len(cursor.data)]
+    if rows is None:
+        stems = _SEARCH.candidates(text)
+        rows = [row for row in LINE_FORMATS if any(stem in text for stem in row.stems)] if stems else ()
+    found = read_line(cursor, start, rows) if rows else None
+    if found:
+        _note_position(cursor, found)
+    return rows, found
+
+
+def _has_rate(data: bytes, start: int) -> bool:
+    newline = data.find(b"\n", start)
+    return data.find(_RATE.literal, start, newline if newline >= 0 else len(data)) >= 0
+
+
+def _is_readable(cursor: BlockCursor, start: int) -> bool:
+    """Whether the line that starts here is one for the grammar."""
+    newline = cursor.data.find(b"\n", start)
+    begin = cursor.skip_tag(start) if cursor.is_tagged else start
+    return bool(cursor.shapes.find(cursor.data[begin : newline if newline >= 0 else len(cursor.data)]))
 
 
 def _matches(rows: Sequence[EmbeddedFormat], data: bytes) -> Iterable[tuple[_Read, re.Match[bytes]]]:
@@ -155,18 +184,40 @@ def _matches(rows: Sequence[EmbeddedFormat], data: bytes) -> Iterable[tuple[_Rea
 
 def _read_mixed(cursor: BlockCursor, contents: ScanResult) -> Iterator[Record]:
     """The records where tf_cnn_benchmarks lines mix with lines of other programs."""
-    lines = ((start, None, None) for start in lines_with(contents.stems, cursor.data))
-    embedded = ((match.start(), read, match) for read, match in _matches(contents.embedded, cursor.data))
-    for start, read, match in heapq.merge(lines, embedded, key=itemgetter(0)):
-        if start < cursor.consumed:
-            continue
-        if read is None or match is None:
-            yield from _mark_first(cursor, start, read_line(cursor, start, LINE_FORMATS))
-            continue
-        record = read(cursor, match)
-        cursor.consumed = match.end()
-        if record is not None:
-            yield from _mark_first(cursor, cursor.record_start, [record])
+    matches = list(_matches(contents.embedded, cursor.data))
+    begins = [cursor.data.rfind(b"\n", 0, match.start()) + 1 for _, match in matches]
+    rows = set(lines_with(contents.stems, cursor.data))
+    readers = read_lines(cursor, partial(_read_row, cursor), set(begins))
+    lines = ((start, None, read) for start, read in readers)
+    embedded = ((start, match, None) for start, match in zip(begins, matches, strict=True))
+    for start, match, read in heapq.merge(lines, embedded, key=itemgetter(0)):
+        if read is not None:
+            yield from _mark_first(cursor, start, read())
+        elif match is not None:
+            yield from _read_joined(cursor, start, *match, is_row=start in rows)
+
+
+def _read_joined(
+    cursor: BlockCursor, start: int, read: _Read, match: re.Match[bytes], *, is_row: bool
+) -> Iterator[Record]:
+    """The record of tf_cnn_benchmarks on a line, unless a row reads the whole line: JSON takes precedence."""
+    if match.start() < cursor.consumed:
+        return
+    if is_row and start >= cursor.consumed and (found := read_line(cursor, start, LINE_FORMATS)):
+        yield from _mark_first(cursor, start, found)
+    if match.start() < cursor.consumed:
+        return
+    record = read(cursor, match)
+    cursor.consumed = match.end()
+    if record is not None:
+        yield from _mark_first(cursor, cursor.record_start, [record])
+
+
+def _note_position(cursor: BlockCursor, records: Sequence[Record]) -> None:
+    """Let the lines below know the position of a line that a row has read."""
+    for record in records[-1:]:
+        if isinstance(record, ValueRecord):
+            cursor.states.of(record.rank).context.note(record.step, record.epoch)
 
 
 def _mark_first(cursor: BlockCursor, begun: int, records: list[Record]) -> list[Record]:

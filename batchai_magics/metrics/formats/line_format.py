@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from batchai_magics.metrics.grammar.metric_names import PHASES, TRAIN
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.literal_search import literal_stem
 from batchai_magics.metrics.reading.parser_state import RankState
@@ -19,7 +20,7 @@ from batchai_magics.metrics.reading.timestamps import (
     parse_timestamp,
     wall_time,
 )
-from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
+from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord, value_record
 
 NUMBER = rb"[-+]?(?:(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?|nan|inf)"
 """A number as Python and C print it. All repetitions are bounded, so matching time is too."""
@@ -96,9 +97,13 @@ class Line:
         self, field: Field, number: bytes | float, *, step: int | None = None, epoch: int | None = None
     ) -> ValueRecord:
         """The record of a number on this line."""
-        return ValueRecord(
-            field.name, float(number), field.unit, step, epoch, self.rank, self.offset, self.wall_time
-        )
+        phase = PHASES.get(field.name.partition("_")[0], TRAIN)
+        return value_record(
+            (
+                field.name, float(number), field.unit, step, epoch, self.rank, self.offset, self.wall_time,
+                phase,
+            )
+        )  # fmt: skip
 
 
 def read_fields(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
@@ -223,28 +228,29 @@ def _line_timestamp(prefix: bytes, logger_prefix: bytes, state: RankState) -> Ti
     )
 
 
-def read_line(cursor: BlockCursor, start: int, rows: Sequence[LineFormat]) -> list[Record]:
-    """Parse the line that starts here with the first matching row; if one matches, the line is consumed."""
+def read_line(cursor: BlockCursor, start: int, rows: Sequence[LineFormat]) -> list[Record] | None:
+    """Parse the line that starts here with the first row that matches; None if none does."""
     line_and_end = line_at(cursor, start)
     if line_and_end is None:
-        return []
+        return None
     line, has_ended = line_and_end
     records = _read_complete(line, rows, has_ended=has_ended)
     if not records and len(parts := _split_joined(line.text)) > 1:
         *ended, last = (_joined_part(cursor, line, text) for text in parts)
-        records = [record for part in ended for record in _read_complete(part, rows, has_ended=True)]
-        records += _read_complete(last, rows, has_ended=has_ended)
+        found = [_read_complete(part, rows, has_ended=True) for part in ended]
+        found.append(_read_complete(last, rows, has_ended=has_ended))
+        records = [record for each in found for record in each or ()] or records
     if records:
         cursor.consumed = max(cursor.consumed, cursor.data.find(b"\n", start), start)
     return records
 
 
-def _read_complete(line: Line, rows: Sequence[LineFormat], *, has_ended: bool) -> list[Record]:
+def _read_complete(line: Line, rows: Sequence[LineFormat], *, has_ended: bool) -> list[Record] | None:
     for row in rows:
         match = row.pattern.match(line.text) if any(text in line.text for text in row.stems) else None
         if match:
             return list(row.read(line, row, match)) if has_ended or row.is_self_terminating else []
-    return []
+    return None
 
 
 def _joined_part(cursor: BlockCursor, line: Line, text: bytes) -> Line:

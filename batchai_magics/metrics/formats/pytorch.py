@@ -51,15 +51,6 @@ def _meters(before: str) -> tuple[Field, ...]:
     )
 
 
-_TQDM_PAIR = re.compile(rb", ([A-Za-z_][\w./@-]*)=(" + NUMBER + rb")(?=[,\]])")
-
-
-def _read_postfix(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    step, epoch = count(match["step"]), count(match["epoch"])
-    for name, number in _TQDM_PAIR.findall(match["postfix"]):
-        yield line.value(Field(name.decode()), number, step=step, epoch=epoch)
-
-
 PYTORCH = (
     LineFormat(
         name="PyTorch mnist",
@@ -116,24 +107,6 @@ PYTORCH = (
         ),
         fields=(Field("val_top_1", "%"), Field("val_top_1", "%", "val_top_1_"), Field("val_top_5", "%")),
         sample=" * Acc@1 69.758 Acc@5 89.078",
-        is_self_terminating=True,
-    ),
-    LineFormat(
-        name="tqdm bar",
-        literals=(b"#it/s, ", b"#s/it, ", b"?it/s, "),
-        pattern=line_pattern(
-            rb"(?:[^|%]{0,80}?(?:[Ee]poch +#?(?P<epoch>"
-            + COUNT
-            + rb"))?[^|%\d]{0,80}?: +)?\d{1,3}%\|[^|]*\| (?P<step>"
-            + COUNT
-            + rb")/"
-            + COUNT
-            + rb" \[[\d:]+<[\d:?]+, +[\d.]*[\d?](?:it/s|s/it)(?P<postfix>(?:, [^,\]]{1,80})+\])"
-        ),
-        fields=(),
-        sample="Train Epoch     #1:  10%|█         | 1/10 "
-        "[00:01<00:09,  1.20it/s, loss=6.91, accuracy=0.391]",
-        read=_read_postfix,
         is_self_terminating=True,
     ),
 )

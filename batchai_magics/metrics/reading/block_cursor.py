@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from batchai_magics.metrics.grammar.line_shapes import LineShapes
 from batchai_magics.metrics.reading.line_prefixes import parse_prefix_cached, text_through_tag
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX, rank_of
@@ -35,6 +36,8 @@ class BlockCursor:
     raw_ends: Mapping[int, int] | None = None  # of the lines, if they were cleaned
     clock: WriteClock | None = None  # for lines without a more precise timestamp
     tag_timestamp: Timestamp | None = None  # of the line's tag
+    shapes: LineShapes = field(default_factory=LineShapes)
+    first_line: int = 0  # number of the first line in its file
     rank: int | None = field(init=False)  # of the line
     _cached_timestamp: tuple[int, Timestamp | None] = (-1, None)  # (line start, timestamp) of the last lookup
 

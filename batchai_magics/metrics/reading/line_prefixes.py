@@ -124,19 +124,20 @@ def prefix_shape(zeroed: bytes) -> PrefixShape | None:
         if tag is None:
             return None
         name, tag_rank, begin = tag.name, tag.rank, tag.end
-        timestamps = [_timestamp_slices(zeroed, tag.begin, tag.end), _timestamp_slices(zeroed, 0, tag.begin)]
+        timestamps = [timestamp_slices(zeroed, tag.begin, tag.end), timestamp_slices(zeroed, 0, tag.begin)]
     message = zeroed[begin:]
     if len(zeroed) > MAX_PREFIX_BYTES or not PREFIX.fullmatch(message):
         return None
     label = LABEL.search(message)
     prefix = PREFIX.match(message)
-    timestamps.insert(0, _timestamp_slices(zeroed, begin, begin + prefix.end() if prefix else begin))
+    timestamps.insert(0, timestamp_slices(zeroed, begin, begin + prefix.end() if prefix else begin))
     places = tuple(filter(None, timestamps))
     has_fraction = any(place.fraction_scale > 1 for place in places)
     return PrefixShape(name, tag_rank, _label_slice(label, begin), places, has_fraction)
 
 
-def _timestamp_slices(zeroed: bytes, begin: int, end: int) -> TimestampSlices | None:
+def timestamp_slices(zeroed: bytes, begin: int, end: int) -> TimestampSlices | None:
+    """Where the first timestamp stands in a part of a prefix, whose digits are all zeros."""
     match = match_timestamp(zeroed[begin:end])
     if match is None:
         return None

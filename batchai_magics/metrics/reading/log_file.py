@@ -7,9 +7,10 @@ from itertools import chain
 
 from batchai_magics.metrics.formats.chainer import read_table_row
 from batchai_magics.metrics.formats.format_table import ScanResult, read_records, scan
-from batchai_magics.metrics.formats.key_values import step_of
 from batchai_magics.metrics.formats.line_format import line_at, lines_with
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HeaderWindow
+from batchai_magics.metrics.grammar.line_shapes import LineShapes
+from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_cleaning import clean_block, clean_lines
 from batchai_magics.metrics.reading.line_prefixes import TagShapes, last_stream_key
@@ -33,6 +34,8 @@ class LogFile:
         self._states = RankStates()
         self._streams = TaggedStreams(rank)
         self._tags = TagShapes()
+        self._shapes = LineShapes()
+        self._line_count = 0
         self._clock: WriteClock | None = None
 
     def feed(
@@ -81,6 +84,7 @@ class LogFile:
         """Skip complete lines that another reader has parsed; `last_key` is the stream of their last tag."""
         self._lines.offset += size_bytes
         self._header.skip(lines)
+        self._line_count += lines
         if last_key:
             self._streams.switch_to(last_key)
 
@@ -147,8 +151,8 @@ class LogFile:
             self._header.skip(block.data.count(b"\n"))
         if is_tagged and (key := last_stream_key(block.data)):
             self._streams.switch_to(key)
-        if not contents.marks:
-            return ()
+        first_line = self._line_count
+        self._line_count += block.data.count(b"\n")
         cursor = BlockCursor(
             block.data,
             rank,
@@ -159,6 +163,8 @@ class LogFile:
             is_tagged=is_tagged,
             clock=self._clock,
             raw_ends=block.raw_ends,
+            shapes=self._shapes,
+            first_line=first_line,
         )
         return read_records(cursor, contents)
 
@@ -178,7 +184,10 @@ class LogFile:
             is_continued=line.is_continued,
             clock=self._clock,
             tag_timestamp=line.timestamp,
+            shapes=self._shapes,
+            first_line=self._line_count,
         )
+        self._line_count += 1
         records = list(read_records(cursor, scan(text))) or self._read_row(cursor)
         yield from self._read_header(text[: cursor.first_record_start], line.end, line.rank)
         yield from records

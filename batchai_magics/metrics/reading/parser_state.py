@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
+from batchai_magics.metrics.grammar.line_context import LineContext
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX
 from batchai_magics.metrics.record import StepRecord
 
@@ -31,6 +32,7 @@ class RankState:
     table_lines_left: int = 0  # lines until an open table is abandoned
     year: int | None = None  # year of glog timestamps, which may omit it …
     month: int = 0  # … and the month of the last one
+    context: LineContext = field(default_factory=LineContext)
     _seen_keys: dict[object, None] = field(default_factory=dict)
 
     def is_new(self, key: object) -> bool:

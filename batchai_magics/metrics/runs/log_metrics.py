@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run_chart import plot
+from batchai_magics.metrics.formats.step_lines import RATE
 from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.record import Record, StepRecord
@@ -179,7 +180,8 @@ def read_metrics(
     """
     with _opened(source) as stream:
         head = _read_head(stream)
-        if not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto"):
+        is_bulk = not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto")
+        if is_bulk and RATE in head:
             from batchai_magics.metrics.reading.bulk.reader import read_stream
 
             return LogMetrics(columns=read_stream(head, stream))

@@ -60,7 +60,9 @@ def value_frame(records: Iterable[Record], columns: Sequence[str]) -> pandas.Dat
 
     rows = value_rows(records)
     names = dict.fromkeys([*columns, *(name for row in rows for name in row)])
-    kinds = {name: "Int64" if name in _COUNTS else "float64" for name in names}
+    is_fraction = any(not float(row["epoch"] or 0).is_integer() for row in rows)
+    counts = {name for name in _COUNTS if name != "epoch" or not is_fraction}
+    kinds = {name: "Int64" if name in counts else "float64" for name in names}
     return pd.DataFrame(rows, columns=list(names)).astype(kinds)
 
 

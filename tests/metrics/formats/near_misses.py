@@ -31,7 +31,6 @@ step=1.5 loss=0.25
 [{"step": 100, "loss": 0.25}]
 "step": 100, "loss": 0.25
 config: {"step": 100, "loss": 0.25}
-{'step': 100, 'loss': 0.25}
 DLLL {"timestamp": "1570716916.14", "type": "METADATA", "step": [], "data": {"loss": 1.0}}
 DLLL {"timestamp": "1570716916.14", "type": "LOG", "step": "PARAMETER", "data": {"lr": 0.1}}
 DLL 2020-11-09 09:33:02.123456 - PARAMETER learning_rate : 0.1
@@ -51,7 +50,6 @@ Model: ResNet50
 Batch size: 32
 Test set: Average loss: 0.0563
 Train Epoch: 1 [640/60000 (1%)]
-Train Epoch: 1 [640/60000 (1%)] Loss: 2.310000
 Epoch: [0][10/5005]
 Epoch: [0] Total time: 0:01:02
 Epoch: 3

@@ -38,12 +38,14 @@ LINES = {
         {"iter_time(ms)": 4.7, "images_per_sec": 211},
     ),
     "step 9 | loss 0.5 | speed 300 img/s": (None, 9, {"loss": 0.5, "images_per_sec": 300}),
-    "step 9 | loss 0.5 | 12.5 samples/s: no": (None, 9, None),
+    "step 9 | loss 0.5 | 12.5 samples/s: no": (None, 9, {"loss": 0.5}),
+    "Train Epoch: 1 [640/60000 (1%)] Loss: 2.310000": (1, 640, {"loss": 2.31}),
+    "{'step': 100, 'loss': 0.25}": (None, 100, {"loss": 0.25}),
     "step 10, loss = 4.66 (123.4 examples/sec; 0.104 sec/batch)": (None, 10, {"loss": 4.66}),
     "Iteration 5, loss = 0.44": (None, 5, {"loss": 0.44}),
     "Episode 10: reward = 200, length = 35": (None, 10, {"reward": 200, "length": 35}),
     "step 3: temperature = 3.5, energy = -12": (None, 3, {"temperature": 3.5, "energy": -12}),
-    "{'loss': '2.1', 'grad_norm': '1.5', 'epoch': '0.08'}": (None, None, {"loss": 2.1, "grad_norm": 1.5}),
+    "{'loss': '2.1', 'grad_norm': '1.5', 'epoch': '0.08'}": (0.08, None, {"loss": 2.1, "grad_norm": 1.5}),
     "{'loss': 2.1, 'step': 10, 'epoch': 2}": (2, 10, {"loss": 2.1}),
 }
 

@@ -181,7 +181,7 @@ class BulkLines:
         self._rows.append(np.arange(first, last))
         self._count += last - first
         self._offset += stop - start
-        lines = self._buffer.count(b"\n", start, stop) if self._file.is_in_header else 0
+        lines = self._buffer.count(b"\n", start, stop)
         lead = None
         if end_tag > first_tag:
             lead = parse_prefix_cached(

@@ -1,5 +1,7 @@
 """Lines of other programs than tf_cnn_benchmarks that several processes glued to each other."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,7 +127,9 @@ def test_a_similar_text_gives_nothing(line):
 
 
 # Behind `Epoch: 3` a loss is one.
-NEAR_MISSES_ANYWHERE = [line for line in NEAR_MISSES if line != "  - loss: 0.9490"]
+NEAR_MISSES_ANYWHERE = [
+    line for line in NEAR_MISSES if not re.search(r"^\s*(?:[\w -]*: ?)?[\w -]*[=:] ?\d", line)
+]
 
 
 @given(

@@ -1,0 +1,139 @@
+"""What the lines above tell about a line: its epoch, its step, and what a progress bar showed last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from batchai_magics.metrics.grammar.line_grammar import Kind
+from batchai_magics.metrics.grammar.line_shapes import LineShape, MetricName
+
+_MAX_GAP = 3  # lines between the members of a block
+
+Values = list[tuple[MetricName, float]]
+
+
+@dataclass(slots=True)
+class LineContext:
+    """The position of one process, from the lines that it has printed."""
+
+    epoch: float | None = None
+    step: int | None = None
+    is_known: bool = False  # a step line was read
+    heading_line: int = -(1 << 30)  # number of the last heading, or of the last line that belongs to it
+    bar_step: int | None = None
+    bar_total: float = 0
+    next_bar: tuple[int | None, float] | None = None  # begun when that one had ended
+    shown: dict[str, float] = field(default_factory=dict)  # the numbers of the last bar
+
+    def enter(
+        self, shape: LineShape, match: re.Match[bytes], line: int
+    ) -> tuple[int | None, float | None, Values] | None:
+        """The step, the epoch and the numbers of a line, which has a number in its file; None without any."""
+        reading = shape.reading
+        if reading.kind is Kind.RULE:
+            self.heading_line += line - self.heading_line == 1
+            return None
+        step, epoch, numbers = _groups(shape, match)
+        if reading.kind is Kind.BAR:
+            self._enter_bar(step, epoch, numbers)
+            return None
+        if reading.kind is Kind.HEADING:
+            self.heading_line = line
+            self._enter_heading(step, epoch)
+            return None
+        if reading.kind is Kind.LOOSE:
+            return self._loose(shape, numbers, line)
+        if reading.is_dict and step is None:
+            step = self._step_of_bar(shape)
+        else:
+            self._enter_step(step, epoch)
+        if reading.is_bar:
+            numbers = self._new_on_bar(numbers)
+            self.heading_line = line  # Lightning's rich bar goes on below
+        return step, self.epoch if epoch is None else epoch, numbers
+
+    def note(self, step: int | None, epoch: float | None) -> None:
+        """Note the position of a line that was read otherwise."""
+        self._enter_step(step, epoch)
+
+    def _loose(
+        self, shape: LineShape, numbers: Values, line: int
+    ) -> tuple[int | None, float | None, Values] | None:
+        """The numbers of a line without a position, if they belong to the position above it."""
+        is_below_heading = line - self.heading_line <= (_MAX_GAP if shape.reading.is_member else 1)
+        if is_below_heading:
+            self.heading_line = line
+        elif not (shape.reading.is_plain and self.is_known):
+            return None
+        elif self.epoch is not None:
+            return None, self.epoch, numbers
+        return self.step, self.epoch, numbers
+
+    def _enter_heading(self, step: int | None, epoch: float | None) -> None:
+        if epoch is not None:
+            self.epoch, self.step = epoch, step
+        elif step is not None:
+            self.step = step
+        self.shown = {}
+
+    def _enter_step(self, step: int | None, epoch: float | None) -> None:
+        self.is_known = True
+        self.heading_line = -(1 << 30)
+        if epoch is not None:
+            self.epoch = epoch
+        self.step = step
+
+    def _enter_bar(self, step: int | None, epoch: float | None, numbers: Values) -> None:
+        """Note the count of the outermost bar; those drawn meanwhile have other lengths."""
+        if epoch is not None:
+            self.epoch = epoch
+        for _, total in numbers:
+            if total == self.bar_total or not self.bar_total:
+                self.bar_step, self.bar_total = step, total
+            elif (self.bar_step or 0) >= self.bar_total:
+                self.next_bar = step, total
+
+    def _step_of_bar(self, shape: LineShape) -> int | None:
+        """The count of the bar of training, which may have ended before that of an evaluation."""
+        if self.next_bar and any(metric.phase == "train" for metric in shape.metrics):
+            self.bar_step, self.bar_total = self.next_bar
+            self.next_bar = None
+        return self.bar_step
+
+    def _new_on_bar(self, numbers: Values) -> Values:
+        """The numbers of a bar, without those that it only draws again."""
+        trained = {name.name: value for name, value in numbers if name.phase == "train"}
+        is_new = any(self.shown.get(name) != value for name, value in trained.items())
+        fresh = [
+            (name, value)
+            for name, value in numbers
+            if (is_new if name.phase == "train" else self.shown.get(name.name) != value)
+        ]
+        self.shown = {name.name: value for name, value in numbers}
+        return fresh
+
+
+def _groups(shape: LineShape, match: re.Match[bytes]) -> tuple[int | None, float | None, Values]:
+    texts: Sequence[bytes] = match.group(0, *shape.groups)
+    at, step, epoch = 1, None, None
+    if shape.has_step:
+        step, at = count(texts[1]), 2
+    if shape.has_epoch:
+        epoch, at = fraction(texts[at]), at + 1
+    values = texts[at + shape.has_rank : -1]
+    if shape.is_plain:
+        return step, epoch, list(zip(shape.metrics, map(float, values), strict=True))
+    numbers = zip(shape.metrics, shape.converters, values, strict=True)
+    return step, epoch, [(metric, convert(text)) for metric, convert, text in numbers]
+
+
+def count(text: bytes) -> int:
+    """A step as printed."""
+    return int(float(text)) if b"." in text else int(text.replace(b",", b""))
+
+
+def fraction(text: bytes) -> float:
+    """An epoch as printed; a whole one is an integer."""
+    return float(text) if b"." in text or b"e" in text else int(text.replace(b",", b""))

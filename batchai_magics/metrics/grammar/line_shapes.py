@@ -1,0 +1,193 @@
+"""The shapes of lines, learned while reading: a line is read by the grammar once, its like by an expression.
+
+The *shape* of a line is the line without its digits. The grammar does not look at the value of a digit, so
+all lines with the same text between the same runs of digits have the same reading, at the same runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from batchai_magics.metrics.grammar.line_grammar import Kind, LineReading, NamedNumber, read_line
+from batchai_magics.metrics.grammar.line_interest import may_matter
+from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
+
+DIGITS = b"0123456789"
+_MAX_SHAPES = 4096
+_MAX_SILENT = 1 << 16
+_MAX_TRIES = 8
+_MIN_LEAD_BYTES = 3
+_RUN = re.compile(rb"\d+")
+_FACTORS = {"k": 1e3, "K": 1e3}
+
+
+class MetricName(NamedTuple):
+    """How a number of a shape is recorded."""
+
+    name: str
+    unit: str
+    phase: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineShape:
+    """Where the numbers stand in all lines of a shape.
+
+    `expression` matches such a line; its `groups` are the step, the epoch and the rank, as far as `has_step`,
+    `has_epoch` and `has_rank` say, then the numbers, then the end of the prefix. `lead` is the text before
+    the first digit.
+    """
+
+    reading: LineReading
+    expression: re.Pattern[bytes]
+    groups: tuple[int, ...]
+    lead: bytes
+    metrics: tuple[MetricName, ...]
+    converters: tuple[Callable[[bytes], float], ...]
+    is_plain: bool  # all converters are `float`
+    has_step: bool
+    has_epoch: bool
+    has_rank: bool
+    has_time: bool  # a pair such as `time=2026-03-02T10:25:35Z`
+
+
+Found = tuple[LineShape, re.Match[bytes]]
+
+
+class LineShapes:
+    """The shapes of one log's lines, by their text without digits.
+
+    `silent` lines hold no metric; those `elsewhere` are understood by formats of their own.
+    """
+
+    def __init__(self) -> None:
+        self.silent: set[bytes] = {b""}
+        self._mute: set[bytes] = set()  # what the grammar does not read, though formats may
+        self.elsewhere: dict[bytes, Any] = {}  # the formats that understand a shape
+        self.known: dict[bytes, list[LineShape]] = {}
+        self.timestamps: dict[tuple[LineShape, int], object] = {}  # where they stand in prefixes of a length
+        self._leads: set[bytes] = set()
+
+    def candidates(self, data: bytes) -> list[int]:
+        """The start positions of lines that may hold numbers."""
+        keys = data.translate(None, DIGITS).split(b"\n")
+        rows = [row for row, key in enumerate(keys) if key not in self.silent]
+        if not rows:
+            return []
+        ends = [0, *accumulate(len(line) + 1 for line in data.split(b"\n"))]
+        return [ends[row] for row in rows]
+
+    def find(self, line: bytes) -> list[Found]:
+        """The shapes of a line without its end, and their matches; several if ranks' lines were joined."""
+        key = line.translate(None, DIGITS)
+        if key in self._mute:
+            return []
+        for shape in self.known.get(key, ()):
+            match = shape.expression.fullmatch(line)
+            if match:
+                return [(shape, match)]
+        return self._learn(key, line)
+
+    def silence(self, key: bytes) -> None:
+        """Remember that no reader finds anything in lines of a shape."""
+        _add(self.silent, key)
+
+    def _learn(self, key: bytes, line: bytes) -> list[Found]:
+        if joined := self._split(line):
+            return joined
+        reading = read_line(line) if may_matter(line) else None
+        if reading is None:
+            if key not in self.known:
+                _add(self._mute, key)
+            return []
+        shape = shape_of(line, reading)
+        match = shape.expression.fullmatch(line)
+        assert match is not None
+        self._remember(key, shape)
+        return [(shape, match)]
+
+    def _remember(self, key: bytes, shape: LineShape) -> None:
+        if len(self.known) >= _MAX_SHAPES:
+            self.known.clear()
+            self._leads.clear()
+        shapes = self.known.setdefault(key, [])
+        if len(shapes) < _MAX_TRIES:
+            shapes.append(shape)
+        if len(shape.lead.strip()) >= _MIN_LEAD_BYTES and shape.reading.kind is Kind.STEP:
+            self._leads.add(shape.lead)
+
+    def _split(self, line: bytes) -> list[Found]:
+        """The parts of a line that several processes wrote without a newline between."""
+        for lead in sorted(self._leads):
+            if line.count(lead) > 1 and line.startswith(lead):
+                parts = [lead + part for part in line.split(lead)[1:]]
+                found = [each for part in parts for each in self._known_part(part)]
+                if len(found) == len(parts):
+                    return found
+        return []
+
+    def _known_part(self, part: bytes) -> Iterator[Found]:
+        for shape in self.known.get(part.translate(None, DIGITS), ()):
+            match = shape.expression.fullmatch(part)
+            if match:
+                yield shape, match
+                return
+
+
+def _add(keys: set[bytes], key: bytes) -> None:
+    if len(keys) >= _MAX_SILENT:
+        keys.clear()
+    keys.add(key)
+
+
+def shape_of(line: bytes, reading: LineReading) -> LineShape:
+    """The shape of a line that the grammar has read."""
+    spans = [span for span in (reading.step, reading.epoch, reading.rank) if span]
+    spans += [(each.begin, each.end) for each in reading.numbers]
+    spans.append((reading.prefix_end, reading.prefix_end))
+    order = sorted(range(len(spans)), key=spans.__getitem__)
+    converters = tuple(_converter(line[each.begin : each.end], each.unit) for each in reading.numbers)
+    return LineShape(
+        reading,
+        re.compile(_expression(line, [spans[place] for place in order]), re.DOTALL),
+        tuple(1 + order.index(place) for place in range(len(spans))),
+        _RUN.split(line, maxsplit=1)[0],
+        tuple(_metric(each, reading.phase) for each in reading.numbers),
+        converters,
+        all(convert is float for convert in converters),
+        reading.step is not None,
+        reading.epoch is not None,
+        reading.rank is not None,
+        b"time=" in line or b"timestamp=" in line or b"ts=" in line,
+    )
+
+
+def _expression(line: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
+    """An expression for lines that differ only in the value of their digits; each span is a group."""
+    parts, at = [], 0
+    for begin, end in spans:
+        parts += [_pattern(line[at:begin]), b"(", _pattern(line[begin:end]), b")"]
+        at = end
+    return b"".join((*parts, _pattern(line[at:])))
+
+
+def _pattern(text: bytes) -> bytes:
+    return rb"\d+".join(re.escape(part) for part in _RUN.split(text))
+
+
+def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
+    phase = number.phase or line_phase or TRAIN
+    before = {VALIDATION: "val_", TEST: "test_"}.get(phase, "")
+    is_marked = number.name.startswith(("valid_", "validation_", "test_", "val-"))
+    return MetricName(number.name if is_marked else before + number.name, number.unit, phase)
+
+
+def _converter(text: bytes, unit: str) -> Callable[[bytes], float]:
+    factor = _FACTORS.get(unit, 1.0)
+    if b"," in text:
+        return lambda number: float(number.replace(b",", b"")) * factor
+    return float if factor == 1 else lambda number: float(number) * factor

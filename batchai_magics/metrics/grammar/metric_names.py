@@ -1,0 +1,314 @@
+"""What the names of numbers tell: which ones training measures, which ones are none, and their phase."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+TRAIN, VALIDATION, TEST = "train", "val", "test"
+
+PHASES = {
+    **dict.fromkeys(("train", "training", "trn", "learn"), TRAIN),
+    **dict.fromkeys(
+        ("val", "valid", "validate", "validation", "validating", "eval", "evaluate", "evaluation", "dev"),
+        VALIDATION,
+    ),
+    **dict.fromkeys(("evaluating", "evaluator"), VALIDATION),
+    **dict.fromkeys(("test", "testing"), TEST),
+}
+
+_QUALITY = frozenset(
+    [
+        "loss",
+        "losses",
+        "acc",
+        "accuracy",
+        "error",
+        "err",
+        "nll",
+        "elbo",
+        "kl",
+        "entropy",
+        "ce",
+        "bce",
+        "xent",
+        "logloss",
+        "objective",
+        "likelihood",
+        "perplexity",
+        "ppl",
+        "bpc",
+        "bpb",
+        "bpd",
+        "score",
+        "reward",
+        "rewards",
+        "return",
+        "returns",
+        "rew",
+        "auc",
+        "auroc",
+        "aupr",
+        "ap",
+        "f1",
+        "r2",
+        "mse",
+        "mae",
+        "rmse",
+        "mape",
+        "bleu",
+        "rouge",
+        "meteor",
+        "chrf",
+        "wer",
+        "cer",
+        "ter",
+        "map",
+        "miou",
+        "iou",
+        "giou",
+        "dice",
+        "psnr",
+        "ssim",
+        "lpips",
+        "fid",
+        "inception",
+        "precision",
+        "recall",
+        "hmean",
+        "kappa",
+        "ndcg",
+        "mrr",
+        "hit",
+        "hits",
+        "top1",
+        "top5",
+        "acc1",
+        "acc5",
+        "prec1",
+        "prec5",
+        "inertia",
+        "win",
+        "margin",
+        "margins",
+        "rmsle",
+        "logloss",
+        "mlogloss",
+        "error",
+        "merror",
+        "map50",
+        "map75",
+        "advantage",
+        "value",
+        "objective",
+        "jaccard",
+        "nmi",
+        "ari",
+        "metric",
+        "learn",
+    ]
+)
+_SUFFIX = re.compile(
+    r"(?:loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*"
+)
+_INTEGERS = frozenset(["loss", "acc", "accuracy", "reward", "return", "rew", "returns", "rewards"])
+_COMPANIONS = frozenset(
+    [
+        "lr",
+        "rate",
+        "norm",
+        "grad",
+        "gnorm",
+        "scale",
+        "throughput",
+        "speed",
+        "fps",
+        "ips",
+        "sps",
+        "wps",
+        "ups",
+        "tps",
+        "mfu",
+        "hfu",
+        "flops",
+        "tflops",
+        "tflop",
+        "tok",
+        "toks",
+        "token",
+        "tokens",
+        "images",
+        "imgs",
+        "img",
+        "samples",
+        "examples",
+        "seqs",
+        "sents",
+        "it",
+    ]
+)
+"""Words that do not make a metric of a whole number, but are measured in training."""
+MEASURE_PARTS = (
+    *(
+        "loss",
+        "acc",
+        "entropy",
+        "perplexity",
+        "reward",
+        "return",
+        "score",
+        "auc",
+        "err",
+        "rmse",
+        "psnr",
+        "map",
+    ),
+    *("prec", "recall", "learn", "cost", "speed", "norm", "rate", "scale", "tok", "sample", "flop", "images"),
+    *("throughput", "metric", "likelihood", "objective", "inertia"),
+)
+"""Every name that `is_measure` knows holds one of these, or one of MEASURE_WORDS as a word."""
+MEASURE_WORDS = tuple(
+    sorted(word for word in _QUALITY | _COMPANIONS if not any(part in word for part in MEASURE_PARTS))
+)
+_TIMERS = frozenset(
+    ["time", "elapsed", "dt", "seconds", "secs", "sec", "duration", "runtime", "latency", "ms", "timing"]
+)
+_RATE = re.compile(r"per_s(?:ec(?:ond)?)?(?:_|$)")
+_POSITIONS = re.compile(
+    r"(?:global[_ ])?(?:step|iter|iteration|epoch|batch|update)s?|.*/(?:global_step|num_updates|epoch)|total"
+    r"|.*(?:num_updates|consumed_samples|_seen|n_updates|seqlen|_length)|percentage"
+    r"|train[_ ]runtime"
+)
+_NO_METRIC = re.compile(
+    r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
+    r"consumed|skipped|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
+    r"elapsed_time|total_time|patience)(?:$|[_\s/.:])"
+)
+_NO_METRICS = frozenset(["total", "bsz", "wall", "elapsed", "actual_seqlen", "actual", "seqlen"])
+_STOP_WORDS = frozenset(
+    [
+        "a",
+        "after",
+        "and",
+        "are",
+        "as",
+        "at",
+        "before",
+        "best",
+        "by",
+        "for",
+        "from",
+        "group",
+        "has",
+        "in",
+        "into",
+        "is",
+        "line",
+        "of",
+        "on",
+        "or",
+        "over",
+        "per",
+        "port",
+        "since",
+        "so",
+        "than",
+        "that",
+        "the",
+        "this",
+        "to",
+        "until",
+        "version",
+        "was",
+        "with",
+        "without",
+        "worker",
+        "wrote",
+        "saved",
+        "took",
+        "saw",
+    ]
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LETTERS = re.compile(r"[a-z]+\d*")
+_PHASE_PREFIX = re.compile(
+    r"(?P<phase>train|training|trn|val|valid|validation|eval|evaluation|dev|test|testing)"
+    r"(?:(?P<set>[_ ]?\d+)?(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+$))(?=\S)",
+    re.IGNORECASE,
+)
+_PHASE_SUFFIX = re.compile(r"[ _/](?P<phase>train|training|val|valid|validation|eval|test)", re.IGNORECASE)
+
+
+@lru_cache(4096)
+def words_of(name: str) -> tuple[str, ...]:
+    """The lower-case words of a name; CamelCase is split."""
+    return tuple(_LETTERS.findall(_CAMEL.sub(" ", name).lower()))
+
+
+@lru_cache(4096)
+def is_quality(name: str) -> bool:
+    """Whether the name says how well a model does: a loss, an accuracy, a reward."""
+    words = words_of(name)
+    return words[-1:] == ("cost",) == words[:1] or any(
+        word in _QUALITY or _SUFFIX.search(word) is not None for word in words
+    )
+
+
+@lru_cache(4096)
+def is_timer(name: str) -> bool:
+    """Whether the name is that of a duration."""
+    return not is_rate(name) and any(word in _TIMERS for word in words_of(name))
+
+
+@lru_cache(4096)
+def is_rate(name: str) -> bool:
+    """Whether the name says that something is counted per time."""
+    return _RATE.search("_".join(words_of(name))) is not None or "/s" in name
+
+
+@lru_cache(4096)
+def is_measure(name: str) -> bool:
+    """Whether training measures what has this name."""
+    return is_quality(name) or any(word in _COMPANIONS for word in words_of(name))
+
+
+@lru_cache(4096)
+def may_be_integer(name: str) -> bool:
+    """Whether a whole number under this name is a measurement; `error: 404` is none."""
+    return any(word in _INTEGERS or word.endswith(("loss", "acc")) for word in words_of(name))
+
+
+@lru_cache(4096)
+def is_excluded(name: str) -> bool:
+    """Whether numbers with this name are no metrics: ETA, ports, sizes, totals."""
+    lower = name.lower()
+    if lower.rpartition("/")[2].startswith("total") and not (is_quality(lower) or "norm" in lower):
+        return True
+    return (
+        lower in _NO_METRICS
+        or _NO_METRIC.search(lower) is not None
+        or _POSITIONS.fullmatch(lower) is not None
+    )
+
+
+def is_stop_word(name: str) -> bool:
+    """Whether a number behind this word belongs to a sentence."""
+    return name.lower() in _STOP_WORDS
+
+
+def phase_of_word(word: str) -> str | None:
+    """The phase that a word names; None if it names none."""
+    return PHASES.get(word.lower())
+
+
+@lru_cache(4096)
+def split_phase(name: str) -> tuple[str | None, str]:
+    """The phase in a metric's name, and the name of the quantity: `val_loss` gives `val` and `loss`."""
+    found = _PHASE_PREFIX.match(name)
+    if found:
+        phase, number = PHASES[found["phase"].lower()], (found["set"] or "").strip("_ ")
+        return phase, name if number.strip("0") else name[found.end() :]
+    found = _PHASE_SUFFIX.search(name)
+    if found and found.end() == len(name):
+        return PHASES[found["phase"].lower()], name[: found.start()]
+    return None, name

@@ -1,0 +1,75 @@
+"""Numbers as programs print them, with the names before them and the units behind them."""
+
+from __future__ import annotations
+
+import re
+
+_DIGITS = rb"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d{0,40})?|\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}"
+NUMBER = rb"[-+]?(?:(?:" + _DIGITS + rb")(?:[eE][-+]?\d{1,4})?|(?i:nan|inf(?:inity)?)(?![A-Za-z]))"
+"""A number with thousands commas, an exponent, or none at all."""
+
+_PER = (
+    rb"(?:s|sec|second|ms|step|it|iter|iteration|batch|epoch|sample|token|gpu|GPU|device|day|chip|h|hour|min)"
+)
+UNIT = (
+    rb"%(?![|\d])|[mun\xb5]?s|\xc2\xb5s|secs?|seconds?|mins?|minutes?|hours?|[hm]|[KMGTPkB](?:i?[Bb](?:ytes)?)?|x|dB|deg"
+    rb"|[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
+    rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}"
+)
+_UNIT_END = rb"(?![\w/]|[ \t]*[:=])"
+_WORD = rb"[A-Za-z_#%][\w./@'*+%&-]{0,80}(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
+_WRAPPED = rb"(?P<wrap>np\.float\d\d\(|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
+_TAIL = (
+    rb"(?:[ \t]?(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
+    rb"(?:[ \t]*(?:\+/-|\+-|\xc2\xb1|\xb1)[ \t]*" + NUMBER + rb")?"
+    rb"(?(wrap)'?(?:,[^()\[\]\n=:;|]{0,40}\]|(?:,[^()\n]{0,80}(?:\([^()]*\))?)?\)|[ \t]*[\])])?|)"
+    rb"(?:[ \t]*\([^()\n]{0,60}\))?"
+    rb"(?:[ \t]+/[ \t]+" + NUMBER + rb")?"
+)
+_END = rb"(?![\w@%])(?!\.\d)(?!:\d)(?!-\d)(?!/[\w.])"
+
+PAIR = re.compile(
+    rb"(?:'(?P<quoted>[^'\n]{1,100})'[ \t]*(?P<colon>:)[ \t]*"
+    rb"|(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,6}?(?: ?\([^()\n]{1,30}(?:\([^()]*\))?\))?"
+    rb"(?:[ ]in[ ]\w{1,3})?)"
+    rb"(?:[ \t]{0,40}(?P<sign>[:=])[ \t]{0,40}|[ \t]{1,12}))"
+    + _WRAPPED
+    + rb"(?P<number>"
+    + NUMBER
+    + rb")(?![ ](?:minutes?|hours?|days?)\b)"
+    + _TAIL
+    + _END
+)
+"""A name and its number: groups `quoted` or `name`, `sign` (none between blanks), `number`, `unit`."""
+
+TEXT_PAIR = re.compile(
+    rb"(?:'[^'\n]{1,100}'[ \t]*:[ \t]*(?:'[^'\n]{0,200}'|None|True|False|[^,{}\[\]\s]{1,60}(?=[,}]))"
+    rb"|(?:(?P<name>"
+    + _WORD
+    + rb"(?:[ ]"
+    + _WORD
+    + rb"){0,3}?)[ \t]{0,4}:[ \t]{0,4}|"
+    + _WORD
+    + rb"[ \t]{0,4}=[ \t]{0,2})"
+    rb"(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[\[(](?:[^\[\]()\n]|\([^()\n]*\)|\[[^\[\]\n]*\]){0,200}[\])]"
+    rb"|\d+ days?, [\d:]+|(?!\d{1,3}%\|)[^\s,;|()\[\]{}=]{1,80})(?=[\s,;|)\]}]|\Z)"
+    rb"|" + _WORD + rb"=(?=[,\s]))"
+)
+"""A name whose value is no number: a duration, a word, a list."""
+
+RATE = re.compile(
+    rb"(?P<number>" + NUMBER + rb")[ \t]?(?P<unit>" + UNIT + rb")(?![\w/:])(?:[ \t]*\([^()\n]{0,60}\))?"
+)
+"""A number with a unit and no name."""
+
+PLAIN = re.compile(NUMBER + rb"(?:[:/.\-]\d+)*[%\w]*")
+COMMENT = re.compile(rb"\([^()\n]{0,80}\)")
+WORD = re.compile(rb"[^\s,;|()\[\]{}:=]+:?")
+SEPARATOR = re.compile(
+    rb"(?:[ \t,;|\[\]{}()>*=~:]|/(?=(?:micro_step|global_step|step|epoch|iter)\b)|-(?=[-=>\s])"
+    rb"|\xe2[\x80\x94\x95].)+"
+)
+STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")
+
+DURATION = re.compile(rb"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])|-:--:--")
+"""A clock time or a duration, which is no number."""

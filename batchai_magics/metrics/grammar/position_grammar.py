@@ -1,0 +1,154 @@
+"""Positions in training: step, iteration, batch and epoch in every form that programs print."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_COUNT = rb"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,18}"
+_OF = rb"(?:[ \t]*(?:/|\bof\b|\bout of\b)[ \t]*(?P<total>(?:" + _COUNT + rb")|\?|Unknown))"
+_PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
+_ADJECTIVE = (
+    rb"(?:(?:global|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|total|acc|learning)"
+    rb"[ _/]?)?"
+)
+_NOUN = (
+    rb"timesteps|timestep|steps(?=[:=])|step|iterations?(?![A-Za-z])|iters?|it|batch|updates?|episode"
+    rb"|minibatch"
+)
+
+WORD_POSITION = re.compile(
+    rb"'?(?i:(?P<epoch>epochs?(?=[:= \[(#\d'_])|ep)|(?P<step>"
+    + _ADJECTIVE
+    + rb"(?:"
+    + _NOUN
+    + rb")))(?![A-Za-z])"
+    rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
+    rb"(?:[ \t]*[:=#]{1,2}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(]))"
+    rb"'?(?P<open>[\[(][ \t]*)?(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?)|"
+    + _COUNT
+    + rb")'?"
+    + _OF
+    + rb"?"
+    + _PERCENT
+    + rb"[ \t]*(?(open)[\])]|)"
+    + _PERCENT
+    + rb"(?![\w%]|\.\d|[-+]\d|/\d|:\d|,\d{3})"
+)
+"""A word with its count: groups `epoch` or `step`, `phase`, `number`, `total`."""
+
+COUNTER = re.compile(
+    rb"[ \t:,|-]*(?P<open>[\[(])?[ \t]*(?P<number>"
+    + _COUNT
+    + rb")"
+    + _OF
+    + rb"?"
+    + _PERCENT
+    + rb"[ \t]*(?(open)[\])]|)(?:[ \t]+batches)?(?![\w%]|\.\d|:\d|-\d)"
+)
+"""What may follow an epoch: the counter within it. A bare number needs brackets or a total."""
+
+_PHASE = rb"(?i:(?P<phase>train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?))"
+_LINE_STARTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rb"\[(?P<epoch>" + _COUNT + rb")/\d{1,18}\][ \t]*\[(?P<step>" + _COUNT + rb")/\d{1,18}\]",
+        rb"\[(?P<epoch>" + _COUNT + rb"),[ \t]*(?P<step>" + _COUNT + rb")\](?=[ \t])",
+        rb"\[(?P<step>" + _COUNT + rb")(?:/\d{1,18})?\](?=[ \t:])",
+        rb"(?P<epoch>" + _COUNT + rb")epoch:(?P<phase>\w+):\d+-(?P<step>" + _COUNT + rb")batch:",
+        rb"(?P<epoch>" + _COUNT + rb")epoch results:",
+        rb"(?P<epoch>\d{1,9})\|(?P<step>\d{1,18})\|",
+        _PHASE
+        + rb":?[ \t]+(?P<epoch>\d{1,9})(?:/\d{1,9})?"
+        + _PERCENT
+        + rb"[ \t]*\[[ \t]*(?P<step>"
+        + _COUNT
+        + rb")/\d{1,18}"
+        + _PERCENT
+        + rb"[ \t]*\]",
+        _PHASE + rb":?[ \t]*\[[ \t]*(?P<step>" + _COUNT + rb")/[ \t]*\d{1,18}" + _PERCENT + rb"[ \t]*\]",
+        rb"(?P<step>" + _COUNT + rb"):(?=[ \t]+[A-Za-z])",
+        rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t])",
+    )
+)
+
+
+_GAP = re.compile(rb"[ \t,;|:/\[\]-]*")
+
+
+class Position(NamedTuple):
+    """A count and what it counts: `kind` is `epoch` or `step`, `rank` says how fine a step it is."""
+
+    kind: str
+    span: tuple[int, int]
+    end: int
+    fineness: int = 0
+    phase: str = ""
+    total: tuple[int, int] | None = None
+
+    @property
+    def has_total(self) -> bool:
+        """Whether the number of all steps is printed too."""
+        return self.total is not None
+
+
+_FINENESS = (
+    (b"global", 9), (b"acc", 9), (b"update", 6), (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
+    (b"episode", 3),
+)  # fmt: skip
+
+
+def line_start(text: bytes, at: int) -> list[Position]:
+    """The positions at the start of a message that no word names."""
+    for pattern in _LINE_STARTS:
+        found = pattern.match(text, at)
+        if found:
+            groups = found.groupdict()
+            phase = (groups.get("phase") or b"").decode()
+            if phase.lower() == "test":  # the loop over the validation set in PyTorch's ImageNet programs
+                phase = "val"
+            return [
+                Position(kind, found.span(kind), found.end(), 2, phase)
+                for kind in ("epoch", "step")
+                if groups.get(kind)
+            ]
+    return []
+
+
+def word_position(text: bytes, at: int) -> Position | None:
+    """The position that starts with a word here."""
+    found = WORD_POSITION.match(text, at)
+    if found is None:
+        return None
+    kind = "epoch" if found["epoch"] else "step"
+    number = found["number"]
+    is_whole = b"." not in number and b"e" not in number.lower()
+    if kind == "step" and not is_whole and number.rstrip(b"0")[-1:] != b".":
+        return None
+    word = (found["step"] or b"").lower()
+    fineness = next((rank for part, rank in _FINENESS if part in word), 1)
+    phase = (found["phase"] or b"").decode()
+    return Position(kind, found.span("number"), found.end(), fineness, phase, _total(found))
+
+
+def step_of(text: bytes) -> int | None:
+    """The step at the start of a message, also behind its epoch."""
+    at = 0
+    while position := word_position(text, at):
+        if position.kind == "step":
+            return int(text[slice(*position.span)].replace(b",", b"").split(b".")[0])
+        gap = _GAP.match(text, position.end)
+        at = gap.end() if gap else position.end
+    return None
+
+
+def counter(text: bytes, at: int) -> Position | None:
+    """The counter within an epoch that starts here."""
+    found = COUNTER.match(text, at)
+    if found is None or not (found["open"] or found["total"]):
+        return None
+    return Position("step", found.span("number"), found.end(), 2, "", _total(found))
+
+
+def _total(found: re.Match[bytes]) -> tuple[int, int] | None:
+    return found.span("total") if found["total"] else None

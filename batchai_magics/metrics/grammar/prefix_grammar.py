@@ -1,0 +1,135 @@
+"""The prefixes of a line, in any number and order: times, levels, loggers, source lines, launchers, ranks."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from batchai_magics.metrics.grammar.metric_names import is_measure, phase_of_word
+
+_CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
+_DATE = (
+    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/]\d\d[-/]\d{4}|\d\d[-/]\d\d[-/]\d\d(?=[ T])|\d\d[-/]\d\d(?=[ T])"
+    rb"|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} [ \d]?\d)"
+)
+_ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT))?"
+TIME = rb"(?:" + _DATE + rb"(?:[T ,]|, | \| |[ ]{2}))?" + _CLOCK + _ZONE + rb"(?: \d{4}(?=[ \[<\]:]))?"
+_LEVEL = rb"(?i:DEBUG|INFO|WARNING|WARN|NOTICE|TRACE|SUCCESS)"
+_SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::\w+){0,2}"
+
+_DECORATION = re.compile(rb"[ \t>#|*=~\xe2\x80\xa2-]+")
+_RANK_WORD = rb"(?i:default|local[ _]?rank|rank|gpu|device|worker|node|process|proc|cuda)"
+_ELEMENTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rb"[IWEF]\d{4,8} " + _CLOCK + rb" +\d+ [\w./-]+:\d+\]",  # glog and absl
+        rb"\[\d{1,18},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]<std\w+>:",
+        rb"\[" + _RANK_WORD + rb"[ _:=]?(?P<rank>\d{1,6})\]:?",
+        rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
+        rb"\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
+        rb"(?i:rank)[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
+        rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
+        rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
+        rb"\[pod/[^\]\s]+\]",
+        rb"[\w.-]+ +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )",  # docker compose
+        rb"\[(?:" + _LEVEL + rb"\|)?[^\[\]\n]{0,60}?" + TIME + rb"[^\[\]\n]{0,60}\]:?",
+        rb"\{[\w./-]+\.py:\d+\}",
+        rb"\[" + _LEVEL + rb"[ \t]*\]:?",
+        rb"\[" + _LEVEL + rb"\|[^\[\]\n]{1,80}\]:?",
+        rb"[(<]" + _LEVEL + rb"[)>]",
+        rb"(?P<level>" + _LEVEL + rb")(?::[\w.]*:|:|\|(?=\d{4}-)|(?=[ \t]|\Z))",
+        TIME + rb"(?:\|(?=/)|:(?=[ \t])|(?=[ \t]|\[|\Z))",
+        rb"(?:/[\w./-]+)\.py\|\d+\|",  # Kubeflow
+        rb"\[?1[5-9]\d{8}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
+        rb"[\[({]" + _SOURCE + rb"[\])}]:?",
+        _SOURCE + rb":?(?=[ \t])",
+        rb"\([\w.]+:\d+\)",
+        rb"\[\d+\]:(?=[ \t])(?<=\w\[\d\]:)",
+    )
+)
+_BRACKET_LABEL = re.compile(rb"\[(?P<rank>\d{1,6})\](?::| )(?=[ \t]*\S)")
+_NUMBER_LABEL = re.compile(rb"(?P<rank>\d{1,6}): ")
+_NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
+_LOGGER = re.compile(
+    rb"(?P<name>[A-Za-z_][\w.]*)(?=[ \t]+(?:-|\|)[ \t]|[ \t]+" + _LEVEL + rb"\b|[ \t]*:[ \t](?=\S))"
+)
+_HOST = re.compile(rb"(?P<name>[A-Za-z][\w.-]*\d):(?= |\[)")
+_TAGGED = re.compile(rb"\[(?P<name>[A-Za-z][\w .:/@-]{0,60})\]:?(?=[ \t\[]|\Z|[A-Z])")
+_POSITION_WORD = re.compile(
+    rb"(?i)(?<![a-z])(?:global_)?(?:steps?|iters?|iterations?|epochs?|batch|updates?|episode|ep|it)"
+    rb"(?![a-z])[ :=_]*(?:\d|\Z)"
+)
+_TAIL = re.compile(rb"(?:[ \t]{2,}[\w./]+\.py:\d+|[ \t]+\[repeated \d+x across cluster\][^\n]*)?[ \t\r]*\Z")
+_SEPARATOR = re.compile(rb"[ \t]*(?:(?:-|\||:|>>|--)(?=[ \t]))?[ \t]*")
+
+
+class Prefixes(NamedTuple):
+    """Where the message begins and ends, and what the prefixes before it tell.
+
+    `rank` is the span of the rank's digits, `label` that of a bare number in front, which is a rank or a
+    position. `has_origin`: a time, a level or a source was among the prefixes.
+    """
+
+    begin: int
+    end: int
+    rank: tuple[int, int] | None = None
+    label: tuple[int, int] | None = None
+    label_begin: int = 0
+    phase: str | None = None
+    has_origin: bool = False
+
+
+def read_prefixes(text: bytes) -> Prefixes:
+    """Pass the prefixes of a line without its end."""
+    at, rank, label, label_begin, phase, has_origin = 0, None, None, 0, None, False
+    end = _message_end(text)
+    while at < end:
+        decoration = _DECORATION.match(text, at)
+        if decoration:
+            at = decoration.end()
+        found = _element_at(text, at)
+        if found is not None:
+            groups = found.groupdict()
+            rank = found.span("rank") if groups.get("rank") else rank
+            has_origin = has_origin or not groups.get("rank")
+        elif label is None and (found := _BRACKET_LABEL.match(text, at) or _NUMBER_LABEL.match(text, at)):
+            label, label_begin = found.span("rank"), at
+        else:
+            found = _name_at(text, at, has_origin=has_origin)
+            if found is None:
+                break
+            phase = phase_of_word(found["name"].decode("utf-8", "replace")) or phase
+            has_origin = True
+        separator = _SEPARATOR.match(text, found.end())
+        at = separator.end() if separator else found.end()
+    return Prefixes(min(at, end), end, rank, label, label_begin, phase, has_origin)
+
+
+def _message_end(text: bytes) -> int:
+    tail = _TAIL.search(text)
+    return tail.start() if tail else len(text)
+
+
+def _element_at(text: bytes, at: int) -> re.Match[bytes] | None:
+    for element in _ELEMENTS:
+        found = element.match(text, at)
+        if found and found.end() > at:
+            return found
+    return None
+
+
+def _name_at(text: bytes, at: int, *, has_origin: bool) -> re.Match[bytes] | None:
+    """A logger, module or host name, which is neither a position nor the name of a number."""
+    patterns = (_TAGGED, _NAMED, _LOGGER) if has_origin else (_TAGGED, _HOST)
+    for pattern in patterns:
+        found = pattern.match(text, at)
+        if found and not _is_of_message(found["name"], is_tag=pattern is _TAGGED):
+            return found
+    return None
+
+
+def _is_of_message(name: bytes, *, is_tag: bool) -> bool:
+    word = name.decode("utf-8", "replace")
+    if phase_of_word(word):
+        return not is_tag
+    return _POSITION_WORD.search(name) is not None or is_measure(word)
