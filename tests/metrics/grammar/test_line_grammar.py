@@ -1,0 +1,146 @@
+"""Any prefix, any position and any form of a number give the same record, however the bytes are cut."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics import Parser
+from tests.metrics.program_samples import NAMES, PROGRAMS, read_rows
+
+PREFIXES = (
+    "",
+    "2026-11-21 10:00:00,123 - root - INFO - ",
+    "[2026-11-21 10:00:00] ",
+    "2026-11-21 10:00:00 | INFO | trainer | ",
+    "2026-11-21 10:00:00.123 | INFO     | __main__:train:12 - ",
+    "I1121 10:00:00.123456 140 loop.py:12] ",
+    "10:00:00 ",
+    "1795255200.25 ",
+    "INFO:root:",
+    "[INFO] ",
+    "[rank0]:",
+    "[rank0]:[titan] 2026-11-21 10:00:00,123 - root - INFO - ",
+    "[Rank 0] ",
+    "[default0]:",
+    "(RayTrainWorker pid=123, ip=10.0.0.1) ",
+    "[gpu01:0/2] ",
+    "2026-11-21T10:00:00.123456789Z ",
+    "[2026-11-21, 10:00:00 UTC] {pod_manager.py:235} INFO - ",
+    "[1,0]<stdout>:",
+    "[0] ",
+    "0: ",
+    "[11/21 10:00:00] trainer.engine INFO: ",
+    "\x1b[32mINFO\x1b[0m ",
+)
+POSITIONS = {
+    "step 14": (None, 14),
+    "Step 14/500": (None, 14),
+    "step: 14": (None, 14),
+    "step=14": (None, 14),
+    "iter 14": (None, 14),
+    "iteration       14/  500000": (None, 14),
+    "[Iter 14/500]": (None, 14),
+    "global_step: 14": (None, 14),
+    "completed step: 14": (None, 14),
+    "step 00014/21400 (0.05%)": (None, 14),
+    "Epoch 3, step 14": (3, 14),
+    "Epoch [3/5], Step [14/600]": (3, 14),
+    "Epoch: [3][  14/5005]": (3, 14),
+    "Epoch 3 [14/60000 (1%)]": (3, 14),
+    "| epoch   3 |    14/ 2983 batches": (3, 14),
+    "epoch 003:     14 / 1000": (3, 14),
+    "Epoch(train) [3][  14/7330]": (3, 14),
+    "Epoch 3": (3, None),
+    "epoch: [3/500]": (3, None),
+}
+NUMBERS = {
+    "0.25": 0.25,
+    "2.5e-01": 0.25,
+    "-1.5": -1.5,
+    "1,234.5": 1234.5,
+    "nan": None,
+    "12.5 (13.0)": 12.5,
+    "3.0%": 3.0,
+}
+SIGNS = (": ", "=", " = ", " ", ":")
+GAPS = (" | ", ", ", "  ", "\t", " - ", "; ")
+
+
+def read(text, *, cuts=()):
+    parser, data = Parser(), text.encode()
+    edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    pieces = [data[begin:end] for begin, end in pairwise(edges)]
+    return [record for piece in pieces for record in parser.feed(piece)] + parser.finish()
+
+
+def numbers_of(records):
+    return {record.name: None if record.value != record.value else record.value for record in records}
+
+
+@given(
+    prefix=st.sampled_from(PREFIXES),
+    position=st.sampled_from(sorted(POSITIONS)),
+    first=st.sampled_from(sorted(NUMBERS)),
+    second=st.sampled_from(sorted(NUMBERS)),
+    sign=st.sampled_from(SIGNS),
+    gap=st.sampled_from(GAPS),
+    cuts=st.lists(st.integers(1, 200), max_size=4),
+)
+def test_any_prefix_position_and_number_give_the_same_record(
+    prefix, position, first, second, sign, gap, cuts
+):
+    text = f"{prefix}{position}{gap}loss{sign}{first}{gap}grad_norm{sign}{second}\n"
+    records = read(text, cuts=cuts)
+    assert numbers_of(records) == {"loss": NUMBERS[first], "grad_norm": NUMBERS[second]}, text
+    assert {(record.epoch, record.step) for record in records} == {POSITIONS[position]}, text
+
+
+@pytest.mark.parametrize("prefix", [prefix for prefix in PREFIXES if "0]:" in prefix or "ank 0" in prefix])
+def test_a_prefix_tells_the_rank(prefix):
+    assert {record.rank for record in read(f"{prefix}step 14 loss=0.25\n")} == {0}
+
+
+@given(name=st.sampled_from(NAMES), size=st.integers(1, 5000))
+def test_any_chunking_of_a_programs_log_gives_what_the_whole_gives(name, size):
+    data = (PROGRAMS / f"{name}.log").read_bytes()
+    parser = Parser()
+    records = [
+        record for begin in range(0, len(data), size) for record in parser.feed(data[begin : begin + size])
+    ]
+    whole = Parser()
+    assert repr(records + parser.finish()) == repr(whole.feed(data) + whole.finish())
+
+
+def test_lines_of_several_ranks_without_a_newline_between_are_all_read():
+    line = "step 10 loss: 0.5 lr: 0.001"
+    text = f"{line}\n{line.replace('10', '20')}{line.replace('10', '20')}\n"
+    assert [record.step for record in read(text) if record.name == "loss"] == [10, 20, 20]
+
+
+def test_a_bar_tells_each_value_once_at_its_count():
+    frames = [(0, 0.9), (1, 0.9), (1, 0.7), (2, 0.7), (2, 0.6)]
+    text = "".join(f"\r{n * 10}%|#  | {n}/10 [00:0{n}<00:09,  1.00it/s, loss={value}]" for n, value in frames)
+    assert [(record.step, record.value) for record in read(text + "\n")] == [(0, 0.9), (1, 0.7), (2, 0.6)]
+
+
+def test_a_printed_dict_has_the_step_of_its_bar():
+    bar = " 10%|#         | 5/50 [00:10<01:30,  2.00s/it]"
+    assert [record.step for record in read(f"\r{bar}\r{{'loss': 0.5, 'epoch': 0.1}}\n")] == [5]
+
+
+def test_numbers_below_a_heading_have_its_position():
+    text = "Epoch 1/24\n----------\ntrain Loss: 0.6 Acc: 0.7\nval Loss: 0.5 Acc: 0.8\n"
+    records = read(text)
+    assert {record.epoch for record in records} == {1}
+    assert [(record.phase, record.value) for record in records] == [
+        ("train", 0.6),
+        ("train", 0.7),
+        ("val", 0.5),
+        ("val", 0.8),
+    ]
+
+
+def test_a_sample_is_not_empty():
+    assert all(read_rows((PROGRAMS / f"{name}.log").read_bytes()) for name in NAMES)
