@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -69,7 +70,12 @@ def _compile(name: str, regex: str) -> _Pattern:
     return _Pattern(expression, [value] if value else unnamed, step)
 
 
+_THOUSANDS = re.compile(rb"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+
+
 def _number(text: bytes | None) -> float | None:
+    if text and _THOUSANDS.fullmatch(text):
+        text = text.replace(b",", b"")
     try:
         return None if text is None else float(text)
     except ValueError:

@@ -58,9 +58,15 @@ def test_any_number_is_a_value(text):
     assert record.value == float(text) or math.isnan(record.value)
 
 
+@pytest.mark.parametrize(("text", "value"), [("7,282", 7282), ("1,234,567.5", 1234567.5), ("-1,000", -1000)])
+def test_thousands_may_have_commas(text, value):
+    assert [record.value for record in read(r"loss=(\S+)", f"loss={text}\n")] == [value]
+
+
 def test_what_is_no_number_is_no_record():
     assert read(r"loss=(\S*)", "loss=big\nloss=\n") == []
     assert read(r"loss(\d+)?", "loss\n") == []
+    assert read(r"loss=(\S*)", "loss=1,2\nloss=1,2345\n") == []
 
 
 def test_patterns_read_beside_the_built_in_formats():
