@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from batchai_magics.backends.service import private_files, recorded_job
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
 from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk
@@ -128,12 +130,17 @@ class HomeDirectory:
 
     def _output(self, job: Record, directory_id: str) -> Path:
         """The folder of one of a job's output directories."""
-        segment = output_segment(job.resource_id, job.guid)
         if directory_id.lower() == STDOUTERR:
-            return self._layout.home / str(job.more[OUTPUT_ROOT]) / segment / STDOUTERR
+            return self._layout.home / _logs_folder(job.id, job.guid, job.more[OUTPUT_ROOT])
         from batchai_magics.backends.service import resource_views  # loads the models
 
         text = job.more.get(CLUSTER_SPEC)  # none of a job whose cluster an earlier version deleted
         cluster = resource_views.cluster_spec(text) if text else None
-        spec = recorded_job.job_spec(job.spec)
+        spec, segment = recorded_job.job_spec(job.spec), output_segment(job.resource_id, job.guid)
         return mounts.output_folder(self._layout, spec, cluster, directory_id, segment)
+
+
+@lru_cache(maxsize=1024)
+def _logs_folder(id: str, guid: str, output_root: str) -> str:
+    """The folder of a run's logs, relative to the home or absolute; cached for polling."""
+    return f"{output_root}/{output_segment(ResourceId.parse(id), guid)}/{STDOUTERR}"

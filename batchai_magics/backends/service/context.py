@@ -67,13 +67,13 @@ class Context:
         self,
         ids: Sequence[ResourceId] = (),
         *,
-        jobs: Sequence[Record] = (),
+        runs: Sequence[Run] = (),
         clusters: Sequence[Record] = (),
     ) -> AbstractContextManager[None]:
         """Within the context, these are read from a snapshot, with one request if the home is remote."""
         guids = [cluster.guid for cluster in clusters]
         return self.repository.snapshot(
-            self.repository.footprint(ids, guids), self.runner.footprint(list(map(run_of, jobs)), guids)
+            self.repository.footprint(ids, guids), self.runner.footprint(runs, guids)
         )
 
     def status(self, job: Record) -> RunStatus:

@@ -65,8 +65,7 @@ class RunRequest:
     what: str
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """A run of a job: `guid` identifies it, `state` is the engine's."""
 
     guid: str

@@ -162,9 +162,9 @@ class Service(LazyFacets):
         kinds = [record.kind for record in records]
         jobs = [record for record, kind in zip(records, kinds, strict=True) if kind is Kind.JOB]
         clusters = [record for record, kind in zip(records, kinds, strict=True) if kind is Kind.CLUSTER]
+        runs = [run_of(job) for job in jobs]
         is_live = bool(jobs or clusters)
-        with self.context.snapshot(jobs=jobs, clusters=clusters) if is_live else contextlib.nullcontext():
-            runs = [run_of(job) for job in jobs]
+        with self.context.snapshot(runs=runs, clusters=clusters) if is_live else contextlib.nullcontext():
             statuses = {
                 run.guid: status for run, status in zip(runs, self.context.runner.poll(runs), strict=True)
             }

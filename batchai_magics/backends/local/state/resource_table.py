@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from batchai_magics.backends.service import api_errors
@@ -13,6 +14,13 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 LAST_CHARACTER = "\U0010ffff"  # after every other character
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Mapping[str, Any]:
+    """A JSON object, cached for polling."""
+    fields: Mapping[str, Any] = json.loads(text)
+    return fields
 
 
 class JsonObject(Mapping[str, Any]):
@@ -37,7 +45,7 @@ class JsonObject(Mapping[str, Any]):
     @property
     def _fields(self) -> Mapping[str, Any]:
         if self._parsed is None:
-            self._parsed = {**json.loads(self._text), **self._also}
+            self._parsed = {**_parsed(self._text), **self._also}
         return self._parsed
 
 

@@ -15,7 +15,7 @@ from batchai_magics.models.states import ExecutionState
 
 LOOPBACK = "127.0.0.1"  # the address of all nodes
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=RunResult(0.0, None))
-_COLUMNS = "guid, state, changed, started, ended, exit_code, errors, ranks, attempts"
+_COLUMNS = "guid, state, changed, started, ended, exit_code, errors, ranks, attempts, is_assigned"
 
 
 def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus]:
@@ -23,7 +23,7 @@ def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus
     rows = {
         row["guid"]: row for row in query_in_batches(db, f"SELECT {_COLUMNS} FROM job WHERE guid IN", guids)
     }
-    held = _nodes(db)
+    held = _nodes(db) if any(row["is_assigned"] for row in rows.values()) else {}
     return [StoredStatus(rows[guid], held.get(guid, ())) if guid in rows else _DELETED for guid in guids]
 
 

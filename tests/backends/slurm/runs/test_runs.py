@@ -7,7 +7,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -243,13 +242,13 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
     runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
     slurm.report("RUNNING")
-    job = replace(job, created=job.created - 1)  # the clock of the file system is rounded down
+    job = job._replace(created=job.created - 1)  # the clock of the file system is rounded down
     assert runs.reconcile(job).is_open
     assert runs.files("guid").submission(1).slurm_job == "1"
     shutil.rmtree(runs.files("guid").root)
     runs.files("guid").root.mkdir()
     slurm.report("RUNNING", comment="another")
-    (error,) = runs.reconcile(replace(job, created=job.created - TIMEOUT_S - 1)).end.outcome.errors
+    (error,) = runs.reconcile(job._replace(created=job.created - TIMEOUT_S - 1)).end.outcome.errors
     assert error["code"] == "JobLaunchFailed"
 
 
