@@ -8,6 +8,8 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 from batchai_magics.metrics import Parser
@@ -48,6 +50,13 @@ def read_rows(data: bytes) -> Counter[Row]:
     return Counter(record_row(record) for record in read(data) if isinstance(record, ValueRecord))
 
 
+def read_rows_in_chunks(chunks: Iterable[bytes]) -> Counter[Row]:
+    """The rows that the product's reader finds in a log that grows by these chunks."""
+    parser = Parser()
+    records = [*chain.from_iterable(map(parser.feed, chunks)), *parser.finish()]
+    return Counter(record_row(record) for record in records if isinstance(record, ValueRecord))
+
+
 def record_row(record: ValueRecord) -> Row:
     """The record as a row; NaN is written out, since it does not equal itself."""
     name = split_phase(record.name)[1]
@@ -58,7 +67,7 @@ def record_row(record: ValueRecord) -> Row:
 def plain(metric: str) -> str:
     """A metric's name in lower case, its blanks as underscores."""
     metric = re.sub(r"\((ms|s|gib|iter/s)\)$", "", metric.lower())
-    return re.sub("/s(ec)?$", "_per_sec", metric.lower().replace(" ", "_"))
+    return re.sub("/s(ec)?$", "_per_sec", metric.replace(" ", "_"))
 
 
 def differences(name: str) -> tuple[list[Row], list[Row]]:

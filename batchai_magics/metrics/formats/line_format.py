@@ -97,7 +97,7 @@ class Line:
         self, field: Field, number: bytes | float, *, step: int | None = None, epoch: int | None = None
     ) -> ValueRecord:
         """The record of a number on this line."""
-        phase = PHASES.get(field.name.partition("_")[0], TRAIN)
+        phase = PHASES.get(re.split(r"[_.]", field.name)[0], TRAIN)
         return value_record(
             (
                 field.name, float(number), field.unit, step, epoch, self.rank, self.offset, self.wall_time,

@@ -101,9 +101,14 @@ PYTORCH = (
     ),
     LineFormat(
         name="PyTorch ImageNet epoch",
-        literals=(b"* Acc@1 ", b"* Prec@1 "),
+        literals=(b" Acc@1 ", b" Prec@1 "),
         pattern=line_pattern(
-            rb"\* (?:Acc@1 " + _TOP + rb"Acc@5 |Prec@1 " + _TOP.replace(b"1>", b"1_>") + rb"Prec@5 )" + _TOP_5
+            rb"\* {1,4}(?:Acc@1 "
+            + _TOP
+            + rb"Acc@5 |Prec@1 "
+            + _TOP.replace(b"1>", b"1_>")
+            + rb"Prec@5 )"
+            + _TOP_5
         ),
         fields=(Field("val_top_1", "%"), Field("val_top_1", "%", "val_top_1_"), Field("val_top_5", "%")),
         sample=" * Acc@1 69.758 Acc@5 89.078",

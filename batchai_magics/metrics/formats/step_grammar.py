@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape
+from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, TimestampSlices, timestamp_slices
 from batchai_magics.metrics.reading.timestamps import (
@@ -74,12 +75,42 @@ def _read_rows(
         key, start = block.keys[row], block.start(row)
         if start in block.taken:
             continue
-        if key in elsewhere:
+        if cursor.states.has_table or shapes.may_open_table(key):
+            yield start, partial(_read_row, cursor, other, block, row)
+        elif key in elsewhere:
             yield start, partial(_read_elsewhere, cursor, other, block, row)
         elif key in known:
             yield start, partial(_read_known, cursor, block, row)
         else:
             yield start, partial(_read_unknown, cursor, other, block, row)
+
+
+def _read_row(cursor: BlockCursor, other: OtherReader, block: _Rows, row: int) -> list[Record]:
+    """Read a line that may be one of a table; if it is none, by its shape."""
+    line = block.lines[row]
+    if row < len(block.lines) - 1 and len(line) <= MAX_LINE_BYTES:
+        begin = cursor.skip_tag(block.start(row)) - block.start(row) if cursor.is_tagged else 0
+        message = line[begin:]
+        rank = cursor.rank if begin else cursor.stream_rank
+        rank = row_rank(message) if rank is None else rank
+        context = cursor.states.of(rank).context
+        if context.table.is_open or cursor.shapes.may_open_table(block.keys[row]):
+            found = context.enter_row(message[row_begin(message) :])
+            cursor.states.note_table()
+            if found is not None:
+                step, epoch, numbers = found
+                end = cursor.offset_of(block.ends[row])
+                time = cursor.clock.at(end) if cursor.clock else None
+                return [
+                    value_record((name, value, "", step, epoch, rank, end, time, phase))
+                    for name, value, phase in numbers
+                ]
+    key = block.keys[row]
+    if key in cursor.shapes.elsewhere:
+        return _read_elsewhere(cursor, other, block, row)
+    if key in cursor.shapes.known:
+        return _read_known(cursor, block, row)
+    return _read_unknown(cursor, other, block, row)
 
 
 def _read_elsewhere(cursor: BlockCursor, other: OtherReader, block: _Rows, row: int) -> list[Record]:
@@ -99,7 +130,7 @@ def _read_unknown(cursor: BlockCursor, other: OtherReader, block: _Rows, row: in
     if found:
         return found
     records = read_grammar_line(cursor, block.start(row), cursor.first_line + row)
-    if found is None and records is None:
+    if found is None and records is None and not cursor.shapes.may_open_table(block.keys[row]):
         cursor.shapes.silence(block.keys[row])
     return records or [] if found is None else []
 
@@ -140,6 +171,8 @@ def _records(
     if position is None:
         return []
     step, epoch, numbers = position
+    if step is None and shape.reading.is_dict:
+        step = cursor.states.of(None).context.bar_step  # bars after a carriage return have no tag
     time = _time(cursor, shape, match)
     seconds = wall_time(time, cursor.clock.at(end) if cursor.clock else None)
     return [

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_grammar import Kind
 from batchai_magics.metrics.grammar.line_shapes import LineShape, MetricName
+from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
 _MAX_GAP = 3  # lines between the members of a block
 
@@ -26,12 +27,18 @@ class LineContext:
     bar_total: float = 0
     next_bar: tuple[int | None, float] | None = None  # begun when that one had ended
     shown: dict[str, float] = field(default_factory=dict)  # the numbers of the last bar
+    phase: str | None = None  # of the line below
+    phase_line: int = -(1 << 30)
+    table: MetricTable = field(default_factory=MetricTable)
 
     def enter(
         self, shape: LineShape, match: re.Match[bytes], line: int
     ) -> tuple[int | None, float | None, Values] | None:
         """The step, the epoch and the numbers of a line, which has a number in its file; None without any."""
         reading = shape.reading
+        if reading.kind is Kind.PHASE:
+            self.phase, self.phase_line = reading.phase, line
+            return None
         if reading.kind is Kind.RULE:
             self.heading_line += line - self.heading_line == 1
             return None
@@ -54,6 +61,17 @@ class LineContext:
             self.heading_line = line  # Lightning's rich bar goes on below
         return step, self.epoch if epoch is None else epoch, numbers
 
+    def enter_row(self, line: bytes) -> Row | None:
+        """The step, the epoch and the numbers that a line of a table completes; None for other lines."""
+        row = self.table.enter(line)
+        if row is None or not row[2]:
+            return row
+        step, epoch, numbers = row
+        if step is None and epoch is None:
+            return (None if self.epoch is not None else self.step), self.epoch, numbers
+        self._enter_step(step, epoch)
+        return step, self.epoch if epoch is None else epoch, numbers
+
     def note(self, step: int | None, epoch: float | None) -> None:
         """Note the position of a line that was read otherwise."""
         self._enter_step(step, epoch)
@@ -62,10 +80,18 @@ class LineContext:
         self, shape: LineShape, numbers: Values, line: int
     ) -> tuple[int | None, float | None, Values] | None:
         """The numbers of a line without a position, if they belong to the position above it."""
+        if self.phase and line == self.phase_line + 1 and shape.reading.phase is None:
+            before = {"val": "val_", "test": "test_"}.get(self.phase, "")
+            named = [
+                (metric._replace(name=before + metric.name, phase=self.phase), v) for metric, v in numbers
+            ]
+            if self.epoch is not None:
+                return None, self.epoch, named
+            return self.step, None, named
         is_below_heading = line - self.heading_line <= (_MAX_GAP if shape.reading.is_member else 1)
         if is_below_heading:
             self.heading_line = line
-        elif not (shape.reading.is_plain and self.is_known):
+        elif not (shape.reading.is_plain and (self.is_known or self.epoch is not None)):
             return None
         elif self.epoch is not None:
             return None, self.epoch, numbers
@@ -97,7 +123,8 @@ class LineContext:
 
     def _step_of_bar(self, shape: LineShape) -> int | None:
         """The count of the bar of training, which may have ended before that of an evaluation."""
-        if self.next_bar and any(metric.phase == "train" for metric in shape.metrics):
+        is_summary = any("per_second" in metric.name for metric in shape.metrics)
+        if self.next_bar and not is_summary and any(metric.phase == "train" for metric in shape.metrics):
             self.bar_step, self.bar_total = self.next_bar
             self.next_bar = None
         return self.bar_step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from enum import Enum
@@ -84,6 +85,11 @@ _FILLERS = frozenset(
         "on",
         "at",
         "loss",
+        "averaged",
+        "elapsed",
+        "validate",
+        "dev",
+        "final",
     ]
 )
 _BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
@@ -98,13 +104,19 @@ _PERCENT_NAME = re.compile(
 )
 _REFUSED = re.compile(
     rb"(?:\d[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
-    rb'|^\s*\[?\{"|^\s*"|"\w+":|Traceback|\w(?:Error|Exception): '
+    rb'|^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): '
 )
-_ENDS_IN_POSITION = re.compile(r"(?i)(?:^|[ ])(?:step|iter|iteration|epoch|batch|update)$")
+_ENDS_IN_POSITION = re.compile(r"(?i)(?:^|[ ])(?:(?:num_)?timesteps|step|iter|iteration|epoch|batch|update)$")
 _MORE_NUMBERS = re.compile(rb"[ ][\d.]+[ ][\d.]+(?![\w:=%])")  # a list, not a number
+_PHASE_HEADING = re.compile(
+    rb"(?:[^\n]{0,80} )?(?P<phase>(?i:valid|validation|val|test|evaluation|eval))"
+    rb"(?i: results?| error| metrics)?:[ \t]*"
+)
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _DIGIT = re.compile(rb"\d")
+_EVALUATED = b"cur metric,"  # PaddleOCR's
+_TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
 _KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
 
@@ -130,6 +142,7 @@ class Kind(Enum):
     HEADING = "only a position, which holds for the lines below"
     LOOSE = "named numbers, whose position stands above"
     BAR = "a progress bar without numbers"
+    PHASE = "only a phase, which holds for the next line"
     RULE = "a line of dashes, which may stand below a heading"
 
 
@@ -182,14 +195,32 @@ def read_line(text: bytes) -> LineReading | None:
     """Read a line without its end; None if it is no step line."""
     if _RULE.fullmatch(text):
         return LineReading(Kind.RULE, None, None, None, (), None, 0)
-    if len(text) > MAX_LINE_BYTES or not _DIGIT.search(text) or _REFUSED.search(text):
+    told = _PHASE_HEADING.fullmatch(text)
+    if told:
+        phase = phase_of_word(told["phase"].decode())
+        return LineReading(Kind.PHASE, None, None, None, (), phase, 0)
+    if len(text) > MAX_LINE_BYTES or not _DIGIT.search(text):
         return None
     prefixes = read_prefixes(text)
+    is_named = text[: prefixes.begin].rstrip().endswith(b":")  # `config: {"lr": 0.1}`
+    if prefixes.has_origin and not is_named and _is_json_object(text[prefixes.begin :]):
+        text = text.replace(b'"', b"'")  # JSON behind a prefix reads like a printed dict
+    if _REFUSED.search(text):
+        return None
     scan = _scan(text, prefixes)
     if not scan.positions and prefixes.label is not None:
         return _read_label_as_step(text, prefixes)
     rank = prefixes.rank or prefixes.label
     return _reading(scan, prefixes, rank)
+
+
+def _is_json_object(message: bytes) -> bool:
+    if not message.startswith(b'{"'):
+        return False
+    try:
+        return isinstance(json.loads(message), dict)
+    except ValueError:
+        return False
 
 
 def _read_label_as_step(text: bytes, prefixes: Prefixes) -> LineReading | None:
@@ -201,7 +232,8 @@ def _read_label_as_step(text: bytes, prefixes: Prefixes) -> LineReading | None:
 
 
 def _scan(text: bytes, prefixes: Prefixes) -> _Scan:
-    scan = _Scan(text, prefixes.end, prefixes.begin, prefixes.begin, prefixes.phase, prefixes.has_origin)
+    phase = VALIDATION if text[prefixes.begin :].startswith(_EVALUATED) else prefixes.phase
+    scan = _Scan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
     for position in line_start(text, scan.at):
         _take_position(scan, position)
     while scan.at < scan.end:
@@ -260,7 +292,7 @@ def _take_bar(scan: _Scan) -> bool:
     bar = _BAR.match(scan.text, scan.at, scan.end)
     if bar:
         scan.is_bar = True
-        scan.is_labelled = bool(scan.text[scan.begin : bar.start()].strip())
+        scan.is_labelled = scan.text[scan.begin : bar.start()].strip().lower() not in _TRAINING_LABELS
         if scan.numbers and scan.early_words:
             return False
         scan.early_words = scan.stray_words = scan.lone_words = 0
@@ -304,7 +336,7 @@ def _take_counter(scan: _Scan) -> bool:
 
 def _take_word_position(scan: _Scan) -> bool:
     position = word_position(scan.text, scan.at)
-    if position is None or position.end > scan.end:
+    if position is None or position.span[1] > scan.end:
         return False
     _take_position(scan, position)
     if position.kind == "epoch" and not any(each.kind == "step" for each in scan.positions):
@@ -366,7 +398,7 @@ def _take_pair(scan: _Scan) -> bool:
 
 
 def _is_name_without_sign(name: str) -> bool:
-    words = name.split(" ")
+    words = name.partition(" (")[0].split(" ")
     if any(is_stop_word(word) for word in words):
         return False
     return len(words) == 1 or is_measure(words[-1]) or is_timer(words[-1])
@@ -423,10 +455,8 @@ def _name_and_unit(name: str, base: str, unit: str) -> tuple[str, str]:
 def _phase_and_name(scan: _Scan, raw: str) -> tuple[str | None, str]:
     phase, base = split_phase(raw)
     word = phase_of_word(raw)
-    if raw.lower() == "learn":  # CatBoost prints only the phases of its metric
-        scan.last_base = "metric"
-        return TRAIN, "metric"
-    if word and scan.last_base:  # `loss train: 1.2, val: 1.3`
+    if word:  # `loss train: 1.2, val: 1.3`; CatBoost and PyG print only the phases of their metric
+        scan.last_base = scan.last_base or "metric"
         return word, scan.last_base
     return phase, base
 
@@ -458,11 +488,26 @@ def _rate(text: str) -> tuple[str, str] | None:
 
 def _take_text_pair(scan: _Scan) -> bool:
     found = numbers.TEXT_PAIR.match(scan.text, scan.at, scan.end)
+    if found and found[0].endswith(b": n/a"):
+        scan.at = found.end()
+        return True
     name = (found["name"] or b"").decode("utf-8", "replace") if found else ""
-    if found is None or _ENDS_IN_POSITION.search(name) or name.split(" ")[-1].lower() in _FILLERS:
+    if (
+        found is None
+        or _ENDS_IN_POSITION.search(name)
+        or _is_phase_alone(found, name)
+        or name.split(" ")[-1].lower() in _FILLERS
+    ):
         return False
     scan.at = found.end()
     return True
+
+
+def _is_phase_alone(found: re.Match[bytes], name: str) -> bool:
+    """Whether the value of a name is itself a name: `DEV : loss 0.5`."""
+    return (
+        phase_of_word(name) is not None and found[0][-4:] not in (b": --", b"None") and b"/" not in found[0]
+    )
 
 
 def _skip(scan: _Scan) -> None:
@@ -502,7 +547,7 @@ def _pass_field(scan: _Scan) -> bool:
 def _count_word(scan: _Scan, word: str, begin: int) -> None:
     is_loop = scan.text[begin : scan.at] == b"Test:"  # the loop over the validation set in PyTorch's programs
     _enter_phase(scan, VALIDATION if is_loop else phase_of_word(word))
-    if word in _FILLERS or not any(map(str.isalnum, word)):
+    if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
         return
     if not scan.positions:
         is_apart = scan.has_origin and _is_apart(scan.text, scan.at, scan.end)
@@ -538,7 +583,9 @@ def _reading(scan: _Scan, prefixes: Prefixes, rank: Span | None) -> LineReading 
     if kind is None:
         return None
     step, epoch = _best(scan.positions, "step"), _best(scan.positions, "epoch")
-    is_quantity = any(is_quality(each.name) for each in scan.numbers) or _is_member(scan)
+    is_quantity = any(
+        is_quality(each.name) or each.name in _KNOWN_ALONE for each in scan.numbers
+    ) or _is_member(scan)
     if kind is Kind.LOOSE and not is_quantity:
         return None
     return LineReading(
@@ -569,7 +616,13 @@ def _kind(scan: _Scan) -> Kind | None:
         return Kind.LOOSE
     if _is_metrics(scan):
         return Kind.STEP if scan.positions else Kind.LOOSE
-    if scan.early_words or scan.stray_words or scan.lone_words or scan.numbers:
+    if scan.positions and not scan.early_words and scan.positions[0].kind == "epoch" and _are_timers(scan):
+        return Kind.HEADING
+    if (
+        scan.early_words
+        or scan.numbers
+        or ((scan.stray_words or scan.lone_words) and not _is_epoch_heading(scan))
+    ):
         return None
     if scan.is_bar and scan.positions:
         return Kind.BAR
@@ -595,23 +648,45 @@ def _is_heading(scan: _Scan) -> bool:
     return b"=" not in message or message[:1] == b"[" or is_indented
 
 
+def _are_timers(scan: _Scan) -> bool:
+    return bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
+
+
+def _is_epoch_heading(scan: _Scan) -> bool:
+    """Whether a line starts with an epoch and only comments on it: `Epoch 0 in 2.3 sec`."""
+    is_first = scan.text[scan.begin : scan.begin + 5].lower() == b"epoch"
+    return is_first and scan.positions[0].kind == "epoch" and scan.stray_words + scan.lone_words <= 3
+
+
 def _is_plain(scan: _Scan) -> bool:
     """Whether the numbers are of a phase and of a quality, as in `Validation loss: 0.5`."""
     if len(scan.numbers) == 1 and scan.numbers[0].name in _KNOWN_ALONE:
         return True
     are_told = [each.phase or scan.phase or each.name.startswith("av") for each in scan.numbers]
+    if scan.text[scan.begin :].startswith(_EVALUATED) or any(is_rate(each.name) for each in scan.numbers):
+        return all(are_told) and any(is_quality(each.name) for each in scan.numbers)
     return all(are_told) and all(is_quality(each.name) for each in scan.numbers)
 
 
 def _is_metrics(scan: _Scan) -> bool:
     """At least one name that training measures, and no sentence around it."""
-    if scan.early_words or not (scan.strong or _is_all_assigned(scan)):
+    if scan.early_words or not (scan.strong or _is_all_assigned(scan) or _is_timed(scan)):
         return False
     words = scan.stray_words + scan.lone_words
     if not words:
         return True
     is_clear = scan.strong >= 2 and bool(scan.positions)
     return is_clear and words <= _MAX_STRAY_WORDS and scan.stray_words <= len(scan.numbers)
+
+
+def _is_timed(scan: _Scan) -> bool:
+    """Whether a step has several timers or rates and nothing else: `step:7/100 time:5ms step_avg:7.1ms`."""
+    has_step = any(each.kind == "step" for each in scan.positions)
+    words = scan.stray_words + scan.lone_words
+    are_told = all(
+        is_timer(each.name) or is_rate(each.name) or each.unit in ("ms", "s") for each in scan.numbers
+    )
+    return has_step and not words and len(scan.numbers) > 1 and are_told
 
 
 def _is_all_assigned(scan: _Scan) -> bool:

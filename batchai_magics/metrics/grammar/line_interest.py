@@ -7,7 +7,7 @@ from typing import Any
 
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
 
-_POSITIONS = ("epoch", "step", "iter", "batch", "update", "%|", "/s", "=loss")
+_POSITIONS = ("epoch", "step", "iter", "batch", "update", "%|", "/s", "=loss", "memory", "mean", "result")
 _SEPARATED = r"(?:[^a-z]|^)(?:{})(?:[^a-z]|$)"
 
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from batchai_magics.metrics.grammar.line_grammar import Kind, LineReading, NamedNumber, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
+from batchai_magics.metrics.grammar.metric_tables import may_open_table
+from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 
 DIGITS = b"0123456789"
 _MAX_SHAPES = 4096
@@ -69,6 +71,7 @@ class LineShapes:
         self._mute: set[bytes] = set()  # what the grammar does not read, though formats may
         self.elsewhere: dict[bytes, Any] = {}  # the formats that understand a shape
         self.known: dict[bytes, list[LineShape]] = {}
+        self.openings: dict[bytes, bool] = {}  # whether a line may open a table
         self.timestamps: dict[tuple[LineShape, int], object] = {}  # where they stand in prefixes of a length
         self._leads: set[bytes] = set()
 
@@ -95,6 +98,15 @@ class LineShapes:
     def silence(self, key: bytes) -> None:
         """Remember that no reader finds anything in lines of a shape."""
         _add(self.silent, key)
+
+    def may_open_table(self, key: bytes) -> bool:
+        """Whether a line with this text, without its digits, may be the edge or the header of a table."""
+        may_open = self.openings.get(key)
+        if may_open is None:
+            if len(self.openings) >= _MAX_SILENT:
+                self.openings.clear()
+            may_open = self.openings[key] = may_open_table(key[row_begin(key) :])
+        return may_open
 
     def _learn(self, key: bytes, line: bytes) -> list[Found]:
         if joined := self._split(line):

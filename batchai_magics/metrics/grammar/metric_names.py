@@ -176,15 +176,29 @@ _TIMERS = frozenset(
 _RATE = re.compile(r"per_s(?:ec(?:ond)?)?(?:_|$)")
 _POSITIONS = re.compile(
     r"(?:global[_ ])?(?:step|iter|iteration|epoch|batch|update)s?|.*/(?:global_step|num_updates|epoch)|total"
-    r"|.*(?:num_updates|consumed_samples|_seen|n_updates|seqlen|_length)|percentage"
+    r"|.*(?:num_updates|consumed_samples|_seen|n_updates|seqlen|(?:seq|sequence|context|max|min)_length)|percentage"
     r"|train[_ ]runtime"
 )
 _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
     r"consumed|skipped|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
-    r"elapsed_time|total_time|patience)(?:$|[_\s/.:])"
+    r"epoch loaded|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
 )
-_NO_METRICS = frozenset(["total", "bsz", "wall", "elapsed", "actual_seqlen", "actual", "seqlen"])
+_NO_METRICS = frozenset(
+    [
+        "progress_or_epoch",
+        "images",
+        "#images",
+        "n_parameters",
+        "total",
+        "bsz",
+        "wall",
+        "elapsed",
+        "actual_seqlen",
+        "actual",
+        "seqlen",
+    ]
+)
 _STOP_WORDS = frozenset(
     [
         "a",
@@ -233,7 +247,8 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = re.compile(r"[a-z]+\d*")
 _PHASE_PREFIX = re.compile(
     r"(?P<phase>train|training|trn|val|valid|validation|eval|evaluation|dev|test|testing)"
-    r"(?:(?P<set>[_ ]?\d+)?(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+$))(?=\S)",
+    r"(?P<set>[_ ]?\d+(?=['/ _-]))?"
+    r"(?:(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+(?:$|/)))(?=\S)",
     re.IGNORECASE,
 )
 _PHASE_SUFFIX = re.compile(r"[ _/](?P<phase>train|training|val|valid|validation|eval|test)", re.IGNORECASE)
@@ -249,8 +264,10 @@ def words_of(name: str) -> tuple[str, ...]:
 def is_quality(name: str) -> bool:
     """Whether the name says how well a model does: a loss, an accuracy, a reward."""
     words = words_of(name)
-    return words[-1:] == ("cost",) == words[:1] or any(
-        word in _QUALITY or _SUFFIX.search(word) is not None for word in words
+    return (
+        words[-1:] == ("cost",) == words[:1]
+        or any(word in _QUALITY or _SUFFIX.search(word) is not None for word in words)
+        or name.lower().startswith("pass@")
     )
 
 
@@ -263,7 +280,11 @@ def is_timer(name: str) -> bool:
 @lru_cache(4096)
 def is_rate(name: str) -> bool:
     """Whether the name says that something is counted per time."""
-    return _RATE.search("_".join(words_of(name))) is not None or "/s" in name
+    return (
+        _RATE.search("_".join(words_of(name))) is not None
+        or "/s" in name
+        or name.lower() in ("sps", "fps", "ips")
+    )
 
 
 @lru_cache(4096)

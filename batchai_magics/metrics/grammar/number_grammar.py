@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 _DIGITS = rb"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d{0,40})?|\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}"
-NUMBER = rb"[-+]?(?:(?:" + _DIGITS + rb")(?:[eE][-+]?\d{1,4})?|(?i:nan|inf(?:inity)?)(?![A-Za-z]))"
+NUMBER = (
+    rb"[-+]?(?:(?:" + _DIGITS + rb")(?:[eE][-+]?\d{1,4})?|(?i:nan|inf(?:inity)?)(?![A-Za-z])|nan(?=ms\b|s\b))"
+)
 """A number with thousands commas, an exponent, or none at all."""
 
 _PER = (

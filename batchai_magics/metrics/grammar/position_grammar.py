@@ -9,7 +9,7 @@ _COUNT = rb"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,18}"
 _OF = rb"(?:[ \t]*(?:/|\bof\b|\bout of\b)[ \t]*(?P<total>(?:" + _COUNT + rb")|\?|Unknown))"
 _PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
 _ADJECTIVE = (
-    rb"(?:(?:global|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|total|acc|learning)"
+    rb"(?:(?:global|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning)"
     rb"[ _/]?)?"
 )
 _NOUN = (
@@ -18,7 +18,7 @@ _NOUN = (
 )
 
 WORD_POSITION = re.compile(
-    rb"'?(?i:(?P<epoch>epochs?(?=[:= \[(#\d'_])|ep)|(?P<step>"
+    rb"'?(?i:(?P<epoch>epochs?(?=[ \[(#\d])|epoch(?=[:='_])|ep)|(?P<step>"
     + _ADJECTIVE
     + rb"(?:"
     + _NOUN
@@ -68,7 +68,8 @@ _LINE_STARTS = tuple(
         + rb"[ \t]*\]",
         _PHASE + rb":?[ \t]*\[[ \t]*(?P<step>" + _COUNT + rb")/[ \t]*\d{1,18}" + _PERCENT + rb"[ \t]*\]",
         rb"(?P<step>" + _COUNT + rb"):(?=[ \t]+[A-Za-z])",
-        rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t])",
+        rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t,])",
+        rb"(?P<step>\d{1,18})(?=[ \t]+\[[A-Z][\w ]*:)",
     )
 )
 

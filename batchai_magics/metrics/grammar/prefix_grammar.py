@@ -10,7 +10,7 @@ from batchai_magics.metrics.grammar.metric_names import is_measure, phase_of_wor
 _CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = (
     rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/]\d\d[-/]\d{4}|\d\d[-/]\d\d[-/]\d\d(?=[ T])|\d\d[-/]\d\d(?=[ T])"
-    rb"|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} [ \d]?\d)"
+    rb"|(?:[A-Z][a-z]{2},? )?(?:[A-Z][a-z]{2} [ \d]?\d|\d\d? [A-Z][a-z]{2} \d{4}))"
 )
 _ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT))?"
 TIME = rb"(?:" + _DATE + rb"(?:[T ,]|, | \| |[ ]{2}))?" + _CLOCK + _ZONE + rb"(?: \d{4}(?=[ \[<\]:]))?"
@@ -18,23 +18,28 @@ _LEVEL = rb"(?i:DEBUG|INFO|WARNING|WARN|NOTICE|TRACE|SUCCESS)"
 _SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::\w+){0,2}"
 
 _DECORATION = re.compile(rb"[ \t>#|*=~\xe2\x80\xa2-]+")
-_RANK_WORD = rb"(?i:default|local[ _]?rank|rank|gpu|device|worker|node|process|proc|cuda)"
+_RANK_WORD = rb"(?i:default|local[ _]?rank|rank|gpu|device|worker|process|proc|cuda)"
 _ELEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
-        rb"[IWEF]\d{4,8} " + _CLOCK + rb" +\d+ [\w./-]+:\d+\]",  # glog and absl
+        rb"[IWEF]\d{4,8} " + _CLOCK + rb" +\d+ (?:[\w.-]+ )?[\w./-]+:\d+\]",  # glog and absl
+        rb"DLLL?(?= \d{4}-)",
         rb"\[\d{1,18},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]<std\w+>:",
-        rb"\[" + _RANK_WORD + rb"[ _:=]?(?P<rank>\d{1,6})\]:?",
+        rb"\[" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})\]:?",
         rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
         rb"\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
         rb"(?i:rank)[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
         rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
         rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
         rb"\[pod/[^\]\s]+\]",
-        rb"[\w.-]+ +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )",  # docker compose
-        rb"\[(?:" + _LEVEL + rb"\|)?[^\[\]\n]{0,60}?" + TIME + rb"[^\[\]\n]{0,60}\]:?",
+        rb"[\w.-]+ +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )|algo-\d+-\w+ +\|(?= )",  # docker compose
+        rb"\[(?![^\]]*\b(?:step|epoch|iter)\w*[=:])(?:"
+        + _LEVEL
+        + rb"\|)?[^\[\]\n]{0,60}?"
+        + TIME
+        + rb"[^\[\]\n]{0,60}\]:?",
         rb"\{[\w./-]+\.py:\d+\}",
-        rb"\[" + _LEVEL + rb"[ \t]*\]:?",
+        rb"\[[ \t]*" + _LEVEL + rb"[ \t]*\]:?",
         rb"\[" + _LEVEL + rb"\|[^\[\]\n]{1,80}\]:?",
         rb"[(<]" + _LEVEL + rb"[)>]",
         rb"(?P<level>" + _LEVEL + rb")(?::[\w.]*:|:|\|(?=\d{4}-)|(?=[ \t]|\Z))",
@@ -42,7 +47,11 @@ _ELEMENTS = tuple(
         rb"(?:/[\w./-]+)\.py\|\d+\|",  # Kubeflow
         rb"\[?1[5-9]\d{8}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
         rb"[\[({]" + _SOURCE + rb"[\])}]:?",
-        _SOURCE + rb":?(?=[ \t])",
+        _SOURCE + rb"[:\]]?(?=[ \t])",
+        rb"[A-Za-z_]\w*(?:\.\w+)+(?=[ \t]+-[ \t])",  # a module
+        rb"\[[\w.]+\](?=\[" + _LEVEL + rb"\])",  # Hydra
+        rb"[\w.-]+ [\w./-]+\[\d+\]:(?=[ \t])",  # syslog
+        rb"\(\w*Process(?:-\d+)?\)(?=[ \t])",
         rb"\([\w.]+:\d+\)",
         rb"\[\d+\]:(?=[ \t])(?<=\w\[\d\]:)",
     )
@@ -61,6 +70,9 @@ _POSITION_WORD = re.compile(
 )
 _TAIL = re.compile(rb"(?:[ \t]{2,}[\w./]+\.py:\d+|[ \t]+\[repeated \d+x across cluster\][^\n]*)?[ \t\r]*\Z")
 _SEPARATOR = re.compile(rb"[ \t]*(?:(?:-|\||:|>>|--)(?=[ \t]))?[ \t]*")
+
+
+_ROW_SEPARATOR = re.compile(rb" ?(?:[-|] )?")
 
 
 class Prefixes(NamedTuple):
@@ -103,6 +115,25 @@ def read_prefixes(text: bytes) -> Prefixes:
         separator = _SEPARATOR.match(text, found.end())
         at = separator.end() if separator else found.end()
     return Prefixes(min(at, end), end, rank, label, label_begin, phase, has_origin)
+
+
+def row_begin(text: bytes) -> int:
+    """Where a row of a table begins, whose bars and blanks are its own, unlike those of other messages."""
+    at = 0
+    while found := _element_at(text, at):
+        at = found.end()
+        separator = _ROW_SEPARATOR.match(text, at)
+        at = separator.end() if separator else at
+    return at
+
+
+def row_rank(text: bytes) -> int | None:
+    """The rank that the prefixes of a row tell."""
+    at, rank = 0, None
+    while found := _element_at(text, at):
+        rank = int(found["rank"]) if found.groupdict().get("rank") else rank
+        at = found.end()
+    return rank
 
 
 def _message_end(text: bytes) -> int:

@@ -64,11 +64,16 @@ class RankStates:
 
     def __init__(self) -> None:
         self._by_rank: dict[int | None, RankState] = {}
+        self.has_table = False  # a table of the grammar is open
 
     @property
     def is_in_table(self) -> bool:
         """Whether a line without any literal may be a table row."""
         return bool(self._by_rank) and any(state.table_lines_left for state in self._by_rank.values())
+
+    def note_table(self) -> None:
+        """Note whether a table is still open."""
+        self.has_table = any(state.context.table.is_open for state in self._by_rank.values())
 
     def of(self, rank: int | None) -> RankState:
         """The state of one process."""

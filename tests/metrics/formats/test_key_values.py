@@ -12,7 +12,11 @@ LINES = {
     "step 0: loss = 2.000, accuracy = 0.00": (None, 0, {"loss": 2.0, "accuracy": 0.0}),
     "Epoch 0: loss: 1.0 acc: 0.5": (0, None, {"loss": 1.0, "acc": 0.5}),
     "Epoch 00003: loss: 0.5": (3, None, {"loss": 0.5}),
-    "Epoch: 001, Loss: 0.7, Train: 0.51, Val: 0.5": (1, None, {"loss": 0.7, "train": 0.51, "val": 0.5}),
+    "Epoch: 001, Loss: 0.7, Train: 0.51, Val: 0.5": (
+        1,
+        None,
+        {"loss": 0.7, "metric": 0.51, "val_metric": 0.5},
+    ),
     "Epoch 1/10 - loss: 0.5 - accuracy: 0.9": (1, None, {"loss": 0.5, "accuracy": 0.9}),
     "Epoch   1: loss 0.5": (1, None, {"loss": 0.5}),
     "[Epoch 1/10] loss=0.5": (1, None, {"loss": 0.5}),

@@ -1,0 +1,315 @@
+"""Numbers in tables: boxes with a name and a number per line, and columns below a header.
+
+    | rollout/           |          |       epoch     train_loss  valid_loss  accuracy  time
+    |    ep_rew_mean     | 22.4     |       0         0.646314    0.509850    0.766505  00:01
+    | time/              |          |
+    |    total_timesteps | 2048     |       Epoch    GPU_mem   box_loss   cls_loss  Instances       Size
+    ---------------------------------         1/3      2.62G      1.133      1.650          33   640: 100%|.
+
+A table must say where training is: a box in one of its lines, which may be the last, columns in one of their
+names. It must measure something, too; all other tables give nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from batchai_magics.metrics.grammar.metric_names import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    is_excluded,
+    is_measure,
+    split_phase,
+)
+
+_MOST_LINES = 300  # between two rows of columns, or in one box
+_NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
+_CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms)?")
+_COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+)?\]?")
+_RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
+_BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
+_GAP = re.compile(rb"[ \t]{2,}|\t")
+_BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
+_BAR_START = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)")
+_NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}")
+_EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
+_STEPS = (
+    "total_timesteps", "timesteps", "global_step", "step", "steps", "#", "training_iteration", "iteration",
+    "iter", "it", "update", "round", "batch",
+)  # fmt: skip
+_NO_COLUMNS = frozenset(
+    [
+        "class",
+        "images",
+        "instances",
+        "labels",
+        "targets",
+        "size",
+        "img_size",
+        "ts",
+        "iterations",
+        "episodes",
+        "n_updates",
+        "time_elapsed",
+        "time_total_s",
+    ]
+)
+_EVALUATION = re.compile(rb"(Validate|Validation|Test) metric")
+_YOLO_CLASSES = (b"Class", b"Images")
+
+Number = tuple[str | None, str, float, str]
+"""A phase, if it is told, a name, a value and a unit."""
+
+Row = tuple[int | None, float | None, list[tuple[str, float, str]]]
+"""Step, epoch, and name, value and phase of each number."""
+
+
+class TableNumbers(NamedTuple):
+    """What a line of a table gives; most of a box's lines give nothing."""
+
+    step: int | None
+    epoch: int | None
+    numbers: Sequence[Number]
+
+
+NOTHING = TableNumbers(None, None, ())
+"""What a line that only belongs to a table gives."""
+
+
+class _Columns(NamedTuple):
+    names: tuple[str, ...]
+    starts: tuple[int, ...]
+    separator: bytes  # b"" for blanks
+    phase: str | None = None  # of columns that do not tell theirs
+    is_evaluation: bool = False  # Lightning's: a name and a number in each row
+
+    def place(self, names: Iterable[str]) -> int | None:
+        """The column that has one of these names."""
+        lower = [name.lower() for name in self.names]
+        return next((lower.index(name) for name in names if name in lower), None)
+
+
+class MetricTable:
+    """The tables of one process's lines."""
+
+    def __init__(self) -> None:
+        self._columns: _Columns | None = None
+        self._lines_left = 0
+        self._box: list[tuple[str, bytes]] | None = None
+        self._section = ""
+        self._shown: tuple[object, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the next line may belong to a table."""
+        return self._columns is not None or self._box is not None
+
+    def enter(self, line: bytes) -> Row | None:
+        """Read a line without its prefixes: the numbers that it completes, None for a line of no table."""
+        found = self.read(line)
+        if found is None:
+            return None
+        return found.step, found.epoch, [_recorded(*number) for number in found.numbers]
+
+    def read(self, line: bytes) -> TableNumbers | None:
+        """What a line gives, without its prefixes; None if it belongs to no table."""
+        text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
+        if _RULE.fullmatch(text.strip()):
+            return self._rule()
+        if self._box is not None and self._columns is None and b" metric" not in text:
+            found = self._box_line(text)
+            if found:
+                return found
+        header = columns_of(text)
+        if header:
+            self._columns, self._lines_left, self._box, self._shown = header, _MOST_LINES, None, ()
+            return NOTHING
+        found = self._row(text) if self._columns else None
+        return found or (None if self._box is None else self._box_line(text))
+
+    def _rule(self) -> TableNumbers | None:
+        box, self._box, self._section = self._box, [], ""
+        if self._columns and self._columns.is_evaluation and self._shown:
+            self._columns = None
+        return _box_numbers(box) if box else NOTHING if self._columns else None
+
+    def _box_line(self, text: bytes) -> TableNumbers | None:
+        cells = _box_cells(text)
+        box = self._box
+        if not cells or box is None or len(box) > _MOST_LINES:
+            self._box = None
+            return None
+        name, value = cells
+        if not value and name.endswith(b"/"):
+            self._section = name.decode(errors="replace")
+        elif _CELL.fullmatch(value) and value:
+            is_inner = self._section and text.startswith((b"|   ", b"|\t"))
+            box.append(((self._section if is_inner else "") + name.decode(errors="replace"), value))
+        return NOTHING
+
+    def _row(self, text: bytes) -> TableNumbers | None:
+        columns = self._columns
+        assert columns is not None
+        self._lines_left -= 1
+        found = _row_numbers(columns, text)
+        if found is None:
+            if not self._lines_left:
+                self._columns = None
+            return None
+        self._lines_left = _MOST_LINES
+        shown = found.epoch, *found.numbers
+        if shown == self._shown and _BAR_START.search(text):
+            return found._replace(numbers=())  # drawn again
+        self._shown = shown
+        return found
+
+
+def columns_of(text: bytes) -> _Columns | None:
+    """The columns of a table's header; None if the line is none."""
+    text = _BAR_START.split(text, maxsplit=1)[0]
+    separator = b"|" if b"|" in text else b"" if _GAP.search(text.strip()) else b","
+    cells = _cut(text, separator)
+    names = [cell for _, cell in cells]
+    is_chainer = any(name.startswith(b"main/") for name in names)
+    if is_chainer or not 2 <= len(cells) <= 40 or not all(map(_NAME.fullmatch, names)):
+        return None
+    columns = _Columns(tuple(map(bytes.decode, names)), tuple(start for start, _ in cells), separator)
+    if tuple(names[:2]) == _YOLO_CLASSES:
+        return columns._replace(phase=VALIDATION)
+    if _EVALUATION.fullmatch(names[0]) and len(names) == 2:
+        return columns._replace(is_evaluation=True)
+    return _with_phase(columns) if _is_of_training(columns) else None
+
+
+def _is_of_training(columns: _Columns) -> bool:
+    """Whether the columns say where training is, and measure something."""
+    has_place = columns.place(_EPOCHS) is not None or columns.place(_STEPS) is not None
+    is_measuring = columns.names[1].lower() == "gpu_mem" or any(map(_is_measured, columns.names))
+    return len(columns.names) >= 3 and has_place and is_measuring
+
+
+def _with_phase(columns: _Columns) -> _Columns:
+    """The columns, of which fastai's metrics do not tell that they are those of a validation."""
+    is_fastai = columns.names[:3] == ("epoch", "train_loss", "valid_loss") and columns.names[-1] == "time"
+    return columns._replace(phase=VALIDATION) if is_fastai else columns
+
+
+def _is_measured(name: str) -> bool:
+    return is_measure(name) and not is_excluded(name)
+
+
+def _cut(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
+    """The cells of a line and where they start."""
+    if separator:
+        parts = text.split(separator)
+        starts = [sum(len(part) + 1 for part in parts[:place]) for place in range(len(parts))]
+        cells = [(start, part.strip()) for start, part in zip(starts, parts, strict=True)]
+        is_framed = separator == b"|" and text.lstrip().startswith(b"|")
+        return cells[1:-1] if is_framed and len(cells) > 2 else cells
+    cells, at = [], 0
+    for part in _GAP.split(text):
+        at = text.index(part, at)
+        if part:
+            cells.append((at, part.strip()))
+        at += len(part)
+    return cells
+
+
+def _row_numbers(columns: _Columns, text: bytes) -> TableNumbers | None:
+    """The numbers of a row; None if the line does not fit the columns."""
+    bar = _BAR.search(text)
+    cells = _aligned(columns, _cut(_BAR_START.split(text, maxsplit=1)[0], columns.separator))
+    if cells is None:
+        return None
+    if columns.is_evaluation:
+        numbers = list(_numbers(cells[0].decode(errors="replace"), cells[1], None))
+        return TableNumbers(None, None, numbers) if numbers else None
+    places = [columns.place(_EPOCHS), columns.place(_STEPS)]
+    counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]
+    is_class = columns.names[0] == "Class"
+    if not any(counts) and not (is_class and cells[0] == b"all"):
+        return None
+    numbers = [
+        number
+        for place, (name, cell) in enumerate(zip(columns.names, cells, strict=True))
+        if place not in places
+        for number in _numbers(name, cell, columns.phase)
+    ]
+    epoch, step = (int(count[1]) if count else None for count in counts)
+    step = int(bar["count"]) if bar and not is_class else step
+    return TableNumbers(step, epoch, numbers) if numbers else None
+
+
+def _aligned(columns: _Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
+    """A cell for each column, empty where the row has none."""
+    if len(cells) == len(columns.names):
+        return [cell for _, cell in cells]
+    if columns.separator or not 2 <= len(cells) < len(columns.names):
+        return None
+    row = [b""] * len(columns.names)
+    for start, cell in cells:
+        ends = range(len(columns.names))
+        place = min(
+            ends, key=lambda end: abs(columns.starts[end] + len(columns.names[end]) - start - len(cell))
+        )
+        row[place] = cell
+    return row
+
+
+def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
+    match = _CELL.fullmatch(cell)
+    if match and match["number"].strip(b"+-.") and name.lower() not in _NO_COLUMNS and not is_excluded(name):
+        told, short = split_phase(name if "(" in name else name.rstrip(")"))
+        yield told or phase, short, float(match["number"].replace(b",", b"")), (match["unit"] or b"").decode()
+
+
+def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:
+    """The name and the value in a line of a box: `| name | value |` or `| name    value |`."""
+    if not (text.startswith(b"|") and text.endswith(b"|") and len(text) > 4):
+        return None
+    cells = [cell.strip() for cell in text[1:-1].split(b"|")]
+    if len(cells) == 1:
+        cells = _GAP.split(cells[0], maxsplit=1)
+        cells = [*cells, b""][:2]
+    return (cells[0], cells[1]) if len(cells) == 2 else None
+
+
+def _box_numbers(box: Sequence[tuple[str, bytes]]) -> TableNumbers:
+    """The numbers of a complete box, if it says where training is."""
+    by_name = {_last(name): value for name, value in box}
+    epoch = next((by_name[name] for name in _EPOCHS if name in by_name), None)
+    step = next((by_name[name] for name in _STEPS if name in by_name), None)
+    rest = [(name, value) for name, value in box if _is_told(name)]
+    if (epoch is None and step is None) or not any(_is_measured(name) for name, _ in rest):
+        return NOTHING
+    numbers = [number for name, value in rest for number in _numbers(name, value, None)]
+    return TableNumbers(_whole(step), _whole(epoch), numbers)
+
+
+def _is_told(name: str) -> bool:
+    """Whether the name is neither a position nor a parameter."""
+    return _last(name) not in (*_EPOCHS, *_STEPS, *_NO_COLUMNS) and not name.startswith("config/")
+
+
+def _last(name: str) -> str:
+    """The name without its sections."""
+    return name.rpartition("/")[2].strip().lower()
+
+
+def _whole(text: bytes | None) -> int | None:
+    return None if text is None else int(float(text.replace(b",", b"")))
+
+
+def _recorded(phase: str | None, name: str, value: float, unit: str) -> tuple[str, float, str]:
+    del unit
+    before = {VALIDATION: "val_", TEST: "test_"}.get(phase or TRAIN, "")
+    return before + re.sub(r"\s+", "_", name.strip()).lower(), value, phase or TRAIN
+
+
+def may_open_table(key: bytes) -> bool:
+    """Whether a line with this text, without its digits, may be a header or the edge of a table."""
+    text = _BORDER.sub(b"|", key).rstrip()
+    return _RULE.fullmatch(text.strip()) is not None or columns_of(text) is not None

@@ -1,0 +1,102 @@
+"""Tables: what their lines give, and which tables give nothing."""
+
+import pytest
+
+from batchai_magics.metrics.grammar.metric_tables import MetricTable, TableNumbers
+
+BOX = """\
+----------------------------------
+| rollout/            |          |
+|    ep_rew_mean      | 10.8     |
+| time/               |          |
+|    fps              | 30       |
+|    total_timesteps  | 302      |
+| train/              |          |
+|    loss             | -1.5e-03 |
+----------------------------------
+"""
+COLUMNS = """\
+  epoch    train_loss    valid_acc    cp     dur
+-------  ------------  -----------  ----  ------
+      1        0.6851       0.6667     +  0.1211
+      2        0.6827       0.6500        0.2392
+"""
+
+
+def read(text: str) -> list[TableNumbers]:
+    """What the lines of a text give that have numbers."""
+    tables = MetricTable()
+    lines = [tables.read(line.encode()) for line in text.splitlines()]
+    return [line for line in lines if line and line.numbers]
+
+
+def test_a_box_is_read_at_its_end_with_the_position_in_it():
+    (box,) = read(BOX)
+    assert (box.epoch, box.step) == (None, 302)
+    assert [number[:3] for number in box.numbers] == [
+        (None, "rollout/ep_rew_mean", 10.8),
+        (None, "time/fps", 30),
+        ("train", "loss", -0.0015),
+    ]
+
+
+def test_the_next_box_starts_empty():
+    second = BOX.replace("10.8", "11.8").replace("302", "402")
+    assert [(box.step, box.numbers[0][2]) for box in read(BOX + second)] == [(302, 10.8), (402, 11.8)]
+
+
+@pytest.mark.parametrize(
+    "line", ["|    total_timesteps  | 302      |\n", "|    loss             | -1.5e-03 |\n"]
+)
+def test_a_box_that_lacks_a_position_or_a_measure_gives_nothing(line):
+    text = BOX.replace(line, "")
+    text = text.replace("|    ep_rew_mean      | 10.8     |\n", "").replace(
+        "|    fps              | 30       |\n", ""
+    )
+    assert read(text) == []
+
+
+def test_rows_below_a_header_are_read_though_a_cell_is_blank():
+    rows = [(row.epoch, [number[:3] for number in row.numbers]) for row in read(COLUMNS)]
+    assert rows == [
+        (1, [("train", "loss", 0.6851), ("val", "acc", 0.6667), (None, "dur", 0.1211)]),
+        (2, [("train", "loss", 0.6827), ("val", "acc", 0.65), (None, "dur", 0.2392)]),
+    ]
+
+
+@pytest.mark.parametrize("separator", [",", " | ", "\t", "   "])
+def test_columns_may_be_parted_in_several_ways(separator):
+    text = "".join(f"{separator.join(row)}\n" for row in (("step", "loss", "lr"), ("7", "0.25", "1e-3")))
+    assert [(row.step, row.numbers[0][2]) for row in read(text)] == [(7, 0.25)]
+
+
+def test_a_row_that_is_drawn_again_gives_its_numbers_once():
+    text = "      Epoch    GPU_mem   box_loss       Size\n"
+    text += "".join(
+        f"        1/3      2.62G      1.133        640: {share}%|█  | {step}/8 [00:01<00:01,  2.9it/s]\n"
+        for share, step in ((0, 0), (50, 4))
+    )
+    assert [(row.epoch, row.step, row.numbers[-1][1:3]) for row in read(text)] == [
+        (1, 0, ("box_loss", 1.133))
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NAME    READY   STATUS\ntrain-0   1/1   Running\n",
+        "JOBID  PARTITION  TIME\n4242   gpu   1:02:03\n",
+        "step  name  status\n1  build  done\n2  test  0.5\n",
+        "+-----------+\n| max_steps | -1   |\n| loss      | l2   |\n+-----------+\n",
+    ],
+)
+def test_a_table_of_something_else_gives_nothing(text):
+    assert read(text) == []
+
+
+def test_lines_that_fit_no_table_are_left_to_others():
+    tables = MetricTable()
+    assert [tables.read(line) for line in (b"step 1: loss 0.5", b"| end of epoch 1 | loss 0.5 |")] == [
+        None,
+        None,
+    ]
