@@ -30,18 +30,15 @@ class Service(LazyFacets):
     opens the shares, containers and accounts.
     """
 
+    capabilities = Capabilities(name="")  # each backend has its own; this implements the abstract property
+
     def __init__(
         self,
         context: Context,
         capabilities: Capabilities,
         home_storage: Callable[[], HomeStorage],
     ) -> None:
-        self.context, self._capabilities, self.open_storage = context, capabilities, home_storage
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What this backend supports."""
-        return self._capabilities
+        self.context, self.capabilities, self.open_storage = context, capabilities, home_storage
 
     def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
