@@ -46,7 +46,7 @@ def test_there_is_one_subscription(do, context):
 
 def test_elsewhere_the_subscription_is_chosen(do, context, monkeypatch):
     away = replace(context.backend.capabilities, logins=True)
-    monkeypatch.setattr(type(context.backend), "capabilities", away)
+    monkeypatch.setattr(context.backend, "capabilities", away)
     assert do("account set --subscription mine").value.settings.subscription == "mine"
 
 

@@ -142,7 +142,7 @@ def test_a_file_server_is_refused(do, refused, options, message):
 def test_elsewhere_somebody_has_to_be_able_to_log_in(context, refused, monkeypatch, tmp_path, noun):
     monkeypatch.setenv("HOME", str(tmp_path))
     away = replace(context.backend.capabilities, logins=True)
-    monkeypatch.setattr(type(context.backend), "capabilities", away)
+    monkeypatch.setattr(context.backend, "capabilities", away)
     rest = "-t 0" if noun == "cluster" else DISKS
     told = refused(f"{noun} create -n small -s Standard_D2 {rest}")
     assert "Please provide admin user password or ssh key." in told
