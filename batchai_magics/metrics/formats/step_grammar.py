@@ -75,7 +75,7 @@ def _read_rows(
         key, start = block.keys[row], block.start(row)
         if start in block.taken:
             continue
-        if cursor.states.has_table or shapes.may_open_table(key):
+        if cursor.states.has_table or shapes.may_open_table(key, block.lines[row]):
             yield start, partial(_read_row, cursor, other, block, row)
         elif key in elsewhere:
             yield start, partial(_read_elsewhere, cursor, other, block, row)
@@ -94,7 +94,7 @@ def _read_row(cursor: BlockCursor, other: OtherReader, block: _Rows, row: int) -
         rank = cursor.rank if begin else cursor.stream_rank
         rank = row_rank(message) if rank is None else rank
         context = cursor.states.of(rank).context
-        if context.table.is_open or cursor.shapes.may_open_table(block.keys[row]):
+        if context.table.is_open or cursor.shapes.may_open_table(block.keys[row], block.lines[row]):
             found = context.enter_row(message[row_begin(message) :])
             cursor.states.note_table()
             if found is not None:
@@ -130,7 +130,11 @@ def _read_unknown(cursor: BlockCursor, other: OtherReader, block: _Rows, row: in
     if found:
         return found
     records = read_grammar_line(cursor, block.start(row), cursor.first_line + row)
-    if found is None and records is None and not cursor.shapes.may_open_table(block.keys[row]):
+    if (
+        found is None
+        and records is None
+        and not cursor.shapes.may_open_table(block.keys[row], block.lines[row])
+    ):
         cursor.shapes.silence(block.keys[row])
     return records or [] if found is None else []
 

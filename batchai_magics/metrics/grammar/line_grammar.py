@@ -631,7 +631,8 @@ def _kind(scan: _Scan) -> Kind | None:
 
 def _is_member(scan: _Scan) -> bool:
     """Whether a line is one of a block below its position: `    train/loss=10.98`."""
-    is_indented = scan.text[scan.begin - 2 : scan.begin].isspace() and not scan.has_origin
+    least = 3 if scan.has_origin else 2  # blanks; one may belong to the prefix
+    is_indented = scan.text[scan.begin - least : scan.begin].isspace()
     is_alone = len(scan.numbers) == 1 and not scan.positions
     return is_indented and is_alone and not (scan.early_words or scan.stray_words or scan.lone_words)
 

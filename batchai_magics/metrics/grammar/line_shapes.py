@@ -99,13 +99,13 @@ class LineShapes:
         """Remember that no reader finds anything in lines of a shape."""
         _add(self.silent, key)
 
-    def may_open_table(self, key: bytes) -> bool:
-        """Whether a line with this text, without its digits, may be the edge or the header of a table."""
+    def may_open_table(self, key: bytes, line: bytes) -> bool:
+        """Whether a line, whose text without digits is `key`, may be the edge or the header of a table."""
         may_open = self.openings.get(key)
         if may_open is None:
             if len(self.openings) >= _MAX_SILENT:
                 self.openings.clear()
-            may_open = self.openings[key] = may_open_table(key[row_begin(key) :])
+            may_open = self.openings[key] = may_open_table(line[row_begin(line) :])
         return may_open
 
     def _learn(self, key: bytes, line: bytes) -> list[Found]:

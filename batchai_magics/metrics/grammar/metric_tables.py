@@ -309,7 +309,7 @@ def _recorded(phase: str | None, name: str, value: float, unit: str) -> tuple[st
     return before + re.sub(r"\s+", "_", name.strip()).lower(), value, phase or TRAIN
 
 
-def may_open_table(key: bytes) -> bool:
-    """Whether a line with this text, without its digits, may be a header or the edge of a table."""
-    text = _BORDER.sub(b"|", key).rstrip()
+def may_open_table(line: bytes) -> bool:
+    """Whether a line without its prefixes may be a header or the edge of a table."""
+    text = _BORDER.sub(b"|", line).rstrip()
     return _RULE.fullmatch(text.strip()) is not None or columns_of(text) is not None

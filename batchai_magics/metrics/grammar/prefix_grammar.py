@@ -72,7 +72,7 @@ _TAIL = re.compile(rb"(?:[ \t]{2,}[\w./]+\.py:\d+|[ \t]+\[repeated \d+x across c
 _SEPARATOR = re.compile(rb"[ \t]*(?:(?:-|\||:|>>|--)(?=[ \t]))?[ \t]*")
 
 
-_ROW_SEPARATOR = re.compile(rb" ?(?:[-|] )?")
+_ROW_SEPARATOR = re.compile(rb" ?(?:- )?")
 
 
 class Prefixes(NamedTuple):

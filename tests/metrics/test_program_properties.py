@@ -1,0 +1,153 @@
+"""What must not change a log's numbers: how it is cut, a launcher's prefixes, other ranks' lines between."""
+
+import itertools
+import random
+from collections import Counter
+
+import pytest
+
+from tests.metrics.program_samples import NAMES, PROGRAMS, Row, expected_rows, read_rows, read_rows_in_chunks
+
+PREFIXES = {
+    "2026-03-02T10:25:35.038567110Z ": None,
+    "[2026-03-02 10:25:36,087] {bash.py:173} INFO - ": None,
+    "[pod/train-worker-0/pytorch] ": None,
+    "worker-1  | ": None,
+    "[1,3]<stdout>:": 3,
+}
+_BOUND_TO_THEIR_START = {"llama_factory", "rsl_rl"}
+RANKED = [
+    name
+    for name in NAMES
+    if name not in _BOUND_TO_THEIR_START
+    and "prefixes" not in name
+    and all(rank is None for _, _, rank, *_ in expected_rows(name))
+]
+# Lines of others within a block part its members from their heading.
+_IN_BLOCKS = frozenset(
+    ["composer", "lightning_rich", "mae", "olmo", "olmo_core", "pytorch_quickstart", "recbole", "sklearn_sgd"]
+)
+IN_LINES = [name for name in RANKED if name not in _IN_BLOCKS]
+POSITIONS: list[tuple[str, float | None, int | None]] = [
+    *(
+        (f"{word}{rest}", None, 7)
+        for word in ("step", "iter", "iteration")
+        for rest in (" 7", ": 7", "=7", " 7/100")
+    ),
+    *((text, None, 7) for text in ("Step: [7/100]", "batch 7/100", "update 7", "global_step=7", "it 7")),
+    *(
+        (text, None, 7)
+        for text in ("completed step: 7", "step 00007/21400 (0.05%)", "iteration        7/    100")
+    ),
+    *(
+        (text, 3.0, None)
+        for text in ("epoch 3", "Epoch: 3", "epoch=3", "Epoch 3/10", "Epoch [3/10]", "epoch 003")
+    ),
+    *(
+        (text, 3.0, 7)
+        for text in ("Epoch [3][7/100]", "Epoch: [3][  7/100]", "Epoch 3, Step 7", "epoch=3 step=7")
+    ),
+    *(
+        (text, 3.0, 7)
+        for text in ("epoch 3 | 7/100 batches", "Epoch [3/10], Step [7/100]", "epoch 3: step 7/100")
+    ),
+    ("epoch: 0.25", 0.25, None),
+]
+JOINTS = (" ", " | ", ", ", ": ", " - ", "\t", "; ", "  ")
+LOSSES = (
+    "loss: 0.25", "loss=0.25", "loss 0.25", "loss : 0.25", "loss:0.25", "loss = 0.25", "Loss: 2.500e-01",
+    "loss 0.2500 (0.3100)", "loss: 0.25(0.31)", "loss: 0.25 +/- 0.02", "loss 0.250000 (+1.20z)",
+    "train_loss: 0.25",    "train/loss=0.25", "train loss 0.25", "loss/train: 0.25",
+)  # fmt: skip
+TAILS = (
+    "",
+    ", lr: 1e-3",
+    " | lr 1e-3 | eta 0:01:02",
+    " | 1,234 tok/s",
+    ", time: 12.5ms",
+    " (note: none)",
+    " |",
+)
+
+
+def sample(name: str) -> bytes:
+    return (PROGRAMS / f"{name}.log").read_bytes()
+
+
+def lines(log: bytes) -> list[bytes]:
+    return [line + b"\n" for line in log.removesuffix(b"\n").split(b"\n")]
+
+
+def tagged(log: bytes, prefix: str) -> list[bytes]:
+    """The lines as a launcher shows them, which puts its prefix at the start of each."""
+    return [prefix.encode() + line for line in lines(log)]
+
+
+def of_rank(rows: Counter[Row], rank: int | None) -> Counter[Row]:
+    """The rows as a process with that rank prints them."""
+    return Counter({(epoch, step, rank, *rest): n for (epoch, step, _, *rest), n in rows.items()})
+
+
+def interleaved(rng: random.Random, *logs: list[bytes]) -> bytes:
+    """The lines of all logs, those of each in their order."""
+    turns = [number for number, log in enumerate(logs) for _ in log]
+    rng.shuffle(turns)
+    rest = [iter(log) for log in logs]
+    return b"".join(next(rest[number]) for number in turns)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_where_a_log_is_cut_changes_nothing(name):
+    log, rng = sample(name), random.Random(name)
+    for longest in (1, 7, 64, 1000):
+        cuts = [0]
+        while cuts[-1] < len(log):
+            cuts.append(cuts[-1] + rng.randint(1, longest))
+        chunks = [log[start:end] for start, end in itertools.pairwise(cuts)]
+        assert read_rows_in_chunks(chunks) == read_rows(log)
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_a_launchers_prefix_gives_at_most_the_rank(name):
+    expected = expected_rows(name)
+    for prefix, rank in PREFIXES.items():
+        assert read_rows(b"".join(tagged(sample(name), prefix))) == of_rank(expected, rank), prefix
+
+
+@pytest.mark.parametrize("name", IN_LINES)
+def test_two_programs_may_write_in_turn(name):
+    rng = random.Random(name)
+    other = rng.choice(IN_LINES)
+    log = interleaved(rng, tagged(sample(name), "[1,0]<stdout>:"), tagged(sample(other), "[1,1]<stdout>:"))
+    assert read_rows(log) == of_rank(expected_rows(name), 0) + of_rank(expected_rows(other), 1), other
+
+
+@pytest.mark.parametrize("name", IN_LINES)
+def test_ranks_whose_lines_are_glued_together_are_parted(name):
+    log = b""
+    for line in lines(sample(name)):
+        text = line.removesuffix(b"\n")
+        log += b"".join(b"[1,%d]<stdout>:%b" % (rank, text) for rank in (0, 1)) + b"\n[1,0]<stdout>:\n"
+    expected = expected_rows(name)
+    assert read_rows(log) == of_rank(expected, 0) + of_rank(expected, 1)
+
+
+def any_lines(count: int):
+    rng = random.Random(22)
+    for _ in range(count):
+        position, epoch, step = rng.choice(POSITIONS)
+        loss, joint = rng.choice(LOSSES), rng.choice(JOINTS)
+        text = f"{position}{joint}{loss}{rng.choice(TAILS)}"
+        if rng.random() < 0.2 and joint.strip(" :"):
+            text = f"{loss}{joint}{position}"
+        prefix, rank = rng.choice([("", None), *PREFIXES.items()])
+        yield f"{prefix}{text}", (epoch, step, rank, "train", "loss", "0.25")
+
+
+def test_any_prefix_position_and_number_give_the_same_record():
+    wrong = {}
+    for line, expected in any_lines(3000):
+        losses = [row for row in read_rows(f"{line}\n".encode()) if row[4].lower() == "loss"]
+        if losses != [expected]:
+            wrong[line] = losses
+    assert not wrong, f"{len(wrong)} of 3000 lines, among them {dict(itertools.islice(wrong.items(), 5))}"
