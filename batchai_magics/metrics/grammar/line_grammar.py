@@ -671,13 +671,21 @@ def _is_plain(scan: _Scan) -> bool:
 
 def _is_metrics(scan: _Scan) -> bool:
     """At least one name that training measures, and no sentence around it."""
-    if scan.early_words or not (scan.strong or _is_all_assigned(scan) or _is_timed(scan)):
+    if scan.early_words or not (scan.strong or _is_all_assigned(scan) or _is_timed(scan) or _is_placed(scan)):
         return False
     words = scan.stray_words + scan.lone_words
     if not words:
         return True
     is_clear = scan.strong >= 2 and bool(scan.positions)
     return is_clear and words <= _MAX_STRAY_WORDS and scan.stray_words <= len(scan.numbers)
+
+
+def _is_placed(scan: _Scan) -> bool:
+    """Whether several numbers and no words follow an epoch and a step: `(epoch: 1, iters: 5) D_A: 0.5 …`."""
+    kinds = {each.kind for each in scan.positions}
+    words = scan.stray_words + scan.lone_words
+    decimals = [each for each in scan.numbers if b"." in scan.text[each.begin : each.end]]
+    return kinds == {"epoch", "step"} and not words and len(decimals) > 2
 
 
 def _is_timed(scan: _Scan) -> bool:

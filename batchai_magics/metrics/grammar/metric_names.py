@@ -182,7 +182,7 @@ _POSITIONS = re.compile(
 _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
     r"consumed|skipped|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
-    r"epoch loaded|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
+    r"epoch loaded|time elapsed|trained tokens|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
 )
 _NO_METRICS = frozenset(
     [

@@ -13,7 +13,8 @@ _ADJECTIVE = (
     rb"[ _/]?)?"
 )
 _NOUN = (
-    rb"timesteps|timestep|steps(?=[:=])|step|iterations?(?![A-Za-z])|iters?|it|batch|updates?|episode"
+    rb"timesteps|timestep|steps(?=[ \t]*[:=])|step|iterations?(?![A-Za-z])"
+    rb"|iters?|itrs|it|batch|updates?|episode"
     rb"|minibatch"
 )
 
@@ -57,6 +58,13 @@ _LINE_STARTS = tuple(
         rb"\[(?P<step>" + _COUNT + rb")(?:/\d{1,18})?\](?=[ \t:])",
         rb"(?P<epoch>" + _COUNT + rb")epoch:(?P<phase>\w+):\d+-(?P<step>" + _COUNT + rb")batch:",
         rb"(?P<epoch>" + _COUNT + rb")epoch results:",
+        _PHASE
+        + rb":?[ \t]*\[(?P<epoch>"
+        + _COUNT
+        + rb")/\d{1,18}\][ \t]*\[(?P<step>"
+        + _COUNT
+        + rb")/\d{1,18}\]",
+        rb"(?P<step>\d{1,18})[ \t]+\|(?=[ \t]+[A-Za-z])",
         rb"(?P<epoch>\d{1,9})\|(?P<step>\d{1,18})\|",
         _PHASE
         + rb":?[ \t]+(?P<epoch>\d{1,9})(?:/\d{1,9})?"

@@ -32,7 +32,8 @@ _ELEMENTS = tuple(
         rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
         rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
         rb"\[pod/[^\]\s]+\]",
-        rb"[\w.-]+ +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )|algo-\d+-\w+ +\|(?= )",  # docker compose
+        rb"[A-Za-z][\w.-]* +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )"
+        rb"|algo-\d+-\w+ +\|(?= )",  # docker compose
         rb"\[(?![^\]]*\b(?:step|epoch|iter)\w*[=:])(?:"
         + _LEVEL
         + rb"\|)?[^\[\]\n]{0,60}?"
@@ -52,7 +53,7 @@ _ELEMENTS = tuple(
         rb"\[[\w.]+\](?=\[" + _LEVEL + rb"\])",  # Hydra
         rb"[\w.-]+ [\w./-]+\[\d+\]:(?=[ \t])",  # syslog
         rb"\(\w*Process(?:-\d+)?\)(?=[ \t])",
-        rb"\([\w.]+:\d+\)",
+        rb"\([\w./]+[: ]\d+\):?",
         rb"\[\d+\]:(?=[ \t])(?<=\w\[\d\]:)",
     )
 )
