@@ -92,6 +92,9 @@ class HomeDirectory:
 
         return RunPlanner(self._layout, run).launch()
 
+    def discard_backups(self, guids: Sequence[str]) -> None:
+        """Nothing: records that are files have no backups."""
+
     def remove_runs(self, guids: Sequence[str]) -> None:
         """Deletes the folders of runs."""
         for guid in guids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from batchai_magics.backends.folders.home_directory import HomeDirectory
@@ -20,6 +21,12 @@ class LocalFolders(HomeDirectory):
         from batchai_magics.backends.local.folders import unmanaged_mounts
 
         unmanaged_mounts.remove_cluster(self._layout, guid)
+
+    def discard_backups(self, guids: Sequence[str]) -> None:
+        """Deletes the copies of jobs' rows from which a lost database is rebuilt."""
+        for guid in guids:
+            with contextlib.suppress(OSError):
+                self._layout.job(guid).made.unlink()
 
     def remove_runs(self, guids: Sequence[str]) -> None:
         """Deletes the folders of runs, after unmounting."""

@@ -22,6 +22,7 @@ def delete(context: Context, id: ResourceId) -> None:
     clusters = [record for record in inner if record.kind is Kind.CLUSTER]
     context.runner.stop(list(map(run_of, jobs)))
     _wait_for_end(context, jobs)
+    context.folders.discard_backups([job.guid for job in jobs])
     with context.repository.transaction() if clusters else contextlib.nullcontext():
         for cluster in clusters:
             _end_cluster(context, cluster)

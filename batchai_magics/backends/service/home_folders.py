@@ -68,6 +68,9 @@ class HomeFolders(Protocol):
     def make_run(self, run: RunFolder) -> Launch:
         """Creates the folder of a run with its links, and the Plans of what it starts."""
 
+    def discard_backups(self, guids: Sequence[str]) -> None:
+        """Deletes what would bring runs back if all records were lost; called before their records go."""
+
     def remove_runs(self, guids: Sequence[str]) -> None:
         """Deletes the folders of runs."""
 

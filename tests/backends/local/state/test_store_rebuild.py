@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.local.local_folders import LocalFolders
 from batchai_magics.backends.local.state import store_rebuild
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
@@ -116,6 +117,20 @@ def test_a_folder_that_tells_nothing_is_left_out(still: Still, spoilt: str) -> N
     still.layout.job(still.state(bad)["guid"]).made.write_text(spoilt)
     found_again(still)
     assert [row["key"] for row in still.rows("SELECT key FROM job")] == [good.key]
+
+
+def test_a_job_whose_deletion_was_killed_stays_deleted(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    still.cluster()
+    kept, deleted = still.job("kept"), still.job("deleted")
+    still.fail(deleted)
+    monkeypatch.setattr(LocalFolders, "remove_runs", killed)
+    with pytest.raises(KeyboardInterrupt):
+        still.backend.delete(deleted)
+    found_again(still)
+    assert [row["key"] for row in still.rows("SELECT key FROM job")] == [kept.key]
 
 
 def test_what_it_stands_on_is_there_again_once_and_in_order(still: Still) -> None:
