@@ -195,7 +195,7 @@ def read_line(text: bytes) -> LineReading | None:
     """Read a line without its end; None if it is no step line."""
     if _RULE.fullmatch(text):
         return LineReading(Kind.RULE, None, None, None, (), None, 0)
-    told = _PHASE_HEADING.fullmatch(text)
+    told = _PHASE_HEADING.fullmatch(text) if text.rstrip()[-1:] == b":" else None
     if told:
         phase = phase_of_word(told["phase"].decode())
         return LineReading(Kind.PHASE, None, None, None, (), phase, 0)

@@ -7,7 +7,8 @@ from typing import Any
 
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
 
-_POSITIONS = ("epoch", "step", "iter", "batch", "update", "%|", "/s", "=loss", "memory", "mean", "result")
+_POSITIONS = ("epoch", "step", "iter", "batch", "update", "%|", "/s", "=loss")
+_WORDS = ("mean", "memory", "result")
 _SEPARATED = r"(?:[^a-z]|^)(?:{})(?:[^a-z]|$)"
 
 
@@ -22,7 +23,7 @@ def _expression() -> Any:
     options.log_errors = False
     options.one_line = False
     parts = [re2.escape(part) for part in (*MEASURE_PARTS, *_POSITIONS)]
-    words = _SEPARATED.format("|".join(MEASURE_WORDS))
+    words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
     rule = r"---|===|\*\*\*|___|###|~~~"
     any_of = "|".join([*parts, words, rule, "\xe2[\x94\x95]"])
     return re2.compile(any_of.encode("latin-1"), options)

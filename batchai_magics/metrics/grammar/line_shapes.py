@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from batchai_magics.metrics.grammar.line_grammar import Kind, LineReading, NamedNumber, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
-from batchai_magics.metrics.grammar.metric_tables import may_open_table
+from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 
 DIGITS = b"0123456789"
@@ -105,7 +105,8 @@ class LineShapes:
         if may_open is None:
             if len(self.openings) >= _MAX_SILENT:
                 self.openings.clear()
-            may_open = self.openings[key] = may_open_table(line[row_begin(line) :])
+            may_open = may_be_of_table(line) and may_open_table(line[row_begin(line) :])
+            self.openings[key] = may_open
         return may_open
 
     def _learn(self, key: bytes, line: bytes) -> list[Found]:

@@ -40,6 +40,10 @@ _STEPS = (
     "total_timesteps", "timesteps", "global_step", "step", "steps", "#", "training_iteration", "iteration",
     "iter", "it", "update", "round", "batch",
 )  # fmt: skip
+_MAY_BE_TABLE = re.compile(
+    rb"(?i)epoch|step|iter|update|round|batch|#|class\s| metric|\bit\b|\bep\b|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
+)
+_PLAIN_NAME = re.compile(rb"[\w./@%-]+")
 _NO_COLUMNS = frozenset(
     [
         "class",
@@ -174,6 +178,8 @@ def columns_of(text: bytes) -> _Columns | None:
     cells = _cut(text, separator)
     names = [cell for _, cell in cells]
     is_chainer = any(name.startswith(b"main/") for name in names)
+    if separator == b"," and not all(map(_PLAIN_NAME.fullmatch, names)):
+        return None
     if is_chainer or not 2 <= len(cells) <= 40 or not all(map(_NAME.fullmatch, names)):
         return None
     columns = _Columns(tuple(map(bytes.decode, names)), tuple(start for start, _ in cells), separator)
@@ -309,7 +315,12 @@ def _recorded(phase: str | None, name: str, value: float, unit: str) -> tuple[st
     return before + re.sub(r"\s+", "_", name.strip()).lower(), value, phase or TRAIN
 
 
+def may_be_of_table(line: bytes) -> bool:
+    """Whether a line has what the edges and headers of tables have: a quick look at any line."""
+    return _MAY_BE_TABLE.search(line) is not None
+
+
 def may_open_table(line: bytes) -> bool:
     """Whether a line without its prefixes may be a header or the edge of a table."""
-    text = _BORDER.sub(b"|", line).rstrip()
+    text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
     return _RULE.fullmatch(text.strip()) is not None or columns_of(text) is not None
