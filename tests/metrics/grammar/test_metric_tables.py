@@ -87,7 +87,7 @@ def test_a_row_that_is_drawn_again_gives_its_numbers_once():
         "NAME    READY   STATUS\ntrain-0   1/1   Running\n",
         "JOBID  PARTITION  TIME\n4242   gpu   1:02:03\n",
         "step  name  status\n1  build  done\n2  test  0.5\n",
-        "iteration, updates, error rate and others\n2005, 2012, 2016 Someone\n2006, 2008, 2016, 2019\n",
+        "iteration, updates, error rate and others\n2006, 2008, 2016\n",
         "+-----------+\n| max_steps | -1   |\n| loss      | l2   |\n+-----------+\n",
     ],
 )
