@@ -40,6 +40,7 @@ from batchai_magics.metrics.formats.step_grammar import OtherReading, read_lines
 from batchai_magics.metrics.formats.step_lines import read_step_lines
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS, TENSORFLOW_BENCHMARKS
+from batchai_magics.metrics.grammar.line_shapes import DIGITS
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.literal_search import LiteralSearch, literal_stem
 from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, Record, ValueRecord
@@ -143,12 +144,9 @@ def read_records(cursor: BlockCursor, contents: ScanResult) -> Iterable[Record]:
     if not contents.embedded:
         lines = read_lines(cursor, partial(_read_row, cursor))
         return [record for start, read in lines for record in _mark_first(cursor, start, read())]
-    if contents is _ONLY_RATE and cursor.line_end is None:
-        starts = [
-            start for start in cursor.shapes.candidates(cursor.data) if not _has_rate(cursor.data, start)
-        ]
-        if not any(map(partial(_is_readable, cursor), starts)):
-            return read_step_lines(cursor, _RATE)
+    is_plain = contents is _ONLY_RATE and cursor.line_end is None
+    if is_plain and not _has_other_step_lines(cursor):
+        return read_step_lines(cursor, _RATE)
     return _read_mixed(cursor, contents)
 
 
@@ -165,9 +163,19 @@ def _read_row(cursor: BlockCursor, start: int, rows: Sequence[LineFormat] | None
     return rows, found
 
 
-def _has_rate(data: bytes, start: int) -> bool:
-    newline = data.find(b"\n", start)
-    return data.find(_RATE.literal, start, newline if newline >= 0 else len(data)) >= 0
+def _has_other_step_lines(cursor: BlockCursor) -> bool:
+    """Whether the grammar reads a line without a rate; each shape of lines is tried once."""
+    unseen = cursor.shapes.unseen(cursor.data)
+    start = 0
+    for line in cursor.data.split(b"\n") if unseen else ():
+        key = line.translate(None, DIGITS)
+        if key in unseen:
+            if _RATE.literal not in key and _is_readable(cursor, start):
+                return True
+            cursor.shapes.skip(key)
+            unseen.remove(key)
+        start += len(line) + 1
+    return False
 
 
 def _is_readable(cursor: BlockCursor, start: int) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from batchai_magics.metrics.grammar.line_grammar import Kind, LineReading, NamedNumber, read_line
@@ -68,6 +67,7 @@ class LineShapes:
 
     def __init__(self) -> None:
         self.silent: set[bytes] = {b""}
+        self._skipped: set[bytes] = set()
         self._mute: set[bytes] = set()  # what the grammar does not read, though formats may
         self.elsewhere: dict[bytes, Any] = {}  # the formats that understand a shape
         self.known: dict[bytes, list[LineShape]] = {}
@@ -75,14 +75,13 @@ class LineShapes:
         self.timestamps: dict[tuple[LineShape, int], object] = {}  # where they stand in prefixes of a length
         self._leads: set[bytes] = set()
 
-    def candidates(self, data: bytes) -> list[int]:
-        """The start positions of lines that may hold numbers."""
-        keys = data.translate(None, DIGITS).split(b"\n")
-        rows = [row for row, key in enumerate(keys) if key not in self.silent]
-        if not rows:
-            return []
-        ends = [0, *accumulate(len(line) + 1 for line in data.split(b"\n"))]
-        return [ends[row] for row in rows]
+    def unseen(self, data: bytes) -> set[bytes]:
+        """The shapes in a block that were neither silenced nor skipped, as the text without digits."""
+        return set(data.translate(None, DIGITS).split(b"\n")) - self.silent - self._skipped
+
+    def skip(self, key: bytes) -> None:
+        """Leave lines of a shape out of `unseen` from now on."""
+        _add(self._skipped, key)
 
     def find(self, line: bytes) -> list[Found]:
         """The shapes of a line without its end, and their matches; several if ranks' lines were joined."""
