@@ -177,7 +177,7 @@ def _print_result(result: Result, output: str | None) -> None:
     output = output or ("table" if isinstance(result.value, SettingsChoice) else "json")
     is_colored = output == "jsonc" and sys.stdout.isatty()
     is_empty = True
-    for piece in filter(None, result.text_chunks(output)):
+    for piece in filter(None, result.text_parts(output)):
         sys.stdout.write(colored(piece) if is_colored else piece)
         is_empty = False
     if not is_empty:

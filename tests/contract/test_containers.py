@@ -48,9 +48,9 @@ def test_secrets_reach_the_container_by_name_only(place: Place) -> None:
     assert job.wait(PATIENCE_S).log() == "9\n"
 
 
-def test_ranks_in_containers_of_two_nodes_compute_together(place: Place, engine: str, mpi_image: str) -> None:
-    if place.backend.capabilities.name == "slurm" and engine.startswith("docker"):
-        pytest.skip("what docker's daemon starts inherits no connection to Slurm's process manager")
+# What docker's daemon starts inherits no connection to Slurm's process manager.
+@pytest.mark.excludes("docker-slurm")
+def test_ranks_in_containers_of_two_nodes_compute_together(place: Place, mpi_image: str) -> None:
     script = """
 from mpi4py import MPI
 import os

@@ -126,7 +126,7 @@ class Result:
         columns = columns_of(items[0]) if items else ()
         return table_of(items, [*columns, *extra_columns(items)]) if columns else table_of_data(self.data)
 
-    def text_chunks(self, output: str) -> Iterator[str]:
+    def text_parts(self, output: str) -> Iterator[str]:
         """Yields the text of `to_text`, in chunks where the value supports it."""
         if output == "json" and not self.query and isinstance(self.value, ChunkedJson):
             yield from self.value.json_pieces()

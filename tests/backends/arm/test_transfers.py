@@ -116,7 +116,7 @@ def test_many_small_files_and_a_large_one_arrive(server: Running, tmp_path: Path
         total, sent = drained(backend.storage.send("many", copies))
         assert total == sum(map(len, files.values()))
         assert list(sent) == [backend.storage.show("many", path) for path in files]
-        back = [Copy(tmp_path / "back" / copy.there, copy.there, copy.size_bytes) for copy in copies]
+        back = [Copy(tmp_path / "back" / copy.path, copy.path, copy.size_bytes) for copy in copies]
         assert sum(backend.storage.fetch("many", back)) == sum(map(len, files.values()))
     assert {copy.path: copy.local_path.read_bytes() for copy in back} == files
     assert server.world.backend.storage.download("many", "in/large") == files["in/large"]

@@ -125,10 +125,10 @@ def test_a_file_appears_whole_with_its_folder_and_for_its_owner_alone(far: Path,
 
 def test_a_file_that_grows_is_read_on(far: Path, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"one")
-    assert (far / "log").read_piece(0, 100)[2] == b"one"
+    assert (far / "log").read_slice(0, 100)[2] == b"one"
     with (tmp_path / "log").open("ab") as log:
         log.write(b" two")
-    until(lambda: (far / "log").read_piece(3, 100)[2] == b" two")
+    until(lambda: (far / "log").read_slice(3, 100)[2] == b" two")
 
 
 # what is written together

@@ -24,7 +24,7 @@ def jobs(count: int) -> list[JobResource]:
 
 @pytest.mark.parametrize("count", [0, 1, JOBS_PER_CHUNK, 2 * JOBS_PER_CHUNK + 1])
 def test_json_in_pieces_is_the_json_of_all(count: int, tmp_path: Path) -> None:
-    pieces = list(Result(JobList(jobs(count), ScriptedBackend(tmp_path))).text_chunks("json"))
+    pieces = list(Result(JobList(jobs(count), ScriptedBackend(tmp_path))).text_parts("json"))
     assert len(pieces) == 1 + -(-count // JOBS_PER_CHUNK)
     assert "".join(pieces) == Result(jobs(count)).to_text("json")
     assert len(json.loads("".join(pieces))) == count
