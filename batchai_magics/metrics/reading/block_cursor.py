@@ -46,13 +46,13 @@ class BlockCursor:
 
     def end_offset(self, position: int) -> int:
         """The byte offset of the end of the line at a position."""
-        if self.line_end is not None:
-            return self.line_end
         newline = self.data.find(b"\n", position)
         return self.offset_of(newline + 1 if newline >= 0 else len(self.data))
 
     def offset_of(self, end: int) -> int:
         """The byte offset of a line end within `data`."""
+        if self.line_end is not None:
+            return self.line_end
         offset = self.offset + end
         return offset if self.raw_ends is None else self.raw_ends[offset]
 

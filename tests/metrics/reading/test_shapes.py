@@ -106,3 +106,9 @@ def test_lines_that_nothing_ends_come_in_the_order_of_their_ranks():
     log = (ended + open_).encode()
     for records in (read(log), read(*lines_of(log)), [*read_columns([log]).records()]):
         assert [r.step for r in records if isinstance(r, StepRecord)] == [10, 10, 10, 21, 25, 29]
+
+
+def test_a_coloured_line_that_is_read_singly_ends_where_its_bytes_end():
+    tagged, coloured = b"[1,2]<stdout>:step=1 loss=0.5\n", b"\x1b[33mstep=2 loss=0.5\x1b[0m\n"
+    for records in (read(tagged + coloured), read(tagged, coloured), read_singly(tagged + coloured)):
+        assert [record.offset for record in records] == [len(tagged), len(tagged + coloured)]
