@@ -11,8 +11,8 @@ SETUP = """
 import math, random
 from batchai_magics import compare, scaling
 from batchai_magics.jobs.job_handle import Job
-from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, Kind, Place
-place = Place("{folder}")
+from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, Kind, ScriptedCluster
+world = ScriptedCluster("{folder}")
 random.seed(4)
 LINE = "[1,{{}}]<stdout>:{{}}\\timages/sec: {{:.1f}} +/- 0.5 (jitter = 2.0)\\t{{:.3f}}\\n"
 def head(ranks):
@@ -23,17 +23,17 @@ def tell(name, ranks, first, last, rate):
         for rank in range(ranks):
             mean = rate * (1 - math.exp(-step / 8)) + random.gauss(0, rate / 60)
             loss = 7 * math.exp(-step / 40) + random.gauss(0, .05)
-            place.tell(name, LINE.format(rank, step * 10, mean, loss))
+            world.tell(name, LINE.format(rank, step * 10, mean, loss))
 RUNS = {{"resnet-1": (1, 61, 60), "resnet-2": (2, 58, 44), "resnet-4": (4, 52, 20)}}
 for name, (ranks, rate, last) in RUNS.items():
-    place.run(name, ExecutionState.RUNNING)
-    place.tell(name, head(ranks))
+    world.run(name, ExecutionState.RUNNING)
+    world.tell(name, head(ranks))
     tell(name, ranks, 1, last, rate)
-place.run("resnet-1", ExecutionState.SUCCEEDED)
-place.tell("resnet-1", head(1))
+world.run("resnet-1", ExecutionState.SUCCEEDED)
+world.tell("resnet-1", head(1))
 tell("resnet-1", 1, 1, 60, 61)
-place.run("waiting", ExecutionState.QUEUED)
-jobs = [Job(place, EXPERIMENT.child(Kind.JOB, name)) for name in [*RUNS, "waiting"]]
+world.run("waiting", ExecutionState.QUEUED)
+jobs = [Job(world, EXPERIMENT.child(Kind.JOB, name)) for name in [*RUNS, "waiting"]]
 """
 MORE = """
 for name, (ranks, rate, last) in list(RUNS.items())[1:]:
@@ -41,8 +41,8 @@ for name, (ranks, rate, last) in list(RUNS.items())[1:]:
 """
 END = """
 import dataclasses
-for name, job in place.jobs.items():
-    place.jobs[name] = dataclasses.replace(job, state=ExecutionState.SUCCEEDED)
+for name, job in world.jobs.items():
+    world.jobs[name] = dataclasses.replace(job, state=ExecutionState.SUCCEEDED)
 """
 
 

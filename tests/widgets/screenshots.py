@@ -13,9 +13,9 @@ from datetime import datetime, timedelta, timezone
 from tests.widgets import scripted_job
 from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
-scripted.START = datetime.now(timezone.utc) - timedelta(seconds=95)
-backend = scripted.ScriptedBackend("{folder}")
-job = Job(backend, scripted.JOB)
+scripted_job.START = datetime.now(timezone.utc) - timedelta(seconds=95)
+backend = scripted_job.ScriptedBackend("{folder}")
+job = Job(backend, scripted_job.JOB)
 """
 TRAIN = """
 random.seed(1)
@@ -27,32 +27,33 @@ for step in [1, *range(10, 800, 10)]:
     for rank in range(4):
         rate = (212 - 9 * rank) * (1 - math.exp(-step / 60)) + 60 + random.gauss(0, 2.5) * 100 / (step + 40)
         loss = 7.2 * math.exp(-step / 320) + 0.9 + random.gauss(0, 0.06)
-        backend.write(scripted.step_line(step, rank, rate, loss))
+        backend.write(scripted_job.step_line(step, rank, rate, loss))
     time.sleep(0.004)
 """
 FAIL = """
 backend.write("Traceback (most recent call last):\\n  RuntimeError: NCCL\\n", file="stderr.txt", rank=2)
-backend.finish(scripted.ExecutionState.FAILED, **scripted.FAILURE)
+backend.finish(scripted_job.ExecutionState.FAILED, **scripted_job.FAILURE)
 """
 DASHBOARDS = """
 import math, random
 from batchai_magics import widgets
-from tests.widgets.scripted_cluster import ExecutionState as S, NodeState as N, Place
-place = Place("{folder}", [*[N.RUNNING] * 4, *[N.IDLE] * 2, N.PREPARING, N.LEAVING, N.UNUSABLE])
-place.scale = {{"autoScale": {{"minimumNodeCount": 1, "maximumNodeCount": 12, "initialNodeCount": 0}}}}
+from tests.widgets.scripted_cluster import ExecutionState as S, NodeState as N, ScriptedCluster
+nodes = [*[N.RUNNING] * 4, *[N.IDLE] * 2, N.PREPARING, N.LEAVING, N.UNUSABLE]
+world = ScriptedCluster("{folder}", nodes)
+world.scale = {{"autoScale": {{"minimumNodeCount": 1, "maximumNodeCount": 12, "initialNodeCount": 0}}}}
 random.seed(2)
 def rates(top, count):
     return [(1 - math.exp(-i / 6)) * top + random.gauss(0, top / 40) + 5 for i in range(count)]
-place.run("resnet50-baseline", S.SUCCEEDED, rates=rates(412, 60), seconds=9000)
-place.run("inception3-batch64", S.FAILED, rates=rates(198, 14), seconds=6400, exit_code=1)
-place.run("vgg16", S.SUCCEEDED, rates=rates(155, 50), seconds=5100)
-place.run("resnet50-8gpu", S.TERMINATING, rates=rates(1604, 30), seconds=900)
-place.run("resnet50-lr-warmup", S.RUNNING, rates=rates(806, 24), seconds=372)
-place.run("mnist", S.RUNNING, seconds=42)
+world.run("resnet50-baseline", S.SUCCEEDED, rates=rates(412, 60), seconds=9000)
+world.run("inception3-batch64", S.FAILED, rates=rates(198, 14), seconds=6400, exit_code=1)
+world.run("vgg16", S.SUCCEEDED, rates=rates(155, 50), seconds=5100)
+world.run("resnet50-8gpu", S.TERMINATING, rates=rates(1604, 30), seconds=900)
+world.run("resnet50-lr-warmup", S.RUNNING, rates=rates(806, 24), seconds=372)
+world.run("mnist", S.RUNNING, seconds=42)
 for i in range(3):
-    place.run(f"sweep-{{i}}", S.QUEUED, seconds=30 - i)
+    world.run(f"sweep-{{i}}", S.QUEUED, seconds=30 - i)
 """
-CELLS = ("widgets.show_dashboard(place.cluster_subject)", "widgets.show_dashboard(place.jobs_subject)")
+CELLS = ("widgets.show_dashboard(world.cluster_subject)", "widgets.show_dashboard(world.jobs_subject)")
 STILLS = tuple(cell.replace(")", ", ui='html')") for cell in CELLS)
 
 

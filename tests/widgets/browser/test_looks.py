@@ -17,11 +17,11 @@ from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
 from tests.widgets import scripted_cluster, scripted_job
 from tests.widgets.scripted_job import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
-scripted.START = place.now(95)
+scripted_job.START = scripted_cluster.now(95)
 random.seed(1)
 def backend(name, state, **how):
     made = ScriptedBackend(f"{folder}/{{name}}")
-    made.job = scripted.resource(state, seconds=88, id=JOB.parent.child(JOB.kind, name), **how)
+    made.job = scripted_job.resource(state, seconds=88, id=JOB.parent.child(JOB.kind, name), **how)
     return made
 def train(made):
     made.write("\\x1b[33mW0301 12:00:08 allreduce: falling back to the ring algorithm\\x1b[0m\\n")
@@ -40,8 +40,9 @@ train(running)
 train(failed)
 text = "Traceback (most recent call last):\\n  File 'train.py', line 3\\nRuntimeError: NCCL is gone\\n"
 failed.write(text, file="stderr.txt", rank=2)
-N = place.NodeState
-world = place.Place("{folder}/place", [*[N.RUNNING] * 4, *[N.IDLE] * 2, N.PREPARING, N.LEAVING, N.UNUSABLE])
+N = scripted_cluster.NodeState
+nodes = [*[N.RUNNING] * 4, *[N.IDLE] * 2, N.PREPARING, N.LEAVING, N.UNUSABLE]
+world = scripted_cluster.ScriptedCluster("{folder}/cluster", nodes)
 world.run("resnet50-baseline", S.SUCCEEDED, rates=[100, 300, 400], seconds=9000)
 world.run("inception3-batch64", S.FAILED, rates=[90, 80], seconds=964000, exit_code=1)
 world.run("resnet50-lr-warmup", S.RUNNING, rates=[100, 200, 300], seconds=45296)

@@ -25,8 +25,8 @@ for name, ranks in zip(names, (1, 2, 4)):
     for step in range(10, 400, 10):
         for rank in range(ranks):
             rate = 100 - 5 * ranks + random.gauss(0, 1)
-            world.tell(name, scripted.step_line(step, rank, rate, 5 - step / 100))
-jobs = [Job(world, place.EXPERIMENT.child(place.Kind.JOB, name)) for name in names]
+            world.tell(name, scripted_job.step_line(step, rank, rate, 5 - step / 100))
+jobs = [Job(world, scripted_cluster.EXPERIMENT.child(scripted_cluster.Kind.JOB, name)) for name in names]
 """
 LEFT = MORE + "world.tell('resnet50-lr-warmup', 'step 121/500\\n')\n"
 # What does not fit: words that are cut off, tabs and buttons out of sight.

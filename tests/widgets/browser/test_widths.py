@@ -30,7 +30,7 @@ RUNS = """
 %load_ext batchai_magics
 from batchai_magics import compare
 names = ["resnet50-baseline", "inception3-batch64", "resnet50-lr-warmup", "sweep-1"]
-compare([Job(world, place.EXPERIMENT.child(place.Kind.JOB, name)) for name in names])
+compare([Job(world, scripted_cluster.EXPERIMENT.child(scripted_cluster.Kind.JOB, name)) for name in names])
 """
 
 

@@ -16,21 +16,21 @@ SETUP = """
 import dataclasses
 from batchai_magics import compare, scaling
 from batchai_magics.jobs.job_handle import Job
-from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, Kind, Place
+from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, Kind, ScriptedCluster
 from tests.widgets.scripted_job import step_line
-place = Place("{folder}")
-place.run("one", rates=[100] * 6)
-place.run("two")
-jobs = [Job(place, EXPERIMENT.child(Kind.JOB, name)) for name in ("one", "two")]
+world = ScriptedCluster("{folder}")
+world.run("one", rates=[100] * 6)
+world.run("two")
+jobs = [Job(world, EXPERIMENT.child(Kind.JOB, name)) for name in ("one", "two")]
 """
 GROW = """
 for step in range(1, 7):
     for rank in range(4):
-        place.tell("two", step_line(step * 10, rank, 45))
+        world.tell("two", step_line(step * 10, rank, 45))
 """
 END = """
-for name, job in place.jobs.items():
-    place.jobs[name] = dataclasses.replace(job, state=ExecutionState.SUCCEEDED)
+for name, job in world.jobs.items():
+    world.jobs[name] = dataclasses.replace(job, state=ExecutionState.SUCCEEDED)
 """
 JOB = """%%batchai_job {name} --nodes 1 --processes {ranks}
 import time
@@ -52,7 +52,7 @@ while not Path("{flag}").exists() or step < 50:
 
 @pytest.fixture
 def setup_cell(tmp_path):
-    return SETUP.format(folder=tmp_path / "place")
+    return SETUP.format(folder=tmp_path / "cluster")
 
 
 def rows(page, place):

@@ -12,20 +12,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 SETUP = """
 import time
 from batchai_magics import widgets
-from tests.widgets.scripted_cluster import ExecutionState, NodeState, Place
-place = Place("{folder}")
-place.run("first", ExecutionState.SUCCEEDED, rates=[100, 200, 300], seconds=900)
-place.run("second", ExecutionState.FAILED, exit_code=1, seconds=600)
-place.run("third", rates=[20, 40, 30], seconds=60)
+from tests.widgets.scripted_cluster import ExecutionState, NodeState, ScriptedCluster
+world = ScriptedCluster("{folder}")
+world.run("first", ExecutionState.SUCCEEDED, rates=[100, 200, 300], seconds=900)
+world.run("second", ExecutionState.FAILED, exit_code=1, seconds=600)
+world.run("third", rates=[20, 40, 30], seconds=60)
 """
-CLUSTER = "widgets.show_dashboard(place.cluster_subject)"
-JOBS = "widgets.show_dashboard(place.jobs_subject)"
+CLUSTER = "widgets.show_dashboard(world.cluster_subject)"
+JOBS = "widgets.show_dashboard(world.jobs_subject)"
 NAMES = "() => [...document.querySelectorAll('.ba-table tbody .ba-open')].map((one) => one.textContent)"
 
 
 @pytest.fixture
 def setup_cell(tmp_path):
-    return SETUP.format(folder=tmp_path / "place")
+    return SETUP.format(folder=tmp_path / "cluster")
 
 
 def names(page):
@@ -33,7 +33,7 @@ def names(page):
 
 
 def test_a_cluster_is_seen_and_resized_after_one_question(lab, setup_cell):
-    lab.open("cluster", setup_cell, CLUSTER, "place.states.append(NodeState.IDLE)", "print(place.patches)")
+    lab.open("cluster", setup_cell, CLUSTER, "world.states.append(NodeState.IDLE)", "print(world.patches)")
     for index in range(2):
         lab.run(index)
     page = lab.page
@@ -51,7 +51,7 @@ def test_a_cluster_is_seen_and_resized_after_one_question(lab, setup_cell):
 
 
 def test_jobs_are_sorted_filtered_and_opened(lab, setup_cell):
-    lab.open("jobs", setup_cell, JOBS, "place.run('fourth', ExecutionState.QUEUED)")
+    lab.open("jobs", setup_cell, JOBS, "world.run('fourth', ExecutionState.QUEUED)")
     for index in range(2):
         lab.run(index)
     page = lab.page
