@@ -52,11 +52,6 @@ def visible(count: int, said: str | None) -> tuple[str, ...]:
     return tuple(name for name in device_names(said) if name in everything or not name.isdecimal())
 
 
-def gpu_count(size: str) -> int:
-    """The number of GPUs of a VM size, which is the default number of processes per node."""
-    return lookup(size).gpus
-
-
 def hardware_notes(spec: ClusterSpec, here: Machine) -> tuple[str, ...]:
     """A sentence about a node's actual hardware if it differs from its VM size."""
     auto = spec.scale_settings.auto_scale if spec.scale_settings else None
