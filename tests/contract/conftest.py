@@ -24,7 +24,7 @@ __all__ = ["docker", "engine", "mpi_image", "podman", "short_folder"]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(capability): what the backend of a contract test can do")
     config.addinivalue_line("markers", "lacks(capability): what the backend of a contract test cannot do")
-    config.addinivalue_line("markers", "excludes(id): combinations of parameters that cannot work")
+    config.addinivalue_line("markers", "excludes(*parameters): a combination that cannot work")
     config.addinivalue_line("markers", "place_options(**settings): the backend's settings in a contract test")
 
 
@@ -34,7 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_excluded(item: pytest.Item) -> bool:
     mark = item.get_closest_marker("excludes")
-    return mark is not None and isinstance(item, pytest.Function) and item.callspec.id in mark.args
+    if mark is None or not isinstance(item, pytest.Function):
+        return False
+    return {*mark.args} <= {*item.callspec.params.values()}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -25,28 +25,28 @@ def run(place: Place, script: str, **settings: object) -> Job:
 PATH = "$AZ_BATCHAI_MOUNT_ROOT/autoafs/t.py"
 
 
-def test_parameter_servers_are_ended_when_the_workers_are_done(place: Place) -> None:
-    script = """
+# The workers are done when the server has written its line: otherwise it may be ended before that.
+SERVER_AND_WORKERS = """
 import json, os, time
 task = json.loads(os.environ["TF_CONFIG"])["task"]
 print(task["type"], task["index"], flush=True)
+is_up = os.path.join(os.environ["AZ_BATCHAI_SHARED_JOB_TEMP"], "server-is-up")
 if task["type"] == "ps":
+    open(is_up, "w").close()
     time.sleep(1000)
+while not os.path.exists(is_up):
+    time.sleep(0.01)
 """
-    job = run(place, script, tensorFlowSettings={"pythonScriptFilePath": PATH})
+
+
+def test_parameter_servers_are_ended_when_the_workers_are_done(place: Place) -> None:
+    job = run(place, SERVER_AND_WORKERS, tensorFlowSettings={"pythonScriptFilePath": PATH})
     assert (job.state, job.exit_code) == (ExecutionState.SUCCEEDED, 0)
     assert sorted(job.log().splitlines()) == ["master 0", "ps 0", "worker 0"]
 
 
 def test_each_task_of_tensorflow_has_files_of_its_own(place: Place) -> None:
-    script = """
-import json, os, time
-task = json.loads(os.environ["TF_CONFIG"])["task"]
-print(task["type"], task["index"], flush=True)
-if task["type"] == "ps":
-    time.sleep(1000)
-"""
-    job = run(place, script, tensorFlowSettings={"pythonScriptFilePath": PATH})
+    job = run(place, SERVER_AND_WORKERS, tensorFlowSettings={"pythonScriptFilePath": PATH})
     names = [file.path for file in place.backend.files(job.id) if file.path.startswith("stdout-")]
     assert {name: place.log(job.id, name).decode() for name in names} == {
         "stdout-ps-0.txt": "ps 0\n",

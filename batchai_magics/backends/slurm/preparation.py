@@ -10,6 +10,7 @@ from batchai_magics.backends.node import containers
 from batchai_magics.backends.service.runner import NodeStatus
 from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, problem
 from batchai_magics.errors import CapabilityError
+from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models.states import NodeState
 
 HOST = "host"  # in place of an engine: jobs run without their image
@@ -36,6 +37,22 @@ def container_engine(
         hint = f"Set slurm.container_command to what the nodes have, or to `{HOST}` to do without the image."
         raise _unsupported(_FIELD, reason, hint)
     return (found[0],)
+
+
+def check_rank_containers(plan: Plan) -> None:
+    """Raises CapabilityError if the ranks of several nodes could not find each other from their containers.
+
+    srun hands a rank its process manager as a descriptor, which the processes of a daemon do not inherit:
+    each rank would compute alone.
+    """
+    engine = plan.containers.engine
+    is_joined = plan.launcher is Launcher.MPI and len(plan.nodes) > 1
+    if plan.containers.image and engine and is_joined and not containers.passes_descriptors(engine):
+        reason = (
+            f" for MPI on {len(plan.nodes)} nodes with {engine[0]}: its containers cannot join srun's MPI"
+        )
+        hint = "Set slurm.container_command to podman or apptainer, or run the job on one node."
+        raise _unsupported(_FIELD, reason, hint)
 
 
 def _unsupported(field: str, reason: str, hint: str) -> CapabilityError:

@@ -148,6 +148,7 @@ class SlurmRunner:
 
     def prepare(self, run: Run, launch: Launch) -> None:
         """Writes a run's job bundle, its secrets and its batch script."""
+        preparation.check_rank_containers(launch.plan)
         bundle_writer.write(self._layout, run, launch, self._settings)
 
     def submit(self, run: Run, cluster: ClusterRef) -> None:

@@ -111,6 +111,12 @@ def test_shares_and_containers_lie_apart(world: World, tmp_path: Path) -> None:
     assert kinds == {"shares", "containers"}
 
 
+IN_CONTAINERS: dict[str, object] = {
+    "containerSettings": {"imageSourceRegistry": {"image": "tf:1"}},
+    "customToolkitSettings": None,
+    "horovodSettings": {"pythonScriptFilePath": "t.py", "processCount": 2},
+}
+
 # -- clusters
 
 
@@ -262,6 +268,21 @@ def test_an_engine_is_asked_for_only_where_a_job_has_an_image(world: World) -> N
 def test_a_configured_engine_is_taken_as_it_is(tmp_path: Path) -> None:
     world = World(tmp_path / "home", container_command="singularity --quiet")
     assert world.backend.runner.container_engine(has_credentials=False) == ("singularity", "--quiet")
+
+
+@pytest.mark.parametrize(("engine", "node_count"), [("docker", 1), ("podman", 2), ("apptainer", 2)])
+def test_mpi_runs_in_containers_that_can_join_it(tmp_path: Path, engine: str, node_count: int) -> None:
+    world = World(tmp_path / "home", container_command=engine)
+    world.job(nodeCount=node_count, **IN_CONTAINERS)
+    assert world.files().bundle.exists()
+
+
+def test_mpi_of_several_nodes_is_refused_in_containers_that_cannot_join_it(tmp_path: Path) -> None:
+    world = World(tmp_path / "home", container_command="docker")
+    with pytest.raises(CapabilityError, match=r"containerSettings .* MPI on 2 nodes with docker") as caught:
+        world.job(nodeCount=2, **IN_CONTAINERS)
+    assert "podman" in caught.value.hint
+    assert list(world.backend.layout.job("x").root.parent.glob("*")) == []
 
 
 def test_nothing_is_left_of_a_job_that_slurm_refuses_in_its_words(world: World) -> None:
