@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.grammar.line_grammar import Kind
+from batchai_magics.metrics.grammar.line_reading import Kind
 from batchai_magics.metrics.grammar.line_shapes import LineShape, MetricName
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from batchai_magics.metrics.grammar.line_grammar import Kind, LineReading, NamedNumber, read_line
+from batchai_magics.metrics.grammar.line_grammar import read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin

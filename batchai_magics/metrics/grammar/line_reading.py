@@ -1,0 +1,77 @@
+"""What the grammar reads on a line: its positions, its numbers, and what it is for the lines around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from batchai_magics.metrics.grammar.position_grammar import Position
+
+Span = tuple[int, int]
+
+
+class NamedNumber(NamedTuple):
+    """A number on a line: its metric's name and unit, its phase (None: that of the line), and its span."""
+
+    name: str
+    unit: str
+    phase: str | None
+    begin: int
+    end: int
+
+
+class Kind(Enum):
+    """What a line is for the lines around it."""
+
+    STEP = "a position and named numbers"
+    HEADING = "only a position, which holds for the lines below"
+    LOOSE = "named numbers, whose position stands above"
+    BAR = "a progress bar without numbers"
+    PHASE = "only a phase, which holds for the next line"
+    RULE = "a line of dashes, which may stand below a heading"
+
+
+class LineReading(NamedTuple):
+    """What the grammar reads on one line; spans are positions in it.
+
+    `is_bar`: a progress bar, which is drawn again and again. `is_plain`: nothing is before the numbers of a
+    loose line but a phase, so that it is read wherever a position is known. `is_dict`: a printed dict.
+    """
+
+    kind: Kind
+    step: Span | None
+    epoch: Span | None
+    rank: Span | None
+    numbers: tuple[NamedNumber, ...]
+    phase: str | None
+    prefix_end: int
+    is_bar: bool = False
+    is_plain: bool = False
+    is_dict: bool = False
+    is_member: bool = False
+
+
+@dataclass
+class LineScan:
+    """The state of reading one message."""
+
+    text: bytes
+    end: int
+    begin: int
+    at: int
+    phase: str | None
+    has_origin: bool
+    group: str = ""
+    section: str | None = None
+    positions: list[Position] = field(default_factory=list)
+    numbers: list[NamedNumber] = field(default_factory=list)
+    assigned: int = 0  # numbers behind a `=`
+    strong: int = 0  # numbers that alone make the line a step line
+    early_words: int = 0  # words before the position that nothing explains
+    stray_words: int = 0  # and behind it, within a sentence
+    lone_words: int = 0  # and behind it, between separators
+    is_bar: bool = False
+    is_labelled: bool = False  # the bar
+    rank: Span | None = None
+    last_base: str = ""

@@ -1,0 +1,318 @@
+"""Splits the message of a line into tokens: positions, named numbers, bars, durations and other words."""
+
+from __future__ import annotations
+
+import re
+
+from batchai_magics.metrics.grammar import number_grammar as numbers
+from batchai_magics.metrics.grammar.line_reading import LineScan
+from batchai_magics.metrics.grammar.metric_names import VALIDATION, phase_of_word
+from batchai_magics.metrics.grammar.named_numbers import (
+    ENDS_IN_POSITION,
+    take_pair,
+    take_percent_name,
+    take_rate,
+)
+from batchai_magics.metrics.grammar.position_grammar import Position, counter, line_start, word_position
+from batchai_magics.metrics.grammar.prefix_grammar import Prefixes
+
+_MAX_NUMBERS = 256
+_FILLERS = frozenset(
+    [
+        "end",
+        "of",
+        "completed",
+        "complete",
+        "finished",
+        "finish",
+        "done",
+        "training",
+        "train",
+        "validation",
+        "valid",
+        "val",
+        "validating",
+        "test",
+        "testing",
+        "eval",
+        "evaluation",
+        "evaluating",
+        "metrics",
+        "metric",
+        "results",
+        "result",
+        "stats",
+        "summary",
+        "after",
+        "average",
+        "avg",
+        "mean",
+        "current",
+        "cur",
+        "running",
+        "report",
+        "progress",
+        "log",
+        "set",
+        "dataset",
+        "subset",
+        "model",
+        "epoch",
+        "epochs",
+        "step",
+        "steps",
+        "batches",
+        "batch",
+        "iteration",
+        "frames",
+        "over",
+        "the",
+        "on",
+        "at",
+        "loss",
+        "averaged",
+        "elapsed",
+        "validate",
+        "dev",
+        "final",
+    ]
+)
+_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
+_THICK_BAR = re.compile(rb"(?:\xe2[\x94\x95]\S|[\xe2\x94-\x96\x80-\xbf])+|\[[=>.]*\]|\?{6,}")
+_BAR_CLOCKS = re.compile(
+    rb"[ \t]*\[[\d:]+<(?:[\d:]+|\?)(?:,[ \t]*(?P<number>[\d.]+|\?)[ \t]*(?P<unit>[^\s,\]]+/[^\s,\]]+))?"
+)
+_RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?")
+_SECTION = re.compile(rb"\[(?P<phase>[A-Za-z]+)\]|(?P<group>[A-Za-z_]\w*)\[(?=[A-Za-z_]+=)")
+DIGIT = re.compile(rb"\d")
+EVALUATED = b"cur metric,"  # PaddleOCR's
+_TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
+
+
+def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
+    """Take all tokens of a line behind its prefixes."""
+    phase = VALIDATION if text[prefixes.begin :].startswith(EVALUATED) else prefixes.phase
+    scan = LineScan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
+    for position in line_start(text, scan.at):
+        _take_position(scan, position)
+    while scan.at < scan.end:
+        before = scan.at
+        _step(scan)
+        if scan.at <= before:
+            scan.at = before + 1
+        if len(scan.numbers) > _MAX_NUMBERS:
+            break
+    return scan
+
+
+def _step(scan: LineScan) -> None:
+    """Take the next token."""
+    separator = numbers.SEPARATOR.match(scan.text, scan.at, scan.end)
+    taken = _take_section(scan) or _take_bar(scan) or _take_word_position(scan) or _take_duration(scan)
+    if taken:
+        return
+    if separator:
+        scan.at = separator.end()
+        if b"]" in separator[0]:
+            scan.group = ""
+        bracket = scan.text.rfind(b"[", separator.start(), separator.end())
+        if bracket >= 0:
+            scan.at = bracket
+            if _take_section(scan) or _take_counter(scan):
+                return
+            scan.at = separator.end()
+        return
+    if take_percent_name(scan) or take_pair(scan) or take_rate(scan) or _take_text_pair(scan):
+        return
+    _skip(scan)
+
+
+def _take_section(scan: LineScan) -> bool:
+    found = _SECTION.match(scan.text, scan.at, scan.end)
+    if found is None:
+        return False
+    if found["group"]:
+        name = found["group"].decode()
+        scan.group = "" if name == "loss" else f"{name}/"
+        scan.at = found.end()
+        return True
+    phase = phase_of_word(found["phase"].decode())
+    if phase is None:
+        return False
+    if scan.numbers:
+        scan.section = phase
+    else:
+        scan.phase = phase
+    scan.at = found.end()
+    return True
+
+
+def _take_bar(scan: LineScan) -> bool:
+    bar = _BAR.match(scan.text, scan.at, scan.end)
+    if bar:
+        scan.is_bar = True
+        scan.is_labelled = scan.text[scan.begin : bar.start()].strip().lower() not in _TRAINING_LABELS
+        if scan.numbers and scan.early_words:
+            return False
+        scan.early_words = scan.stray_words = scan.lone_words = 0
+        scan.at = bar.end()
+        _take_bar_count(scan)
+        clocks = _BAR_CLOCKS.match(scan.text, scan.at, scan.end)
+        scan.at = clocks.end() if clocks else scan.at
+        return True
+    thick = _THICK_BAR.match(scan.text, scan.at, scan.end)
+    if thick:
+        scan.is_bar = True
+        scan.early_words = scan.stray_words = scan.lone_words = 0
+        scan.at = thick.end()
+        _take_bar_count(scan)
+        return True
+    clocks = _RICH_CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
+    if clocks:
+        scan.at = clocks.end()
+    return clocks is not None
+
+
+def _take_bar_count(scan: LineScan) -> None:
+    count = counter(scan.text, scan.at)
+    if count and count.has_total and count.end <= scan.end:
+        scan.positions.append(count._replace(fineness=3))
+        scan.at = count.end
+
+
+def _take_counter(scan: LineScan) -> bool:
+    """Take a counter in brackets that stands apart: `loss: 2.30  [   64/60000]`."""
+    if scan.positions and any(position.kind == "step" for position in scan.positions):
+        return False
+    if scan.numbers and scan.text[max(0, scan.at - 2) : scan.at] != b"  ":
+        return False
+    count = counter(scan.text, scan.at)
+    if count is None or not count.has_total or count.end > scan.end:
+        return False
+    _take_position(scan, count)
+    return True
+
+
+def _take_word_position(scan: LineScan) -> bool:
+    position = word_position(scan.text, scan.at)
+    if position is None or position.span[1] > scan.end:
+        return False
+    _take_position(scan, position)
+    if position.kind == "epoch" and not any(each.kind == "step" for each in scan.positions):
+        count = counter(scan.text, scan.at)
+        if count and count.end <= scan.end and _is_counter(scan, count):
+            _take_position(scan, count)
+    return True
+
+
+def _is_counter(scan: LineScan, count: Position) -> bool:
+    """Whether a counter behind an epoch counts the steps within it, as it nearly always does."""
+    return count.has_total or scan.text[count.span[1] : count.end].strip()[:1] in (b"]", b")")
+
+
+def _take_position(scan: LineScan, position: Position) -> None:
+    phase = phase_of_word(position.phase) if position.phase else None
+    if phase and position.fineness != 2:  # `Epoch(val)`: no program but MMEngine's kind prints this
+        scan.strong += 1
+    scan.phase = phase or scan.phase
+    scan.positions.append(position)
+    scan.at = position.end
+
+
+def _take_duration(scan: LineScan) -> bool:
+    duration = numbers.DURATION.match(scan.text, scan.at, scan.end)
+    if duration:
+        scan.at = duration.end()
+    return duration is not None
+
+
+def _take_text_pair(scan: LineScan) -> bool:
+    found = numbers.TEXT_PAIR.match(scan.text, scan.at, scan.end)
+    if found and found[0].endswith(b": n/a"):
+        scan.at = found.end()
+        return True
+    name = (found["name"] or b"").decode("utf-8", "replace") if found else ""
+    if (
+        found is None
+        or ENDS_IN_POSITION.search(name)
+        or _is_phase_alone(found, name)
+        or name.split(" ")[-1].lower() in _FILLERS
+    ):
+        return False
+    scan.at = found.end()
+    return True
+
+
+def _is_phase_alone(found: re.Match[bytes], name: str) -> bool:
+    """Whether the value of a name is itself a name: `DEV : loss 0.5`."""
+    return (
+        phase_of_word(name) is not None and found[0][-4:] not in (b": --", b"None") and b"/" not in found[0]
+    )
+
+
+def _skip(scan: LineScan) -> None:
+    """Pass one unknown token."""
+    comment = numbers.COMMENT.match(scan.text, scan.at, scan.end)
+    plain = comment or numbers.PLAIN.match(scan.text, scan.at, scan.end)
+    if plain:
+        scan.at = plain.end()
+        return
+    if _pass_field(scan):
+        return
+    begin = scan.at
+    found = numbers.WORD.match(scan.text, scan.at, scan.end)
+    scan.at = found.end() if found else scan.at + 1
+    if found is None:
+        return
+    word = found[0].decode("utf-8", "replace")
+    _count_word(scan, word.strip(":.'\"!").lower(), begin)
+
+
+def _pass_field(scan: LineScan) -> bool:
+    """Pass the words up to the next bar of `a | some words | b`, if they are all of their field."""
+    begin = scan.text.rfind(b"|", 0, scan.at) + 1
+    end = scan.text.find(b"|", scan.at, scan.end)
+    end = scan.end if end < 0 else end
+    is_field = (begin or end < scan.end) and scan.positions and not scan.text[begin : scan.at].strip()
+    if not is_field or DIGIT.search(scan.text, begin, end):
+        return False
+    word = numbers.WORD.match(scan.text, scan.at, end)
+    phase = phase_of_word(word[0].decode("utf-8", "replace")) if word else None
+    if phase:
+        scan.phase = scan.phase if scan.numbers else phase
+    scan.at = end
+    return True
+
+
+def _count_word(scan: LineScan, word: str, begin: int) -> None:
+    is_loop = scan.text[begin : scan.at] == b"Test:"  # the loop over the validation set in PyTorch's programs
+    _enter_phase(scan, VALIDATION if is_loop else phase_of_word(word))
+    if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
+        return
+    if not scan.positions:
+        is_apart = scan.has_origin and _is_apart(scan.text, scan.at, scan.end)
+        scan.early_words += not is_apart
+        return
+    is_lone = _is_lone(scan.text, begin, scan.at, scan.end)
+    scan.lone_words += is_lone
+    scan.stray_words += not is_lone
+
+
+def _enter_phase(scan: LineScan, phase: str | None) -> None:
+    if phase and scan.numbers:
+        scan.section = phase
+    elif phase:
+        scan.phase = phase
+
+
+def _is_apart(text: bytes, end: int, limit: int) -> bool:
+    """Whether two blanks follow the words from here on, as after the event of a structured log."""
+    gap = re.compile(rb"(?:[ ][\w.'-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=))").match(text, end, limit)
+    return gap is not None
+
+
+def _is_lone(text: bytes, begin: int, end: int, limit: int) -> bool:
+    """Whether a word stands between separators."""
+    before = text[max(0, begin - 3) : begin]
+    starts = before.rstrip(b" ")[-1:] in (b",", b";", b"|", b"]", b"[", b")", b"(") or before[-2:] == b"  "
+    return starts and (end >= limit or numbers.STRONG.match(text, end) is not None)

@@ -1,0 +1,157 @@
+"""Named numbers on a line: `loss: 0.5`, `42.0 % MFU`, `174000 tok/s`."""
+
+from __future__ import annotations
+
+import re
+
+from batchai_magics.metrics.grammar import number_grammar as numbers
+from batchai_magics.metrics.grammar.line_reading import LineScan, NamedNumber, Span
+from batchai_magics.metrics.grammar.metric_names import (
+    TRAIN,
+    is_excluded,
+    is_measure,
+    is_quality,
+    is_rate,
+    is_stop_word,
+    is_timer,
+    may_be_integer,
+    phase_of_word,
+    split_phase,
+    words_of,
+)
+
+_PERCENT_NAME = re.compile(
+    rb"(?P<number>" + numbers.NUMBER + rb")(?P<unit>%)[ \t]+(?:bf16[ \t]+)?(?P<name>MFU|mfu|HFU)\b"
+)
+ENDS_IN_POSITION = re.compile(r"(?i)(?:^|[ ])(?:(?:num_)?timesteps|step|iter|iteration|epoch|batch|update)$")
+_MORE_NUMBERS = re.compile(rb"[ ][\d.]+[ ][\d.]+(?![\w:=%])")  # a list, not a number
+_IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
+_RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
+_UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
+_IS_RATE = re.compile(r"[A-Za-z]*/s(?:ec(?:ond)?)?")
+
+
+def take_percent_name(scan: LineScan) -> bool:
+    """Take a number before its name: `42.0% MFU`."""
+    found = _PERCENT_NAME.match(scan.text, scan.at, scan.end)
+    if found is None:
+        return False
+    name = found["name"].decode().lower()
+    scan.numbers.append(NamedNumber(name, "%", scan.section, *found.span("number")))
+    scan.at = found.end()
+    return True
+
+
+def take_pair(scan: LineScan) -> bool:
+    """Take a name and its number: `loss: 0.5`."""
+    found = numbers.PAIR.match(scan.text, scan.at, scan.end)
+    if found is None:
+        return False
+    if _MORE_NUMBERS.match(scan.text, found.end(), scan.end):
+        return False
+    raw = (found["quoted"] or found["name"]).decode("utf-8", "replace")
+    is_signed = bool(found["sign"] or found["quoted"])
+    if _IS_SEAM.search(raw) or ENDS_IN_POSITION.search(raw) or not (is_signed or _is_name_without_sign(raw)):
+        return False
+    scan.at = found.end()
+    unit = (found["unit"] or b"").decode("utf-8", "replace")
+    scan.assigned += found["sign"] == b"="
+    is_list_name = is_signed and _splits_into_sentence(raw)
+    if is_list_name:
+        scan.stray_words += 1
+    _add_number(scan, raw, unit, found["number"], found.span("number"), is_signed=is_signed)
+    return True
+
+
+def _is_name_without_sign(name: str) -> bool:
+    words = name.partition(" (")[0].split(" ")
+    if any(is_stop_word(word) for word in words):
+        return False
+    return len(words) == 1 or is_measure(words[-1]) or is_timer(words[-1])
+
+
+def _splits_into_sentence(name: str) -> bool:
+    """Whether a name of several words is a sentence: it ends in no measure and holds a stop word."""
+    words = name.split(" ")
+    return (
+        len(words) > 2 and any(map(is_stop_word, words[:-1])) and not is_measure(name) and not is_timer(name)
+    )
+
+
+def _add_number(scan: LineScan, raw: str, unit: str, number: bytes, span: Span, *, is_signed: bool) -> None:
+    if raw.lower() == "rank" and number.isdigit():
+        scan.rank = span
+        return
+    phase, base = _phase_and_name(scan, raw)
+    if is_excluded(raw) or (base != raw and phase != TRAIN and is_excluded(base)):
+        return
+    if phase is not None and phase_of_word(base) is None:
+        scan.last_base = base
+    name, unit = _name_and_unit(scan.group + base, base, unit)
+    if phase == TRAIN and name == base and base != "metric":
+        name = raw
+    _note_number(scan, raw, NamedNumber(_canonical(name), unit, phase or scan.section, *span), phase)
+    is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
+    is_whole = number.isdigit() and not unit
+    scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
+
+
+def _note_number(scan: LineScan, raw: str, number: NamedNumber, phase: str | None) -> None:
+    is_first = not scan.positions and not scan.numbers
+    scan.numbers.append(number)
+    if is_first and phase and " " in raw:
+        scan.phase = phase  # `val Loss: 0.5 Acc: 0.9`
+
+
+def _is_strong(raw: str, *, is_whole: bool, is_assigned: bool, is_signed: bool) -> bool:
+    """Whether a number alone makes its line a step line."""
+    if is_quality(raw):
+        return not is_whole or is_assigned or may_be_integer(raw)
+    if is_whole:
+        return is_signed and is_rate(raw)
+    return is_measure(raw) and not is_timer(raw)
+
+
+def _name_and_unit(name: str, base: str, unit: str) -> tuple[str, str]:
+    named = _UNIT_IN_NAME.search(name)
+    if named:
+        name, unit = name[: named.start()], unit or named[1]
+    if set(words_of(base)) <= {"speed", "throughput"}:
+        return _rate(unit) or (name, unit)
+    if base.startswith(("images/", "samples/", "examples/")):
+        return _rate(base) or (name, unit)
+    return name, unit
+
+
+def _phase_and_name(scan: LineScan, raw: str) -> tuple[str | None, str]:
+    phase, base = split_phase(raw)
+    word = phase_of_word(raw)
+    if word:  # `loss train: 1.2, val: 1.3`; CatBoost and PyG print only the phases of their metric
+        scan.last_base = scan.last_base or "metric"
+        return word, scan.last_base
+    return phase, base
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"\s+", "_", name.strip("'\" ")).lower()
+
+
+def take_rate(scan: LineScan) -> bool:
+    """Take a number that only has a unit; it is named for it."""
+    found = numbers.RATE.match(scan.text, scan.at, scan.end)
+    if found is None:
+        return False
+    scan.at = found.end()
+    unit = found["unit"].decode("utf-8", "replace")
+    if not scan.is_bar and (_IS_RATE.fullmatch(unit) or unit == "ms"):
+        name, unit = _rate(unit) or (unit, unit)
+        scan.numbers.append(NamedNumber(name, unit, scan.section, *found.span("number")))
+    return True
+
+
+def _rate(text: str) -> tuple[str, str] | None:
+    """The name and unit of a rate in images or samples, which has one name however it is spelled."""
+    items = text.lower().partition("/")[0]
+    if items not in _RATES or not _IS_RATE.fullmatch(text):
+        return None
+    return f"{_RATES[items]}_per_sec", f"{_RATES[items]}/sec"
