@@ -3,13 +3,14 @@
 import ast
 import functools
 import graphlib
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
-    "errors lazy_exports log_lines | models config options | launch cell metrics | backends.base"
+    "errors lazy_exports log_lines | models config options | launch cell metrics records | backends.base"
     " | backends.service backends.node | backends.folders | backends.machines | backends.* | follow | jobs"
     " | cards commands | widgets server | magics cli"
 )
@@ -87,6 +88,17 @@ def test_outside_libraries_stay_in_their_homes():
         if not lives_in(HOMES.get(name.split(".")[0], {""}), module)
     ]
     assert not strays, f"not their home: {', '.join(strays)}"
+
+
+def test_records_need_the_standard_library_alone():
+    strays = [
+        f"{module}:{line} imports {name}"
+        for module, name, line in imported()
+        if unit(module) == "records"
+        and name.split(".")[0] not in sys.stdlib_module_names
+        and not name.startswith("batchai_magics.records")
+    ]
+    assert not strays, f"nodes have none of it: {', '.join(strays)}"
 
 
 def test_sql_is_said_in_one_folder():

@@ -27,7 +27,7 @@ class Lab(ScriptedCluster):
         for name in names:
             self.run(name)
 
-    def create(self, id, spec, *, owner=""):
+    def create(self, id, spec, *, owner="", records=None):
         self.created[str(id)] = spec
 
     def show(self, id):
@@ -106,7 +106,7 @@ def test_a_cell_may_be_named_like_a_run(tmp_path):
 class Taken(Lab):
     """A place where the jobs that are there stay what they are."""
 
-    def create(self, id, spec, *, owner=""):
+    def create(self, id, spec, *, owner="", records=None):
         there = list(self.list(id.parent, Kind.JOB)) if id.kind is Kind.JOB else []
         if any(job.id.name == id.name and job.spec != spec for job in there):
             raise ConflictError("another")

@@ -35,6 +35,7 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
+from batchai_magics.backends.service.extensions.record_wire import RECORDS_KEY
 from batchai_magics.backends.service.extensions.server_info import ServerInfo
 from batchai_magics.config import Settings
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
@@ -42,7 +43,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Node, Resource
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Telemetry
+    from batchai_magics.backends.base.facets import NodeCommands, Preemption, Records, SetupLogs, Telemetry
 
 _LONGEST_PAGE = 1000
 
@@ -100,11 +101,18 @@ class ArmBackend(BackendBase):
         """The resource usage of jobs, where the endpoint measures it."""
         return self._api.telemetry
 
-    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
+    @property
+    def records(self) -> Records | None:  # type: ignore[override]  # as above
+        """The records of runs, where the endpoint keeps them."""
+        return self._api.records
+
+    def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns an identical one that exists."""
+        body = request_body(spec)
+        if records and self.records:
+            body = {**body, RECORDS_KEY: dict(records)}
         return parse_resource(
-            self._connection.create(ArmRequest("PUT", resource_path(id), body=request_body(spec))),
-            id.kind,
+            self._connection.create(ArmRequest("PUT", resource_path(id), body=body)), id.kind
         )
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:

@@ -21,7 +21,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Telemetry
+    from batchai_magics.backends.base.facets import NodeCommands, Preemption, Records, SetupLogs, Telemetry
 
 _SHORTEST_LINK_MIN, _LONGEST_LINK_MIN = 5, 600  # limits of the API
 _LONGEST_PAGE = 1000  # of a list of files
@@ -39,6 +39,7 @@ class PublishedApi:
     preemption: Preemption | None = None
     setup_logs: SetupLogs | None = None
     telemetry: Telemetry | None = None
+    records: Records | None = None
 
     def __init__(self, backend: Backend, connection: Connection, storage: PublishedStorage) -> None:
         self._backend, self._connection = backend, connection

@@ -21,6 +21,7 @@ from batchai_magics.backends.base import (
     CONTAINERS,
     NODE_COMMANDS,
     PREEMPTION,
+    RECORDS,
     SETUP_LOGS,
     STORAGE,
     TELEMETRY,
@@ -34,7 +35,7 @@ from batchai_magics.backends.base import (
     StatusSnapshot,
     check_supported,
 )
-from batchai_magics.backends.service.extensions import file_packs, output_wire
+from batchai_magics.backends.service.extensions import file_packs, output_wire, record_wire
 from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, prefer_wait
 from batchai_magics.backends.service.extensions.server_info import ENSURE, ServerInfo
 from batchai_magics.models.job_execution import OutputFile
@@ -67,6 +68,7 @@ class ServerExtensions(PublishedApi):
         self.preemption = Preemption(connection) if PREEMPTION.attribute in info.facets else None
         self.setup_logs = SetupLogs(connection) if SETUP_LOGS.attribute in info.facets else None
         self.telemetry = Telemetry(connection) if TELEMETRY.attribute in info.facets else None
+        self.records = Records(connection) if RECORDS.attribute in info.facets else None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -240,6 +242,18 @@ class Telemetry:
         """The samples taken later than `after`."""
         request = ArmRequest("POST", resource_path(job, "batchaiTelemetry"), body={"after": after})
         return TelemetryRecord.from_wire(self._connection.request_json(request))
+
+
+class Records:
+    """The records of runs."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
+        """The record files with these names, and those in these folders."""
+        request = ArmRequest("POST", resource_path(job, "batchaiRecords"), body={"names": list(names)})
+        return record_wire.files_from_wire(self._connection.request_json(request))
 
 
 def _wait_headers(state: str, wait_s: float) -> Mapping[str, str]:

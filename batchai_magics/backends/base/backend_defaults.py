@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         NodeCommands,
         Ownership,
         Preemption,
+        Records,
         SetupLogs,
         Telemetry,
         Usages,
@@ -42,6 +43,7 @@ class BackendDefaults:
     preemption: Preemption | None = None
     setup_logs: SetupLogs | None = None
     telemetry: Telemetry | None = None
+    records: Records | None = None
     ownership: Ownership | None = None
     usages: Usages | None = None
     cleaning: Cleaning | None = None
@@ -96,14 +98,16 @@ class BackendBase(BackendDefaults, ABC):
     def capabilities(self) -> Capabilities:
         """What this backend can do, and how often it may be polled."""
 
-    def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
+    def create(
+        self, id: ResourceId, spec: Spec, *, owner: str = "", records: Mapping[str, str] | None = None
+    ) -> Resource:
         """Checks the spec against the capabilities, then creates the resource; see `Backend.create`.
 
         Raises:
             CapabilityError: The spec has a field that the backend cannot honour; nothing was sent.
         """
         check_supported(self.capabilities, spec)
-        return self._create(id, spec, owner)
+        return self._create(id, spec, owner, records or {})
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
         """Checks the patch against the capabilities, then updates the resource; see `Backend.update`.
@@ -115,7 +119,7 @@ class BackendBase(BackendDefaults, ABC):
         return self._update(id, patch)
 
     @abstractmethod
-    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
+    def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a supported resource."""
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
@@ -104,6 +104,18 @@ class Telemetry(Protocol):
         """
 
 
+class Records(Protocol):
+    """The records that runs keep about themselves; see `batchai_magics.records.record_files`."""
+
+    def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
+        """The record files with these names, and those in these folders (`machines/`), if they exist.
+
+        Raises:
+            NotFoundError: The job does not exist.
+            StorageError: A name leaves the folder.
+        """
+
+
 class Ownership(Protocol):
     """The owners of resources."""
 
@@ -188,6 +200,7 @@ PREEMPTION: Facet[Preemption] = Facet("preemption", "nodes that can be taken awa
 SETUP_LOGS: Facet[SetupLogs] = Facet("setup_logs", "logs of setup tasks")
 USAGES: Facet[Usages] = Facet("usages", "quotas")
 TELEMETRY: Facet[Telemetry] = Facet("telemetry", "telemetry of jobs")
+RECORDS: Facet[Records] = Facet("records", "records of runs")
 OWNERSHIP: Facet[Ownership] = Facet("ownership", "record of who created what")
 CLEANING: Facet[Cleaning] = Facet("cleaning", "data on this machine to remove")
 FACETS = (
@@ -199,6 +212,7 @@ FACETS = (
     PREEMPTION,
     SETUP_LOGS,
     TELEMETRY,
+    RECORDS,
     USAGES,
     OWNERSHIP,
     CLEANING,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         NodeCommands,
         Ownership,
         Preemption,
+        Records,
         SetupLogs,
         Telemetry,
         Usages,
@@ -78,6 +79,10 @@ class Backend(Protocol):
         """What the processes of its jobs use of their machines."""
 
     @property
+    def records(self) -> Records | None:
+        """The records that its runs keep about themselves."""
+
+    @property
     def cleaning(self) -> Cleaning | None:
         """The data that it stores on this machine, and the removal of it."""
 
@@ -89,13 +94,17 @@ class Backend(Protocol):
     def usages(self) -> Usages | None:
         """The usage of its quotas."""
 
-    def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
+    def create(
+        self, id: ResourceId, spec: Spec, *, owner: str = "", records: Mapping[str, str] | None = None
+    ) -> Resource:
         """Creates a resource, or returns the existing one if its spec is identical.
 
         Args:
             id: The id of the new resource; its parent must exist.
             spec: The description, of the type that belongs to the kind of `id`.
             owner: Who creates it, recorded in the same transaction by a backend with the facet `ownership`.
+            records: Name → text of the record files that a job starts with, stored atomically with it by a
+                backend with the facet `records`, and no part of what makes a job identical.
 
         Returns:
             The resource. Nothing waits: a job may still be queued, a cluster's nodes still prepared.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
@@ -130,6 +130,12 @@ class HomeDirectory:
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:
         """The samples of a run taken after the time `after`."""
         return telemetry.read(self._layout.job(guid).telemetry, after)
+
+    def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
+        """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""
+        from batchai_magics.backends.folders import run_records  # few readers need it
+
+        return run_records.read(self._layout.job(guid).records, names)
 
     def _output(self, job: Record, directory_id: str) -> Path:
         """The folder of one of a job's output directories."""

@@ -220,6 +220,11 @@ class JobLayout(NamedTuple):
         return self.root / "telemetry"
 
     @property
+    def records(self) -> Path:
+        """The files of its record; see `batchai_magics.records.record_files`."""
+        return self.root / "records"
+
+    @property
     def secret_spans(self) -> Path:
         """Which bytes of each log are secrets, if the job has secrets."""
         return self.root / "hidden"

@@ -66,6 +66,8 @@ class RunPlanner:
         run, job = self._run, self._job
         for folder in (job.shared_temp, self._logs, *([job.secret_spans] if run.spec.secrets else [])):
             private_files.make_folder(folder)
+        for name, text in run.records.items():
+            private_files.write(job.records / name, text)
         private_files.write(job.python / "batchai_magics.py", JOB_MODULE.read_text(encoding="utf-8"))
         mounts.link(self._layout, job.mounts, run.spec.mount_volumes)
         if run.spec.batchai_stop_if:

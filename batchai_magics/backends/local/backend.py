@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,14 +72,14 @@ class LocalBackend(Service):
 
         return home_storage(self.layout, self.context, self._groups(), TableRows(self.store, ACCOUNTS))
 
-    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
+    def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns an existing one with the same spec."""
         from batchai_magics.backends.local import machine_devices
         from batchai_magics.models.resources import Cluster
 
         self.store.make_reserve()
         is_new = self.context.repository.find(id) is None
-        made = super()._create(id, spec, owner)
+        made = super()._create(id, spec, owner, records)
         if not (isinstance(made, Cluster) and is_new):
             return made
         notes = machine_devices.hardware_notes(made.spec, machine_devices.machine())

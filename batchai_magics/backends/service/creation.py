@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,14 +31,20 @@ _PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
 _PASSWORD_FIELD = "properties.containerSettings.imageSourceRegistry.credentials.password"
 
 
-def create(context: Context, id: ResourceId, spec: Spec, owner: str = "") -> Record:
+def create(
+    context: Context,
+    id: ResourceId,
+    spec: Spec,
+    owner: str = "",
+    records: Mapping[str, str] | None = None,
+) -> Record:
     """Creates a resource atomically, or finds the same one; returns the existing record."""
     check_name(id.name, id.kind)
     record = _new_record(context, id, spec, owner)
     if isinstance(spec, JobSpec):
         engine = _container_engine(context, spec)
         with context.snapshot([id, id.parent, ResourceId.parse(spec.cluster.id)]):
-            return _create_job(context, record, spec, engine)
+            return _create_job(context, record, spec, engine, records or {})
     if isinstance(spec, ClusterSpec):
         spec = descriptions.with_setup_suffix(spec, id, record.guid)
         record = replace(record, spec=descriptions.stored_text(spec))
@@ -123,7 +129,9 @@ def _setup_secrets(spec: ClusterSpec) -> dict[str, str]:
     return {item.name: item.value.get_secret_value() for item in secrets if item.value}
 
 
-def _create_job(context: Context, record: Record, spec: JobSpec, engine: tuple[str, ...]) -> Record:
+def _create_job(
+    context: Context, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
+) -> Record:
     if existing := _existing(context, record):
         return existing
     context.repository.get(record.resource_id.parent)
@@ -140,7 +148,8 @@ def _create_job(context: Context, record: Record, spec: JobSpec, engine: tuple[s
         OUTPUT_ROOT: context.folders.output_root(spec, cluster_spec, record.guid),
     }
     record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
-    made = _submitted(context, record, cluster, _run_folder(context, record, spec, cluster, engine))
+    folder = replace(_run_folder(context, record, spec, cluster, engine), records=records)
+    made = _submitted(context, record, cluster, folder)
     now = context.repository.find(cluster.resource_id)
     if made is record and now and now.more != cluster.more:  # it was resized meanwhile
         status = context.status(made)

@@ -6,9 +6,9 @@ decides whether they are on another machine or a shared file system.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class RunFolder:
     container_engine: tuple[str, ...]
     site: Site
     notes: tuple[str, ...] = ()  # for the user, about its cluster
+    records: Mapping[str, str] = field(default_factory=dict)  # name → text
 
 
 class HomeFolders(Protocol):
@@ -89,6 +90,9 @@ class HomeFolders(Protocol):
 
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:
         """The samples of a run taken after the time `after`."""
+
+    def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
+        """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""
 
     def setup_files(self, spec: ClusterSpec, path: str) -> Sequence[OutputFile]:
         """Lists the output of a cluster's setup task, one folder at a time."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.groups import OwnGroups
     from batchai_magics.backends.service.service_facets import (
         ServiceOwnership,
+        ServiceRecords,
         ServiceSetupLogs,
         ServiceTelemetry,
         ServiceUsages,
@@ -32,6 +33,7 @@ class LazyFacets(BackendBase):
     node_commands: NodeCommands | None
     setup_logs: ServiceSetupLogs
     telemetry: ServiceTelemetry
+    records: ServiceRecords
     ownership: ServiceOwnership
     usages: ServiceUsages
 
@@ -73,6 +75,12 @@ def _telemetry(service: LazyFacets) -> ServiceTelemetry:
     return ServiceTelemetry(service.context)
 
 
+def _records(service: LazyFacets) -> ServiceRecords:
+    from batchai_magics.backends.service.service_facets import ServiceRecords
+
+    return ServiceRecords(service.context)
+
+
 def _ownership(service: LazyFacets) -> ServiceOwnership:
     from batchai_magics.backends.service.service_facets import ServiceOwnership
 
@@ -93,6 +101,7 @@ _FACTORIES: Mapping[str, Callable[[LazyFacets], object]] = {
     "node_commands": _node_commands,
     "setup_logs": _setup_logs,
     "telemetry": _telemetry,
+    "records": _records,
     "ownership": _ownership,
     "usages": _usages,
 }

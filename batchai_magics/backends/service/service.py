@@ -40,12 +40,12 @@ class Service(LazyFacets):
     ) -> None:
         self.context, self.capabilities, self.open_storage = context, capabilities, home_storage
 
-    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
+    def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
         from batchai_magics.backends.service import creation  # readers never need it
 
         with self.context.folders.refusing_full_disk():
-            record = creation.create(self.context, id, spec, owner)
+            record = creation.create(self.context, id, spec, owner, records)
         return self._views([record])[0]
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:

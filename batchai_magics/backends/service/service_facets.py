@@ -1,8 +1,8 @@
-"""The facets of the service: commands on nodes, setup logs, telemetry, ownership, quotas."""
+"""The facets of the service: commands on nodes, setup logs, telemetry, records, ownership, quotas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.service import api_errors, quotas, resource_views
@@ -67,6 +67,17 @@ class ServiceTelemetry:
         """The samples taken after the time `after`, in seconds since 1970."""
         record = self._context.repository.get(job)
         return self._context.folders.telemetry(record.guid, after)
+
+
+class ServiceRecords:
+    """The record files in the folders of runs."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
+        """The record files with these names, and those in these folders."""
+        return self._context.folders.records(self._context.repository.get(job).guid, names)
 
 
 class ServiceOwnership:

@@ -37,7 +37,7 @@ _FILES = (
 )
 _FOLDERS = (
     *("backends/node", "backends/node/ranks", "backends/slurm/node"),
-    *("metrics/formats", "metrics/grammar", "metrics/reading"),
+    *("metrics/formats", "metrics/grammar", "metrics/reading", "records"),
 )
 RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"
 

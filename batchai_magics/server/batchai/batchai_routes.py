@@ -73,6 +73,7 @@ ROUTES = (
     Route("POST", f"{_JOBS}/{{name}}/batchaiRead", extensions.read_file),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTail", extensions.tail_logs, watch=LogWatcher),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTelemetry", extensions.read_telemetry),
+    Route("POST", f"{_JOBS}/{{name}}/batchaiRecords", extensions.read_records),
     Route("POST", f"{_JOBS}/{{name}}/batchaiExecute", extensions.execute_command(Kind.JOB)),
     Route("POST", f"{_CLUSTERS}/{{name}}/batchaiExecute", extensions.execute_command(Kind.CLUSTER)),
     Route("POST", f"{_CLUSTERS}/{{name}}/batchaiPreempt", extensions.preempt_node),

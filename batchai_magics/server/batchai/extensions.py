@@ -12,6 +12,7 @@ from typing import Any
 from batchai_magics.backends.base import (
     NODE_COMMANDS,
     PREEMPTION,
+    RECORDS,
     SETUP_LOGS,
     TELEMETRY,
     FileRef,
@@ -19,12 +20,13 @@ from batchai_magics.backends.base import (
     NodeCommands,
     Pace,
     Preemption,
+    Records,
     SetupLogs,
     Spec,
     StatusSnapshot,
 )
 from batchai_magics.backends.base.job_needs import ignoring_existing, missing
-from batchai_magics.backends.service.extensions import file_packs, output_wire, server_info
+from batchai_magics.backends.service.extensions import file_packs, output_wire, record_wire, server_info
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, check_share_name
@@ -137,6 +139,16 @@ def read_telemetry(context: HandlerContext, call: ApiCall) -> ApiResponse:
     ):
         raise ApiError(400, "InvalidRequestContent", "after must be a number: seconds since 1970.")
     return ApiResponse(data=TELEMETRY.of(context.backend).read(call.id(Kind.JOB), after=after).to_wire())
+
+
+def read_records(context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """The record files of a run with these `names`; a name that ends with `/` is a whole folder."""
+    context.check_subscription(call)
+    names = call.json().get("names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > 100:
+        raise ApiError(400, "InvalidRequestContent", "names must be a list of at most 100 texts.")
+    records: Records = RECORDS.of(context.backend)
+    return ApiResponse(data=record_wire.files_to_wire(records.read(call.id(Kind.JOB), names)))
 
 
 def list_setup_files(context: HandlerContext, call: ApiCall) -> ApiResponse:

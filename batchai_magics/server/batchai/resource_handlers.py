@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 
 from batchai_magics.backends.base import Spec
+from batchai_magics.backends.service.extensions import record_wire
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
@@ -30,7 +31,9 @@ _SPEC_PARSERS: Mapping[Kind, Callable[[ApiCall], Spec]] = {
     Kind.WORKSPACE: lambda call: WorkspaceSpec.from_wire(call.json()),
     Kind.EXPERIMENT: lambda call: ExperimentSpec(),
     Kind.CLUSTER: lambda call: ClusterSpec.from_wire(call.json()),
-    Kind.JOB: lambda call: JobSpec.from_wire(call.json()),
+    Kind.JOB: lambda call: JobSpec.from_wire(
+        {key: value for key, value in call.json().items() if key != record_wire.RECORDS_KEY}
+    ),
     Kind.FILE_SERVER: lambda call: FileServerSpec.from_wire(call.json()),
 }
 _NAMES_QUERY = "batchainames"  # query parameter of our own client: list only names, with this prefix
@@ -44,7 +47,8 @@ def create(kind: Kind) -> Handler:
         context.check_subscription(call)
         id, spec = call.id(kind), _SPEC_PARSERS[kind](call)
         existing = find_resource(context, id)
-        resource = create_owned(context, call.user.name, id, spec, is_new=existing is None)
+        records = _records(call) if kind is Kind.JOB else {}
+        resource = create_owned(context, call.user.name, id, spec, is_new=existing is None, records=records)
         if existing:
             return resource_response(context, resource)
         if kind in _SYNCHRONOUS or call.prefers_resource:
@@ -55,13 +59,27 @@ def create(kind: Kind) -> Handler:
 
 
 def create_owned(
-    context: HandlerContext, owner: str, id: ResourceId, spec: Spec, *, is_new: bool
+    context: HandlerContext,
+    owner: str,
+    id: ResourceId,
+    spec: Spec,
+    *,
+    is_new: bool,
+    records: Mapping[str, str] | None = None,
 ) -> Resource:
     """Creates a resource and records its owner, in the backend if it supports that."""
     if context.backend.ownership or not is_new:
-        return context.backend.create(id, spec, owner=owner)
+        return context.backend.create(id, spec, owner=owner, records=records)
     with context.owners.record_creation(id.key, owner):
-        return context.backend.create(id, spec)
+        return context.backend.create(id, spec, records=records)
+
+
+def _records(call: ApiCall) -> Mapping[str, str]:
+    """The record files that our own client sends with a job."""
+    try:
+        return record_wire.submitted(call.json())
+    except ValueError as error:
+        raise ApiError(400, "InvalidRequestContent", f"{error}.") from None
 
 
 def show(kind: Kind) -> Handler:
