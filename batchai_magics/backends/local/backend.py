@@ -88,19 +88,22 @@ class LocalBackend(Service):
     def show(self, id: ResourceId) -> Resource:
         """The current state of a resource."""
         self.reconciler.reconcile()
-        return super().show(id)
+        with self.store.snapshot():
+            return super().show(id)
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
         self.reconciler.reconcile()
-        return super().list(parent, kind, page)
+        with self.store.snapshot():
+            return super().list(parent, kind, page)
 
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
         """Jobs and clusters as they stand, all read in one transaction."""
         self.reconciler.reconcile(max_age_s=FRESH_S)
-        return super().status(ids, since=since, wait_s=wait_s)
+        with self.store.snapshot():
+            return super().status(ids, since=since, wait_s=wait_s)
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""

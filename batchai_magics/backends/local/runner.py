@@ -200,11 +200,12 @@ class LocalRunner:
         self.reconciler.reconcile_if_room(is_due=True)
 
     def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        """The status of each run, after a look at whether their processes still live."""
+        """The status of each run; outside of a snapshot, after a check that their processes are alive."""
         if runs and not self._store.is_writing:
             for run in runs if self._new else ():
                 self.start(run.guid)
-            self.reconciler.reconcile_if_room(max_age_s=FRESH_S)
+            if not self._store.is_in_snapshot:
+                self.reconciler.reconcile_if_room(max_age_s=FRESH_S)
         with self._store.read() as db:
             return run_statuses(db, [run.guid for run in runs])
 

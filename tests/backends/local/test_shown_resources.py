@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
 
+from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.state import cluster_nodes, job_table
+from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
+from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service import recorded_job, resource_views
 from batchai_magics.backends.service.descriptions import with_image
 from batchai_magics.backends.service.quotas import Nodes
+from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.service.service import Service
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
@@ -31,7 +38,7 @@ from batchai_magics.models.resources import (
     WorkspaceSpec,
 )
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from tests.backends.local.still import Still
+from tests.backends.local.still import WORKSPACE, Still
 from tests.contract.place import USER, manual
 
 SERVER = {
@@ -269,3 +276,27 @@ def test_descriptions_are_read_once(still: Still) -> None:
     text = stored(still, job(still))
     assert recorded_job.job_spec(text) is recorded_job.job_spec(text)
     assert recorded_job.job_spec(text).node_count == 1
+
+
+class DeletedMeanwhile(LocalRunner):
+    """The engine of a home where another process deletes each job that is asked for."""
+
+    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        with contextlib.closing(Store(self._layout.database)) as others:
+            repository = SqliteRepository(others)
+            for run in runs:
+                repository.delete(ResourceId.parse(f"{WORKSPACE}/experiments/e/jobs/{run.name}"))
+        return super().poll(runs)
+
+
+def test_a_job_deleted_while_it_is_read_is_shown_as_it_was(still: Still) -> None:
+    still.cluster()
+    still.prepare()
+    ids = [still.job(name) for name in ("a", "b", "c")]
+    backend = still.backend
+    runner = DeletedMeanwhile(still.store, still.layout, backend.settings)
+    backend.context = replace(backend.context, runner=runner)
+    assert backend.show(ids[0]).state is ExecutionState.QUEUED
+    assert backend.status([ids[1]]).of(ids[1]).state is ExecutionState.QUEUED
+    assert [job.state for job in backend.list(still.experiment, Kind.JOB)] == [ExecutionState.QUEUED]
+    assert not backend.list(still.experiment, Kind.JOB)

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from batchai_magics.backends.local.state.lock_holder import LockHolder, writer_of
 from batchai_magics.errors import StorageError
@@ -28,12 +29,17 @@ def translate_errors(path: Path) -> Iterator[None]:
     """Raises SQLite errors of the block as StorageError about the file at `path`."""
     try:
         yield
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
+        raise_translated(path, error)
+
+
+def raise_translated(path: Path, error: sqlite3.Error) -> NoReturn:
+    """Raises an SQLite error as StorageError about the file at `path`; a bug (a duplicate key) as it is."""
+    if isinstance(error, sqlite3.OperationalError):
         raise _operational_error(path, str(error)) from error
-    except sqlite3.DatabaseError as error:
-        if type(error) is not sqlite3.DatabaseError:  # a bug, such as a duplicate key
-            raise
+    if type(error) is sqlite3.DatabaseError:
         raise damaged(path, str(error)) from error
+    raise error
 
 
 def is_locked_error(error: sqlite3.OperationalError) -> bool:

@@ -50,10 +50,16 @@ class Store:
         self._owner: int | None = None  # the thread whose snapshot or transaction that is
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> Iterator[Database]:
         """Yields a connection for queries."""
-        with self._lock, translate_errors(self._path), self._closed_on_interrupt():
-            yield self._open().connection
+        with self._lock:
+            try:
+                yield self._open().connection
+            except sqlite3.Error as error:
+                database_errors.raise_translated(self._path, error)
+            except KeyboardInterrupt:
+                self._close_interrupted()
+                raise
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -68,9 +74,14 @@ class Store:
             self._snapshot, self._owner = stack, threading.get_ident()
             yield
 
+    @property
+    def is_in_snapshot(self) -> bool:
+        """Whether this thread is in a snapshot."""
+        return self._snapshot is not None and self._owner == threading.get_ident()
+
     def leave_snapshot(self) -> None:
         """Ends the snapshot of this thread, if it is in one: nobody in a snapshot waits for another lock."""
-        if self._owner == threading.get_ident() and self._snapshot:
+        if self._snapshot and self._owner == threading.get_ident():
             self._snapshot.close()
 
     @contextlib.contextmanager
@@ -79,9 +90,9 @@ class Store:
 
         Within another one of this thread it joins that. It ends a snapshot.
         """
-        with self._lock, translate_errors(self._path), self._closed_on_interrupt():
+        with self.read() as connection:
             if self.is_writing:
-                yield self._open().connection
+                yield connection
                 return
             self.leave_snapshot()
             yield from self._transaction()
@@ -121,7 +132,7 @@ class Store:
     @property
     def is_read_only(self) -> bool:
         """Whether its disk is read-only."""
-        with self._lock, translate_errors(self._path):
+        with self.read():
             return self._open().is_copy
 
     def make_reserve(self) -> None:
@@ -140,18 +151,13 @@ class Store:
                 self._file.close()
             self._file = None
 
-    @contextlib.contextmanager
-    def _closed_on_interrupt(self) -> Iterator[None]:
-        """Closes the file on KeyboardInterrupt; the next use reopens it.
+    def _close_interrupted(self) -> None:
+        """Closes the file after KeyboardInterrupt; the next use reopens it.
 
         The traceback may keep a half-read cursor alive, which would block writers.
         """
-        try:
-            yield
-        except KeyboardInterrupt:
-            if not (self._file and self._file.connection.in_transaction):  # else the rollback releases it
-                self.close()
-            raise
+        if not (self._file and self._file.connection.in_transaction):  # else the rollback releases it
+            self.close()
 
     def _end_snapshot(self, db: Database) -> None:
         self._snapshot = self._owner = None
