@@ -56,14 +56,11 @@ def events(
     follower = Follower(backend, id, files, patterns or {})
     backoff, max_wait_s = PollBackoff.of(backend), backend.capabilities.pace.max_wait_s
 
-    def poll() -> list[Event]:
-        return [] if stop.is_set() else follower.poll(wait_s=max_wait_s)
-
     def pause(delay_s: float) -> None:
         if backoff.is_lost or not follower.is_behind:
             (wait or stop.wait)(delay_s)
 
-    for seen in _polls(poll, backoff, pause):
+    for seen in _polls(lambda: [] if stop.is_set() else follower.poll(wait_s=max_wait_s), backoff, pause):
         yield from _with_connection(id, seen, backoff)
         if follower.is_over or stop.is_set():
             return
