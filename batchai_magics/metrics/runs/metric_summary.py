@@ -1,0 +1,141 @@
+"""The figures of one metric over a run: first, last, best and mean value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from batchai_magics.metrics.json_values import json_value
+from batchai_magics.metrics.runs.metric_traits import Direction, Kind, MetricTraits
+
+_LARGE, _SMALL = 1e5, 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSummary:
+    """A metric over all ranks: summed for rates that each rank prints for itself, else averaged.
+
+    Attributes:
+        name: Its name.
+        label: Its name for display.
+        quantity: What it shares with the same metric of other phases.
+        phase: `train`, `val` or `test`.
+        unit: Its unit, as printed.
+        direction: Which values are better.
+        count: The number of steps with a value.
+        first: Its first value.
+        last: Its last value.
+        last_step: The step (or epoch) of the last value.
+        best: The best finite value; None if no direction is known.
+        best_step: The step (or epoch) of the best value.
+        axis: Whether these are steps or epochs.
+        mean: The mean of a rate over the run; None for other metrics.
+        total: What the program printed of all ranks at the end.
+    """
+
+    name: str
+    label: str
+    quantity: str
+    phase: str
+    unit: str
+    direction: Direction
+    count: int
+    first: float
+    last: float
+    last_step: float
+    best: float | None = None
+    best_step: float | None = None
+    mean: float | None = None
+    total: float | None = None
+    axis: str = "step"
+
+    @classmethod
+    def of(
+        cls,
+        traits: MetricTraits,
+        unit: str,
+        direction: Direction,
+        values: Mapping[float, float],
+        *,
+        total: float | None = None,
+        axis: str = "step",
+    ) -> MetricSummary | None:
+        """Summarize the values over all ranks by step, ascending; None without any."""
+        if not values:
+            return None
+        steps = list(values)
+        best_step = _best(values, direction)
+        return cls(
+            name=traits.name,
+            label=traits.label,
+            quantity=traits.quantity,
+            phase=traits.phase,
+            unit=unit,
+            direction=direction,
+            count=len(values),
+            first=values[steps[0]],
+            last=values[steps[-1]],
+            last_step=steps[-1],
+            best=None if best_step is None else values[best_step],
+            best_step=best_step,
+            mean=_mean(values) if traits.kind is Kind.RATE else None,
+            total=total,
+            axis=axis,
+        )
+
+    @property
+    def headline_value(self) -> float:
+        """The one number for lists and cards: the total or mean of a rate, the last value of others."""
+        return next((value for value in (self.total, self.mean) if value is not None), self.last)
+
+    @property
+    def text(self) -> str:
+        """The figures in words: `0.412 (best 0.398 at step 1,200)`."""
+        shown = f"{number_text(self.headline_value)}{self._unit_text}"
+        if self.mean is not None:
+            return shown if self.total is not None or self.count < 2 else f"{shown} on average"
+        if self.best is None or self.best_step is None or self.count < 2:
+            return shown
+        if self.best_step == self.last_step:
+            return f"{shown} (best)"
+        return f"{shown} (best {number_text(self.best)} at {self.axis} {number_text(self.best_step)})"
+
+    @property
+    def _unit_text(self) -> str:
+        is_in_label = self.label.endswith(self.unit)
+        return "" if is_in_label else f" {self.unit}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON values, without those that it lacks."""
+        values = {name: json_value(getattr(self, name)) for name in self.__slots__}
+        return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+def number_text(value: float) -> str:
+    """A number for display, with about four significant digits: `0.4123`, `2,799.5`, `1.2e-05`."""
+    size = abs(value)
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) and size < _LARGE * 10:
+        return f"{int(value):,}"
+    if size >= 100:
+        return f"{value:,.1f}"
+    return f"{value:.4g}" if size >= _SMALL else f"{value:.3g}"
+
+
+def _best(values: Mapping[float, float], direction: Direction) -> float | None:
+    """The first step with the best finite value."""
+    if direction is Direction.UNKNOWN:
+        return None
+    choose = min if direction is Direction.FALLS else max
+    if all(map(math.isfinite, values.values())):
+        return choose(values, key=values.__getitem__)
+    finite = {step: value for step, value in values.items() if math.isfinite(value)}
+    return choose(finite, key=finite.__getitem__, default=None)
+
+
+def _mean(values: Mapping[float, float]) -> float | None:
+    finite = [value for value in values.values() if math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else None

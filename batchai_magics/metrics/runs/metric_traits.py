@@ -1,0 +1,266 @@
+"""What a metric's name tells: its quantity and phase, which direction is better, how much it matters.
+
+One order decides everywhere which metrics come first: `ordered`; its first one is the headline. Pure.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from batchai_magics.metrics.grammar.metric_names import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    is_timer,
+    split_phase,
+    words_of,
+)
+from batchai_magics.models.stop_conditions import metric_name
+
+_LOSSES = re.compile(r"(?:loss|losses|\w*loss|nll|xent|bce|ce|\w*crossentropy)")
+_ERRORS = re.compile(
+    r"(?:\w*err|\w*error|perplexity|ppl|kl|[wct]er|r?mse|mae|mape|rmsle|fid|lpips|cost|bp[bcd]|inertia|objective)"
+)
+_SCORES = re.compile(
+    r"(?:\w*acc|\w*accuracy|top|prec|precision|recall|\w*score|f1|r2|m?ap|auc|auroc|aupr|bleu|rouge|meteor|chrf"
+    r"|\w*rewards?|rew|\w*returns?|[mg]?iou|dice|psnr|ssim|ndcg|mrr|hits?|kappa|jaccard|nmi|ari|hmean|win"
+    r"|likelihood|elbo|[mh]fu|t?flops?|pass)"
+)
+_NO_QUALITY = frozenset(["scale", "norm", "grad", "lr", "learning", "length", "len", "memory", "mem"])
+_TIMERS = re.compile(r"data|dur|(?:avg_)?(?:batch|reader|data)_cost|.*timing.*|s_b")
+_TIME_UNITS = frozenset(["s", "ms", "us", "sec", "secs", "seconds", "min", "h"])
+_RATES = re.compile(
+    r"(?:.*/)?(?:[bftwui]ps|tgs|throughput[^/]*|speed)|.*persec(?:ond)?|.*(?:/|_per_)s(?:ec(?:onds?)?)?(?:[/_)].*)?"
+)
+_ONCE = re.compile(r"(?:mean_|spread_).*per_sec.*|devices|(?:\w+_)?(?:examples|correct)")
+_PREFERRED_RATES = tuple(
+    map(
+        re.compile,
+        (r"images_per_sec", r"samples_per_sec(?:ond)?", r".*tok.*|[tw]ps|tgs", r"(?!.*(?:step|it)).*"),
+    )
+)
+_OWN_RATE = re.compile(r"(?:images|samples)_per_sec")
+_LABEL = re.compile(r"_per_sec(?:ond)?$")
+
+
+class Direction(str, enum.Enum):
+    """Which values of a metric are better."""
+
+    FALLS = "falls"  # lower ones: losses, errors
+    RISES = "rises"  # higher ones: accuracies, rewards, rates
+    UNKNOWN = "unknown"  # a learning rate, memory in use
+
+
+class Kind(enum.IntEnum):
+    """What a metric measures, the most telling first."""
+
+    LOSS = 0
+    SCORE = 1  # any other measure of quality
+    RATE = 2
+    OTHER = 3
+    TIMER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MetricTraits:
+    """What is known of a metric by its name.
+
+    Attributes:
+        name: The name, as records have it: `val_loss`.
+        quantity: What it has in common with the same metric of other phases: `loss`.
+        phase: `train`, `val` or `test`.
+        direction: Which values are better.
+        kind: What it measures.
+    """
+
+    name: str
+    quantity: str
+    phase: str
+    direction: Direction
+    kind: Kind
+
+    @property
+    def label(self) -> str:
+        """The name for display: `images/sec`."""
+        return _LABEL.sub("/sec", self.name)
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether it counts something per time."""
+        return self.kind is Kind.RATE
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether each rank tells its own share, so that ranks add up; others are averaged."""
+        return _OWN_RATE.fullmatch(self.quantity) is not None
+
+    @property
+    def is_plotted(self) -> bool:
+        """Whether it makes a line over steps; counts of examples and figures of the whole run do not."""
+        return _ONCE.fullmatch(self.quantity) is None
+
+
+@dataclass(frozen=True)
+class MetricPreferences:
+    """What the user has said of metrics; empty: what their names tell.
+
+    Attributes:
+        headline: The metric that comes first.
+        rising: Names of metrics of which higher values are better.
+        falling: Names of metrics of which lower values are better.
+    """
+
+    headline: str = ""
+    rising: Collection[str] = field(default=())
+    falling: Collection[str] = field(default=())
+
+    def direction(self, traits: MetricTraits) -> Direction:
+        """The direction of a metric: the user's, else what its name tells."""
+        names = {metric_name(traits.name), metric_name(traits.quantity)}
+        if names & set(map(metric_name, self.rising)):
+            return Direction.RISES
+        return Direction.FALLS if names & set(map(metric_name, self.falling)) else traits.direction
+
+
+NO_PREFERENCES = MetricPreferences()
+
+
+@lru_cache(4096)
+def traits_of(name: str, phase: str = "", unit: str = "") -> MetricTraits:
+    """The traits of a metric.
+
+    Args:
+        name: Its name.
+        phase: Its phase, if the log tells it.
+        unit: Its unit, if the log tells it.
+    """
+    told, short = split_phase(name)
+    quantity = metric_name(short.strip("_ ")) or name
+    kind, direction = _kind_of(short, quantity, unit)
+    return MetricTraits(name, quantity, phase if phase not in ("", TRAIN) else told or TRAIN, direction, kind)
+
+
+def ordered(
+    metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES
+) -> list[MetricTraits]:
+    """Metrics in the order in which they are shown: the headline, its quantity, a rate, quality, the rest.
+
+    The headline is the user's choice, else a validation loss, else one of tests, else of training, else
+    another measure of quality in this order, else a rate. Timers come last and are never the headline, unless
+    the user has chosen one. Where nothing else decides, the order is that of the log.
+    """
+    given = list(metrics)
+    first = min(given, key=lambda each: _headline_key(each, preferences), default=None)
+    rate = min((each for each in given if each.is_rate), key=_rate_key, default=None)
+    tops = [each.quantity for each in (first, rate) if each]
+    return sorted(given, key=lambda each: (_place(each, tops), each is not first, *_quality_key(each)))
+
+
+def headline_of(metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES) -> str:
+    """The name of the metric that stands for a run; empty for one without metrics, or with timers only."""
+    order = ordered(metrics, preferences)
+    if not order or (order[0].kind is Kind.TIMER and not _is_chosen(order[0], preferences)):
+        return ""
+    return order[0].name
+
+
+def find_metric(names: Iterable[str], asked: str) -> str:
+    """The name among `names` that the user means; empty if none.
+
+    Case, and `images/sec` or `images_per_sec`, do not matter. A quantity stands for its training metric, else
+    for that of another phase.
+    """
+    every, wanted = list(names), metric_name(asked.strip())
+    exact = (name for name in every if name == asked or metric_name(name) == wanted)
+    return next(exact, "") or next(
+        (each.name for each in sorted(map(traits_of, every), key=_phase_key) if each.quantity == wanted), ""
+    )
+
+
+def charts_of(
+    metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES
+) -> list[tuple[MetricTraits, ...]]:
+    """The charts of these metrics, in order: each has all phases of one quantity, training first."""
+    charts: dict[str, list[MetricTraits]] = {}
+    for traits in ordered(metrics, preferences):
+        if traits.is_plotted:
+            charts.setdefault(traits.quantity, []).append(traits)
+    return [tuple(sorted(lines, key=_phase_key)) for lines in charts.values()]
+
+
+def is_default(chart: Sequence[MetricTraits]) -> bool:
+    """Whether a chart may be shown without being asked for: not those of timers."""
+    return chart[0].kind is not Kind.TIMER
+
+
+def _phase_key(traits: MetricTraits) -> int:
+    return (TRAIN, VALIDATION, TEST).index(traits.phase)
+
+
+def _headline_key(traits: MetricTraits, preferences: MetricPreferences) -> tuple[object, ...]:
+    is_rate = traits.kind is Kind.RATE
+    of_quality = (not traits.is_plotted, _held_out_key(traits), _loss_key(traits))
+    place = _rate_key(traits) if is_rate else of_quality
+    return (not _is_chosen(traits, preferences), traits.kind, *place)
+
+
+def _is_chosen(traits: MetricTraits, preferences: MetricPreferences) -> bool:
+    return bool(preferences.headline) and metric_name(preferences.headline) in (
+        metric_name(traits.name),
+        metric_name(traits.label),
+    )
+
+
+def _loss_key(traits: MetricTraits) -> int:
+    """`loss` before `total_loss`, before the losses that add up to it."""
+    preferred = ("loss", "total_loss", "lm_loss", "nll_loss")
+    return preferred.index(traits.quantity) if traits.quantity in preferred else len(preferred)
+
+
+def _rate_key(traits: MetricTraits) -> tuple[int, ...]:
+    found = (i for i, rate in enumerate(_PREFERRED_RATES) if rate.fullmatch(traits.quantity))
+    is_side = traits.phase != TRAIN or not traits.is_plotted
+    return (is_side, next(found, len(_PREFERRED_RATES)))
+
+
+def _place(traits: MetricTraits, tops: Sequence[str]) -> int:
+    """0 and 1 for the quantities at the top, then by kind."""
+    if traits.quantity in tops:
+        return tops.index(traits.quantity)
+    is_quality = traits.kind in (Kind.LOSS, Kind.SCORE)
+    return 2 if is_quality else 3 + (Kind.OTHER, Kind.RATE, Kind.TIMER).index(traits.kind)
+
+
+def _quality_key(traits: MetricTraits) -> tuple[int, int]:
+    """Losses measured on held-out data before others, and before the parts of a loss."""
+    return (_held_out_key(traits), _loss_key(traits)) if traits.kind is Kind.LOSS else (0, 0)
+
+
+def _held_out_key(traits: MetricTraits) -> int:
+    return (VALIDATION, TEST, TRAIN).index(traits.phase)
+
+
+def _kind_of(name: str, quantity: str, unit: str) -> tuple[Kind, Direction]:
+    """What the words of a name tell; the last telling one decides, so that `accuracy_loss` is a loss."""
+    if _RATES.fullmatch(name.lower()) or _RATES.fullmatch(quantity):
+        return Kind.RATE, Direction.RISES
+    if is_timer(quantity) or unit in _TIME_UNITS or _TIMERS.fullmatch(quantity):
+        return Kind.TIMER, Direction.FALLS
+    words = [word if word in ("f1", "r2") else word.rstrip("0123456789") for word in words_of(name)]
+    if _NO_QUALITY.isdisjoint(words):
+        for word in reversed(words):
+            for kind, of_kind, direction in _QUALITIES:
+                if of_kind.fullmatch(word):
+                    return kind, direction
+    return Kind.OTHER, Direction.UNKNOWN
+
+
+_QUALITIES = (
+    (Kind.LOSS, _LOSSES, Direction.FALLS),
+    (Kind.SCORE, _ERRORS, Direction.FALLS),
+    (Kind.SCORE, _SCORES, Direction.RISES),
+)

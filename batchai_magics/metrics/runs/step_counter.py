@@ -1,0 +1,48 @@
+"""Places the numbers of a log on one axis of steps over the whole run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from batchai_magics.metrics.grammar.metric_names import TRAIN
+
+
+@dataclass(slots=True)
+class _RankPosition:
+    """The last step of a rank, its epoch, and the number of steps in earlier epochs."""
+
+    epoch: float | None
+    step: int
+    done: int = 0
+
+    @property
+    def position(self) -> int:
+        """The step, counted from the start of the run."""
+        return self.done + self.step
+
+
+class StepCounter:
+    """Counts steps over a run, for numbers given in file order.
+
+    Steps that restart with each epoch continue after those of the previous one. A number without a step
+    stands at its rank's last step; so does a validation number if only the batches of validation are counted.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: dict[int | None, _RankPosition] = {}
+
+    def place(
+        self, rank: int | None, step: int | None, epoch: float | None = None, phase: str = TRAIN
+    ) -> int | None:
+        """The step of a number, counted from the start of the run; None before its rank's first step."""
+        last = self._ranks.get(rank)
+        if step is None:
+            return last.position if last else None
+        if last is None:
+            last = self._ranks[rank] = _RankPosition(epoch, step)
+        elif phase != TRAIN:
+            return step if epoch is None else max(last.done + step, last.position)
+        elif epoch is not None and epoch != last.epoch and step <= last.step:
+            last.done += max(last.step, 1)
+        last.epoch, last.step = epoch, step
+        return last.position

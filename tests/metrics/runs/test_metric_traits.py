@@ -1,0 +1,134 @@
+import pytest
+
+from batchai_magics.metrics.runs.metric_traits import (
+    Direction,
+    Kind,
+    MetricPreferences,
+    charts_of,
+    find_metric,
+    headline_of,
+    is_default,
+    ordered,
+    traits_of,
+)
+
+
+def traits(*names):
+    return [traits_of(name) for name in names]
+
+
+def headline(*names, **preferences):
+    return headline_of(traits(*names), MetricPreferences(**preferences))
+
+
+def charts(*names):
+    return [[line.name for line in chart] for chart in charts_of(traits(*names))]
+
+
+@pytest.mark.parametrize(
+    "name", ["loss", "val_loss", "lm_loss", "d_loss", "val_wer", "perplexity", "rmse", "val-error", "CELoss"]
+)
+def test_losses_and_errors_fall(name):
+    assert traits_of(name).direction is Direction.FALLS
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["accuracy", "val_acc", "Acc@1", "top_5", "val_mAP50-95", "auc", "f1", "bleu", "rollout/ep_rew_mean",
+     "mfu", "images_per_sec", "tokens_per_second_per_gpu", "/s", "tps", "time/fps", "samplespersec"],
+)  # fmt: skip
+def test_scores_rewards_and_rates_rise(name):
+    assert traits_of(name).direction is Direction.RISES
+
+
+@pytest.mark.parametrize("name", ["lr", "learning_rate", "grad_norm", "loss_scale", "memory", "ep_len_mean"])
+def test_what_is_neither_good_nor_bad_has_no_direction(name):
+    assert (traits_of(name).direction, traits_of(name).kind) == (Direction.UNKNOWN, Kind.OTHER)
+
+
+@pytest.mark.parametrize("name", ["step_time", "data_time", "batch_cost", "val_runtime", "timing_s/step"])
+def test_durations_are_timers(name):
+    assert traits_of(name).kind is Kind.TIMER
+
+
+def test_a_unit_of_time_makes_a_timer():
+    assert traits_of("interval", unit="ms").kind is Kind.TIMER
+
+
+def test_the_last_telling_word_decides():
+    assert traits_of("accuracy_loss").direction is Direction.FALLS
+    assert traits_of("loss_accuracy").direction is Direction.RISES
+
+
+def test_the_user_sets_a_direction():
+    wanted = MetricPreferences(rising=["energy"], falling=["score"])
+    assert wanted.direction(traits_of("energy")) is Direction.RISES
+    assert wanted.direction(traits_of("val_score")) is Direction.FALLS
+    assert wanted.direction(traits_of("loss")) is Direction.FALLS
+
+
+def test_the_headline_is_a_validation_loss_else_a_training_loss_else_a_rate():
+    assert headline("images_per_sec", "loss", "val_loss") == "val_loss"
+    assert headline("images_per_sec", "step_time", "loss") == "loss"
+    assert headline("step_time", "lr", "images_per_sec") == "images_per_sec"
+
+
+def test_a_loss_of_tests_stands_before_that_of_training():
+    assert headline("loss", "test_loss") == "test_loss"
+
+
+def test_the_loss_stands_before_its_parts():
+    assert headline("loss_cls", "loss_box_reg", "total_loss") == "total_loss"
+
+
+def test_the_headline_is_never_a_timer():
+    assert headline("step_time", "data_time") == ""
+    assert headline() == ""
+
+
+def test_the_user_chooses_the_headline_by_either_name():
+    assert headline("images_per_sec", "loss", headline="images/sec") == "images_per_sec"
+    assert headline("step_time", "loss", headline="step_time") == "step_time"
+    assert headline("loss", headline="absent") == "loss"
+
+
+def test_a_chart_has_all_phases_of_a_quantity_training_first():
+    assert charts("val_loss", "val_accuracy", "loss", "accuracy") == [
+        ["loss", "val_loss"],
+        ["accuracy", "val_accuracy"],
+    ]
+
+
+def test_four_charts_are_quality_and_a_rate_rather_than_timers():
+    names = ("step_time", "loss", "data_time", "lr", "images_per_sec", "accuracy", "val_accuracy", "val_loss")
+    assert charts(*names)[:4] == [
+        ["loss", "val_loss"],
+        ["images_per_sec"],
+        ["accuracy", "val_accuracy"],
+        ["lr"],
+    ]
+    assert [is_default(chart) for chart in charts_of(traits(*names))] == [True] * 4 + [False] * 2
+
+
+def test_figures_of_the_whole_run_make_no_chart():
+    assert charts("mean_images_per_sec_per_device", "devices", "loss") == [["loss"]]
+
+
+def test_the_order_of_the_log_decides_between_equals():
+    assert [each.name for each in ordered(traits("lr", "grad_norm", "memory"))] == [
+        "lr",
+        "grad_norm",
+        "memory",
+    ]
+
+
+def test_a_metric_is_found_in_any_spelling_or_by_its_quantity():
+    names = ["images_per_sec", "val_Acc", "train_loss"]
+    assert find_metric(names, "images/sec") == "images_per_sec"
+    assert find_metric(names, "VAL_acc") == "val_Acc"
+    assert find_metric(names, "loss") == "train_loss"
+    assert find_metric(names, "bleu") == ""
+
+
+def test_a_rate_is_labelled_as_it_is_said():
+    assert traits_of("images_per_sec").label == "images/sec"

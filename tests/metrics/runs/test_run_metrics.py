@@ -1,0 +1,123 @@
+import json
+
+import pytest
+
+from batchai_magics.metrics import read_metrics
+from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
+from batchai_magics.metrics.runs.run_metrics import run_metrics
+from tests.metrics.log_text import run
+
+
+def metrics_of(text, preferences=None, **patterns):
+    records = read_metrics(text.encode(), patterns=patterns).records
+    return run_metrics(records, preferences) if preferences else run_metrics(records)
+
+
+def lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_a_metric_has_unit_direction_phase_and_points():
+    found = metrics_of("step 1: loss 0.5 time 210 ms\nstep 2: loss 0.25 time 200 ms\n")
+    loss = found["loss"]
+    assert (loss.direction, loss.traits.phase) == (Direction.FALLS, "train")
+    assert loss.points() == {None: [(1, 0.5), (2, 0.25)]}
+    assert found["time"].unit == "ms"
+
+
+def test_training_and_validation_of_a_quantity_are_one_chart():
+    found = metrics_of(lines({"step": 1, "loss": 2.0}, {"step": 1, "val/loss": 3.0}))
+    assert [[line.traits.phase for line in chart] for chart in found.charts] == [["train", "val"]]
+    assert found.headline.traits.phase == "val"
+
+
+def test_images_per_second_is_a_metric_with_its_total():
+    found = metrics_of(run(ranks=4))
+    rate = found["images_per_sec"]
+    assert (rate.label, rate.unit, rate.total) == ("images/sec", "images/sec", 400)
+    assert len(rate.points()) == 4
+    assert rate.combined()[20] == pytest.approx(100 + 101 + 102 + 103)
+
+
+def test_losses_of_ranks_are_averaged():
+    found = metrics_of(lines(*({"step": 1, "rank": rank, "loss": 1.0 + rank} for rank in (0, 1))))
+    assert found["loss"].combined() == {1: 1.5}
+
+
+def test_a_sum_needs_every_rank():
+    rows = [{"step": s, "rank": r, "images_per_sec": 10} for s, r in ((1, 0), (1, 1), (2, 0))]
+    assert metrics_of(lines(*rows))["images_per_sec"].combined() == {1: 20}
+
+
+def test_steps_that_restart_with_each_epoch_continue():
+    rows = [{"epoch": e, "step": s, "loss": 1.0} for e in (1, 2) for s in (50, 100)]
+    assert list(metrics_of(lines(*rows))["loss"].combined()) == [50, 100, 150, 200]
+
+
+def test_a_validation_at_an_epochs_end_stands_at_the_last_step():
+    rows = []
+    for epoch in (1, 2):
+        rows += [{"epoch": epoch, "step": step, "loss": 1.0} for step in (50, 100)]
+        rows += [{"epoch": epoch, "step": 7, "val_loss": 2.0}]
+    assert list(metrics_of(lines(*rows))["val_loss"].combined()) == [100, 200]
+
+
+def test_a_validation_without_a_step_stands_at_the_last_step():
+    rows = [{"epoch": 1, "step": 100, "loss": 1.0}, {"epoch": 1, "val_loss": 2.0}]
+    assert list(metrics_of(lines(*rows))["val_loss"].combined()) == [100]
+
+
+def test_a_log_with_epochs_only_is_drawn_over_epochs():
+    found = metrics_of(lines(*({"epoch": epoch, "val_loss": 1 / epoch} for epoch in (1, 2))))
+    assert found.axis == "epoch"
+    assert list(found["val_loss"].combined()) == [1, 2]
+
+
+def test_points_are_placed_by_epoch_and_by_time():
+    rows = [{"epoch": 2 * s, "step": s, "time": 1763805600 + s, "loss": 1.0} for s in (1, 2)]
+    found = metrics_of(lines(*rows))
+    assert list(found["loss"].combined("epoch")) == [2, 4]
+    assert list(found["loss"].combined("time", start=found.start)) == [0, 1]
+
+
+def test_values_of_a_pattern_without_steps_are_numbered():
+    found = metrics_of("psnr 30.5\nnothing\npsnr 31.5\n", psnr=r"psnr ([\d.]+)")
+    assert found["psnr"].combined() == {1: 30.5, 2: 31.5}
+
+
+def test_only_the_last_run_counts():
+    assert list(metrics_of(run(ranks=4, steps=(1, 2)) + run(ranks=4, steps=(5,)))["loss"].combined()) == [5]
+
+
+def test_the_figures_are_last_and_best_with_its_step():
+    text = lines(*({"step": s, "val_loss": v, "acc": v} for s, v in ((1, 3.0), (2, 1.0), (3, 2.0))))
+    loss, accuracy = (metrics_of(text)[name].summary for name in ("val_loss", "acc"))
+    assert (loss.last, loss.best, loss.best_step) == (2.0, 1.0, 2)
+    assert (accuracy.best, accuracy.best_step) == (3.0, 1)
+
+
+def test_the_figure_of_a_rate_is_its_mean():
+    text = lines(*({"step": s, "tokens_per_sec": v} for s, v in ((1, 100), (2, 300))))
+    assert metrics_of(text)["tokens_per_sec"].summary.headline_value == 200
+
+
+def test_the_best_value_is_finite():
+    text = lines({"step": 1, "loss": 2.0}) + '{"step": 2, "loss": NaN}\n'
+    summary = metrics_of(text)["loss"].summary
+    assert (summary.best, str(summary.last)) == (2.0, "nan")
+
+
+def test_the_users_direction_decides_what_is_best():
+    text = lines(*({"step": s, "energy": v} for s, v in ((1, 3.0), (2, 1.0))))
+    assert metrics_of(text)["energy"].summary.best is None
+    assert metrics_of(text, MetricPreferences(falling=("energy",)))["energy"].summary.best == 1.0
+
+
+def test_figures_are_words():
+    text = lines(*({"step": s, "val_loss": v} for s, v in ((1000, 0.25), (2000, 0.5))))
+    assert metrics_of(text)["val_loss"].summary.text == "0.5 (best 0.25 at step 1,000)"
+
+
+def test_no_records_are_no_metrics():
+    found = metrics_of("")
+    assert (len(found), found.headline, found.charts, found.start) == (0, None, [], None)
