@@ -11,7 +11,7 @@ AT_ONCE := -n logical --maxprocesses 4 --dist worksteal
 FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* package*.json)
 export PATH := $(BIN):$(PATH)
 
-CLIENTS := $(patsubst tests/server/clients/%.txt,.clients/%,$(wildcard tests/server/clients/*.txt)) .clients/js
+CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard tests/server/clients/*.txt tests/records/programs/*.txt))) .clients/js
 
 .DEFAULT_GOAL := help
 .PHONY: help clients demo test test-fast lint lab bench mutants clean
@@ -25,7 +25,7 @@ demo: $(VENV)/demo.installed  ## run the quickstart notebook: 2 nodes, 4 process
 test: $(VENV)/test.installed $(if $(CI),clients)  ## run all tests
 	@$(BIN)/python -m pytest -q $(AT_ONCE) $(PYTEST_ARGS)
 
-clients: $(addsuffix .installed,$(CLIENTS))  ## make the genuine clients that tests drive, each with a venv; npm's with Node
+clients: $(addsuffix .installed,$(CLIENTS))  ## make the genuine programs that tests drive, each with a venv; npm's with Node
 
 test-fast: $(VENV)/test.installed  ## run the tests that start no process and no browser: a minute
 	@$(BIN)/python -m pytest -q $(AT_ONCE) -m "not slow" --hypothesis-profile=quick -p no:schemathesis $(PYTEST_ARGS)
@@ -63,8 +63,10 @@ $(VENV)/bin/pip:
 	@echo "make: creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-.clients/%.installed: tests/server/clients/%.txt
-	@echo "make: installing the genuine client $*"
+vpath %.txt tests/server/clients tests/records/programs
+
+.clients/%.installed: %.txt
+	@echo "make: installing the genuine $*"
 	@mkdir -p $(@D) && $(PYTHON) -m venv .clients/$*
 	@.clients/$*/bin/python -m pip --disable-pip-version-check install --quiet $$(sed -n 's/^# pip: //p' $<) -r $<
 	@touch $@

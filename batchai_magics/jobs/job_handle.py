@@ -193,6 +193,32 @@ class Job:
         reasons = {rank: reason.text for rank in summary.stragglers if (reason := reason_for(means, rank))}
         return replace(summary, straggler_reasons=reasons)
 
+    def export(self, kind: str, to: str | Path = "") -> str:
+        """Exports the numbers in the job's stdout so far; exporting again replaces the earlier export.
+
+        Args:
+            kind: `tensorboard` (`to` is the folder that TensorBoard shows, by default `runs`), `mlflow` (`to`
+                is the server's address, `http://…`), or a table: `csv`, `parquet`, `json` (`to` is the file,
+                by default named after the job).
+            to: The target.
+
+        Returns:
+            The target.
+
+        Raises:
+            UsageError: An argument is invalid.
+            StorageError: The files cannot be written.
+            UnreachableError: The MLflow server does not respond, or refuses the export.
+        """
+        from batchai_magics.jobs import job_export  # few users need it
+
+        argument_checks.check_text("job.export", "kind", kind)
+        argument_checks.check_path("job.export", "to", to)
+        job_export.check_kind(kind)
+        if kind in (job_export.TENSORBOARD, job_export.MLFLOW):
+            return job_export.export_points(self.show(), self.records(), kind, to or "runs")
+        return job_export.export_table(self.name, self.metrics(tidy=True), kind, to or f"{self.name}.{kind}")
+
     def telemetry(self) -> DataFrame:
         """Resource usage of its processes, sampled about once a second, less often in long runs.
 

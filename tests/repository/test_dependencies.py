@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 BROUGHT = packages_distributions()
-CLIENTS = ROOT / "tests" / "server" / "clients"
+PROGRAMS = (ROOT / "tests" / "server" / "clients", ROOT / "tests" / "records" / "programs")
 OURS = {"batchai_magics", "tests", "benchmarks", "tomllib"}
 OURS |= {"plan"}  # launch/plan.py, which travels beside the programs of nodes
 
@@ -52,7 +52,7 @@ def imported(folder: str) -> dict[str, str]:
     """The outside packages that the files of a folder import, each with one file that does."""
     found: dict[str, str] = {}
     for path in sorted((ROOT / folder).rglob("*.py")):
-        if path.parent == CLIENTS:  # what is there says itself what it needs
+        if path.parent in PROGRAMS:  # what is there says itself what it needs
             continue
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Import):

@@ -1,0 +1,172 @@
+"""Writes a run to an MLflow server, over its REST API. Standard library only."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint, metric_of_rank
+
+T = TypeVar("T")
+TIMEOUT_S = 10.0
+MAX_METRICS, MAX_PARAMS = 1000, 100  # of one request, tags as parameters
+MAX_PARAM_CHARS, MAX_TAG_CHARS = 6000, 5000  # of one value
+GUID_TAG = "batchai.run"  # identifies the run: exporting it again continues it
+_API = "/api/2.0/mlflow/"
+_STATUSES = {"succeeded": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
+_NOT_IN_NAMES = re.compile(r"[^\w./: -]")
+
+
+class MlflowError(OSError):
+    """An MLflow server refused a request, or does not respond."""
+
+
+class MlflowRun:
+    """A run on an MLflow server, in the experiment named after the job's; see `ScalarWriter`.
+
+    Credentials come from the variables of MLflow's own clients: MLFLOW_TRACKING_USERNAME and
+    MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN.
+    """
+
+    def __init__(self, uri: str, run: ExportedRun, env: Mapping[str, str] = os.environ) -> None:
+        self._api = _RestApi(uri, env)
+        self._run, self._id = run, ""
+
+    def write(self, points: Iterable[ScalarPoint]) -> None:
+        """Sends points, many in one request."""
+        id = self._id or self._started()
+        metrics = map(_metric, points)
+        while batch := list(islice(metrics, MAX_METRICS)):
+            self._api.post("runs/log-batch", {"run_id": id, "metrics": batch})
+
+    def finish(self, state: str, ended: float) -> None:
+        """Sets the final status of the run."""
+        id = self._id or self._started()
+        status = _STATUSES.get(state, "FAILED")
+        self._api.post("runs/update", {"run_id": id, "status": status, "end_time": _millis(ended)})
+
+    def _started(self) -> str:
+        """The id of the run, which is created unless it was exported before; its parameters are sent."""
+        experiment = self._experiment()
+        id = self._found(experiment) or self._created(experiment)
+        for params in _batches(_items(self._run.parameters, MAX_PARAM_CHARS), MAX_PARAMS):
+            self._api.post("runs/log-batch", {"run_id": id, "params": params})
+        for tags in _batches(_items(self._run.tags, MAX_TAG_CHARS), MAX_PARAMS):
+            self._api.post("runs/log-batch", {"run_id": id, "tags": tags})
+        self._id = id
+        return id
+
+    def _experiment(self) -> str:
+        query = {"experiment_name": self._run.experiment}
+        found = self._api.get("experiments/get-by-name", query)
+        if found:
+            return str(found["experiment"]["experiment_id"])
+        made = self._api.post("experiments/create", {"name": self._run.experiment})
+        return str(made["experiment_id"])
+
+    def _found(self, experiment: str) -> str:
+        query = f"tags.`{GUID_TAG}` = '{self._run.guid}'"
+        answer = self._api.post("runs/search", {"experiment_ids": [experiment], "filter": query})
+        runs = answer.get("runs") or []
+        return str(runs[0]["info"]["run_id"]) if runs else ""
+
+    def _created(self, experiment: str) -> str:
+        body = {
+            "experiment_id": experiment,
+            "run_name": self._run.name,
+            "start_time": _millis(self._run.started),
+            "tags": [{"key": GUID_TAG, "value": self._run.guid}],
+        }
+        return str(self._api.post("runs/create", body)["run"]["info"]["run_id"])
+
+
+class _RestApi:
+    """Sends requests; follows no redirects, since they might carry the credentials elsewhere."""
+
+    def __init__(self, uri: str, env: Mapping[str, str]) -> None:
+        self._base, self._headers = uri.rstrip("/") + _API, {"Content-Type": "application/json"}
+        user, password = env.get("MLFLOW_TRACKING_USERNAME"), env.get("MLFLOW_TRACKING_PASSWORD", "")
+        if token := env.get("MLFLOW_TRACKING_TOKEN"):
+            self._headers["Authorization"] = f"Bearer {token}"
+        elif user:
+            credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {credentials}"
+        self._opener = urllib.request.build_opener(NoRedirects())
+
+    def get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+        """The response; empty for a resource that does not exist."""
+        return self._send(f"{path}?{urllib.parse.urlencode(query)}", None, may_be_missing=True)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The response."""
+        return self._send(path, json.dumps(body).encode())
+
+    def _send(self, path: str, data: bytes | None, *, may_be_missing: bool = False) -> dict[str, Any]:
+        request = urllib.request.Request(self._base + path, data, self._headers)
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as response:
+                answer: dict[str, Any] = json.loads(response.read() or b"{}")
+                return answer
+        except urllib.error.HTTPError as error:
+            if may_be_missing and error.code == 404:
+                return {}
+            raise MlflowError(f"MLflow: {error.code} {_message(error)}") from None
+        except (OSError, ssl.SSLError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise MlflowError(f"MLflow does not respond: {reason}") from None
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Follows none."""
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read(1 << 16))["message"])[:300]
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(error.reason)
+
+
+def _metric(point: ScalarPoint) -> dict[str, Any]:
+    name = _NOT_IN_NAMES.sub("_", metric_of_rank(point))[:250]
+    return {
+        "key": name,
+        "value": _json_number(point.value),
+        "timestamp": _millis(point.time),
+        "step": point.step,
+    }
+
+
+def _json_number(value: float) -> float | str:
+    """A number as protobuf's JSON writes it."""
+    if value != value:
+        return "NaN"
+    return value if abs(value) != float("inf") else "Infinity" if value > 0 else "-Infinity"
+
+
+def _items(values: Mapping[str, str], max_chars: int) -> Iterator[dict[str, str]]:
+    for name, value in values.items():
+        yield {"key": _NOT_IN_NAMES.sub("_", name)[:250], "value": str(value)[:max_chars]}
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _millis(seconds: float) -> int:
+    return round((seconds or time.time()) * 1000)
