@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from batchai_magics.metrics.formats.line_format import NUMBER
-from batchai_magics.metrics.reading.prefix_patterns import PREFIX, SIMPLE_TAG
+from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 
 MIN_LINES = 3  # lines of one shape with different numbers
 MAX_SCAN_BYTES = 1 << 20  # of a log
 _MAX_SHAPES = 64
 _MAX_LINE_BYTES = 300  # bytes
-_STAMP = re.compile(rb"(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
 _NUMBER = re.compile(rb"(?<![\w.:/@-])" + NUMBER + rb"(?![\w:/@-])")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", "in", "for", "by"))
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")
+_UNQUOTABLE = re.compile(r"['{}]")
 _VALUE = r"([-+.\deE]+)"
 
 
@@ -27,6 +27,12 @@ class Suggestion(NamedTuple):
 
     line: str
     option: str
+
+    def __str__(self) -> str:
+        return (
+            f'The log has numbers that were not recognised as metrics, such as "{self.line}". '
+            f"This option reads them: {self.option}"
+        )
 
 
 @dataclass
@@ -81,12 +87,8 @@ class MetricSuggester:
 
 def _strip_prefixes(line: bytes) -> bytes:
     """The line without launcher and logger prefixes."""
-    tag = SIMPLE_TAG.match(line)
-    line = line[tag.end() :] if tag else line
-    prefix = PREFIX.match(line)
-    line = line[prefix.end() :] if prefix else line
-    timestamp = _STAMP.search(line)
-    return line[timestamp.end() :].lstrip() if timestamp else line
+    prefixes = read_prefixes(line)
+    return line[prefixes.begin : prefixes.end]
 
 
 def _suggestion(line: str, shape: _LineShape) -> Suggestion | None:
@@ -105,18 +107,25 @@ def _option(line: str, places: Sequence[tuple[int, int]], number: int, *, is_ste
     """The option that parses a number; empty if no name precedes it or the line cannot be quoted."""
     left = places[number - 1][1] if number else 0
     between = line[left : places[number][0]]
-    names = [name for name in _NAME.findall(between) if name.lower() not in _NO_NAMES]
-    if not names or set("'{}") & set(line) or not line.isascii():
+    names = [name for name in _NAME.finditer(between) if name[0].lower() not in _NO_NAMES]
+    if not names or not line.isascii():
         return ""
-    before = _step_pattern(line, places, number) + _escape(between) if is_step else _escape(between.lstrip())
-    return f"--metric '{names[-1].lower().replace('-', '_')}={before}{_VALUE}'"
+    own = between[names[-1].start() :]
+    is_clear = line.count(own) == 1
+    before = own if is_clear else between.lstrip()
+    pattern = _step_pattern(line, places, number) + _escape(between) if is_step else _escape(before)
+    return f"--metric '{names[-1][0].lower().replace('-', '_')}={pattern}{_VALUE}'"
 
 
 def _step_pattern(line: str, places: Sequence[tuple[int, int]], number: int) -> str:
     """The pattern that parses the preceding number as the step."""
     left = places[number - 2][1] if number > 1 else 0
-    return _escape(line[left : places[number - 1][0]].lstrip()) + r"(?P<step>\d+)"
+    between = line[left : places[number - 1][0]]
+    words = list(_NAME.finditer(between))
+    own = between[words[-1].start() :] if words else between.lstrip()
+    return _escape(own if line.count(own) == 1 else between.lstrip()) + r"(?P<step>\d+)"
 
 
 def _escape(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text)
+    """The text as an expression; what a shell or a notebook would interpret in an option is any character."""
+    return _UNQUOTABLE.sub(".", _SPECIAL.sub(r"\\\1", text))

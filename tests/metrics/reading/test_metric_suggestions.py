@@ -22,6 +22,11 @@ LINES = {
     "lap {back} psnr: {v:.3f}": ("psnr", False),
     "lap {half} psnr: {v:.3f}": ("psnr", False),
     "host {odd} round {i} psnr {v:.2f}": ("psnr", True),
+    "{{'psnr': {v:.3f}}}": ("psnr", False),
+    '{{"psnr": {v:.3f}, "n": {i}}}': ("psnr", False),
+    "(Trainer pid={i}, ip=10.0.0.4) psnr {v:.3f}": ("psnr", False),
+    "[pod/worker-0/pytorch] 2024-01-01T12:00:0{i}Z INFO psnr {v:.3f}": ("psnr", False),
+    "lap of worker: psnr {v:.3f}": ("psnr", False),
     "gpu {odd} host {odd} round {i} psnr {v:.2f}": ("psnr", True),
 }
 NOTHING = [
@@ -29,7 +34,6 @@ NOTHING = [
     "pid {i}: hello",
     "progress {i}/100",
     "{i} {v:.3f}",
-    "{{'psnr': {v:.3f}}}",
     "always 3.5 of it",
     "file-{i}.{i}.txt",
 ]
@@ -109,3 +113,26 @@ def test_lines_may_come_one_by_one():
 @pytest.mark.parametrize(("left", "is_read"), [(1, True), (0, False)])
 def test_only_the_first_mebibyte_of_a_log_is_looked_through(left, is_read):
     assert is_noticed(b"\n" * (MAX_SCAN_BYTES - left), lines("psnr: {v:.3f}")) is is_read
+
+
+PREFIXES = [
+    "",
+    "[1,0]<stdout>:",
+    "2024-01-01 12:00:01,123 INFO trainer: ",
+    "(Trainer pid=7, ip=10.0.0.4) ",
+    "[rank0]:",
+    "3: ",
+    "worker-1  | ",
+    "some host ",
+]
+
+
+@pytest.mark.parametrize("form", ["after {i} rounds: {v:.2f} dB", "psnr: {v:.3f}", "at {i}, psnr is {v:.2f}"])
+def test_the_option_reads_lines_behind_any_prefix(form):
+    unread = MetricSuggester()
+    unread.scan(b"".join(b"[pod/worker-0/pytorch] " + line for line in lines(form).splitlines(keepends=True)))
+    assert unread.suggestion
+    name, _, regex = shlex.split(unread.suggestion.option)[1].partition("=")
+    for prefix in PREFIXES:
+        log = b"".join(prefix.encode() + line for line in lines(form).splitlines(keepends=True))
+        assert len(Parser({name: regex}).feed(log)) == 5, prefix
