@@ -10,6 +10,7 @@ from .event_types import (
     Event as Event,
     LogBytes as LogBytes,
     LogFault as LogFault,
+    MetricMismatched as MetricMismatched,
     MetricsAdded as MetricsAdded,
     NodesChanged as NodesChanged,
     StateChanged as StateChanged,

@@ -58,6 +58,14 @@ class MetricsAdded:
 
 
 @dataclass(frozen=True)
+class MetricMismatched:
+    """A `--metric` matched what is not a number, for the first time; `notice` says what and where."""
+
+    job: ResourceId
+    notice: str
+
+
+@dataclass(frozen=True)
 class ConnectionLost:
     """The backend does not respond; requests are retried."""
 
@@ -80,6 +88,7 @@ Event = (
     | LogBytes
     | LogFault
     | MetricsAdded
+    | MetricMismatched
     | ConnectionLost
     | ConnectionRestored
 )

@@ -14,6 +14,7 @@ from batchai_magics.follow.event_types import (
     Event,
     LogBytes,
     LogFault,
+    MetricMismatched,
     MetricsAdded,
     NodesChanged,
     StateChanged,
@@ -238,9 +239,12 @@ class Follower:
             return
         if restarted:
             self._parser = Parser(self.patterns)
+        known = len(self._parser.mismatches)
         records = parse_metrics(chunk, self._parser)
         if len(records):
             yield MetricsAdded(self.id, records)
+        for mismatch in self._parser.mismatches[known:]:
+            yield MetricMismatched(self.id, str(mismatch))
 
     def _end(self, job: JobResource) -> list[Event]:
         self.is_over = True

@@ -15,11 +15,11 @@ from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_files import all_files, one_level, save
-from batchai_magics.jobs.job_logs import progress_of, records_of, retry_if_changed, tail_of
+from batchai_magics.jobs.job_logs import log_metrics, progress_of, retry_if_changed, tail_of
 from batchai_magics.jobs.job_result import read_result
-from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
-from batchai_magics.metrics import tidy as to_tidy
+from batchai_magics.metrics import LogMetrics, Record, Summary, figure_png, plot, summarize
 from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.read_notices import warn_of
 from batchai_magics.metrics.runs.resource_usage import frame as telemetry_frame
 from batchai_magics.metrics.runs.resource_usage import mean_usage, reason_for
 from batchai_magics.models.job_execution import OUT, STDOUTERR, OutputFile, RankExit
@@ -163,7 +163,10 @@ class Job:
         Raises:
             FileChangedError: The file was replaced each time while it was read.
         """
-        return retry_if_changed(lambda: list(records_of(self.backend, FileRef(self.id, OUT), self.patterns)))
+        return list(self._log_metrics().records)
+
+    def _log_metrics(self) -> LogMetrics:
+        return retry_if_changed(lambda: log_metrics(self.backend, FileRef(self.id, OUT), self.patterns))
 
     def metrics(self, *, tidy: bool = False) -> DataFrame:
         """The numbers in the job's stdout so far.
@@ -178,11 +181,17 @@ class Job:
                 table has
             all numbers, including totals, evaluations and those of `--metric`.
 
+        Warns:
+            MetricsWarning: The log has numbers that were not read, or a `--metric` matched what is not a
+                number.
+
         Raises:
             UsageError: `tidy` is not True or False.
         """
         argument_checks.check_flag("job.metrics", "tidy", tidy)
-        return to_tidy(self.records()) if tidy else frame(self.records())
+        log = self._log_metrics()
+        warn_of(log.notices)
+        return log.frame(tidy=tidy)
 
     def summary(self) -> Summary:
         """A summary of the run so far: model, batch size, steady images/sec, stragglers, loss trend, …."""

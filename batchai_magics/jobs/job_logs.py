@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import re
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
@@ -17,8 +17,9 @@ from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.log_lines import lines_at_end
-from batchai_magics.metrics import Parser, Record
+from batchai_magics.metrics import LogMetrics, Parser, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
+from batchai_magics.metrics.reading.read_notices import LogStart, notices_of
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -144,7 +145,7 @@ def retry_if_changed(read: Callable[[], T]) -> T:
     return read()
 
 
-def records_of(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> Iterator[Record]:
+def log_metrics(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> LogMetrics:
     """The records of a log, in file order, with the ranks that the backend recorded.
 
     Args:
@@ -155,10 +156,13 @@ def records_of(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> 
     Raises:
         FileChangedError: The file was replaced while it was read.
     """
-    parser = Parser(patterns)
+    parser, start = Parser(patterns), LogStart()
+    records: list[Record] = []
     for chunk in chunks(backend, file):
-        yield from records_in(chunk.redacted, parser)
-    yield from parser.finish()
+        start.add(chunk.redacted.data)
+        records += records_in(chunk.redacted, parser)
+    records += parser.finish()
+    return LogMetrics(records, notices=notices_of(parser, records, start))
 
 
 def script_name(job: JobResource) -> str:

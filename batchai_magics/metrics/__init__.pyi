@@ -8,6 +8,9 @@ from .charts.run_chart import (
 from .reading.log_parser import (
     Parser as Parser,
 )
+from .reading.read_notices import (
+    MetricsWarning as MetricsWarning,
+)
 from .record import (
     EvalRecord as EvalRecord,
     HeaderRecord as HeaderRecord,

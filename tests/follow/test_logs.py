@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import FileRef, Seal
-from batchai_magics.follow import Follower, LogFault, MetricsAdded, StateChanged
+from batchai_magics.follow import Follower, LogFault, MetricMismatched, MetricsAdded, StateChanged
 from batchai_magics.follow import follower as follower_module
 from batchai_magics.models.job_execution import FileKind, OutputFile
 from tests.follow.event_steps import STDOUT, cut, log, plain_step, states, steps
@@ -47,6 +47,17 @@ def test_a_cut_log_is_read_anew_with_nothing_kept_of_its_last_line(backend, foll
     news = follower.poll()
     assert log(news) == [("stdout.txt", plain_step(3).encode(), True)]
     assert steps(news) == [(3, None)]
+
+
+def test_a_match_that_is_no_number_is_told_of_once(backend):
+    follower = Follower(backend, JOB, patterns={"score": r"score=(\w+)"})
+    backend.write("score=high\n")
+    told = [event for event in follower.poll() if isinstance(event, MetricMismatched)]
+    assert [event.notice for event in told] == [
+        '--metric score matched "high", which is not a number, in the line: score=high'
+    ]
+    backend.write("score=low\n")
+    assert not [event for event in follower.poll() if isinstance(event, MetricMismatched)]
 
 
 def test_a_parser_that_begins_anew_knows_the_users_patterns(backend):

@@ -10,7 +10,7 @@ from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.errors import FileChangedError, StorageError
 from batchai_magics.jobs import job_logs
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import chunks, last_lines, records_of, tail_of
+from batchai_magics.jobs.job_logs import chunks, last_lines, log_metrics, tail_of
 from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")
@@ -77,7 +77,7 @@ def test_chunks_are_the_whole_file_in_order(backend, monkeypatch):
 
 def test_records_are_read_to_the_unended_last_line(backend):
     backend.write(step_line(1) + step_line(2, rank=1).removesuffix("\n"))
-    assert [(r.step, r.rank) for r in records_of(backend, STDOUT, {})] == [(1, 0), (2, 1)]
+    assert [(r.step, r.rank) for r in log_metrics(backend, STDOUT, {}).records] == [(1, 0), (2, 1)]
 
 
 # logs that lack something

@@ -7,6 +7,7 @@ from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs import job_handle
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.metrics import MetricsWarning
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted_job import FAILURE, JOB, ScriptedBackend, step_line
 
@@ -127,6 +128,22 @@ def test_the_card_has_so_many_last_lines_and_the_numbers(backend, job):
     card = job_card(job)
     assert card.lines[-2:] == ("49", step_line(3).rstrip())
     assert (len(card.lines), card.metrics["steps"]) == (job_card_data.LAST_LINES, "3")
+
+
+def test_metrics_warn_of_numbers_that_were_not_read(backend, job):
+    backend.write("".join(f"after {i} rounds: {27 - i / 3:.2f} dB\n" for i in range(5)))
+    with pytest.warns(MetricsWarning, match="not recognised as metrics"):
+        assert job.metrics().empty
+
+
+def test_metrics_warn_of_a_match_that_is_no_number(backend):
+    backend.write("score=high\nscore=7\nscore=low\n")
+    job = Job(backend, JOB, patterns={"score": r"score=(\w+)"})
+    with pytest.warns(MetricsWarning) as caught:
+        assert list(job.metrics(tidy=True)["value"]) == [7]
+    assert [str(warning.message) for warning in caught] == [
+        '--metric score matched "high", which is not a number, in the line: score=high'
+    ]
 
 
 def test_following_uses_the_patterns_of_the_handle(backend, job):

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.commands.output.command_result import ChartResult
+from batchai_magics.commands.output.command_result import ChartResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.metrics.charts.figure import figure_path
 from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.record import StepRecord, TotalRecord
 from batchai_magics.metrics.runs.compared_runs import run_names
 from batchai_magics.metrics.runs.comparison import compare
-from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
+from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.step_series import COLUMNS
 from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers
@@ -95,9 +95,17 @@ class MetricsResult:
         return {**log.to_dict(), "records": records}
 
 
-def read(context: object, arguments: Namespace) -> MetricsResult:
-    """The metrics in log files, in file order."""
-    return MetricsResult(tuple(_logs(arguments)), arguments.tidy)
+def read(context: object, arguments: Namespace) -> ValueWithNotes:
+    """The metrics in log files, in file order, with notes about numbers that were not read."""
+    logs = tuple(_logs(arguments))
+    return ValueWithNotes(MetricsResult(logs, arguments.tidy), _notes(logs))
+
+
+def _notes(logs: Sequence[tuple[str, LogMetrics]]) -> tuple[str, ...]:
+    is_several = len(logs) > 1
+    return tuple(
+        f"{name}: {notice}" if is_several else notice for name, log in logs for notice in log.notices
+    )
 
 
 def plot(context: object, arguments: Namespace) -> ChartResult:
@@ -113,7 +121,7 @@ def plot(context: object, arguments: Namespace) -> ChartResult:
 def _logs(arguments: Namespace) -> Iterator[tuple[str, LogMetrics]]:
     patterns = _patterns(arguments.metric)
     for name in arguments.file:
-        yield name, read_metrics(Path(name).expanduser(), patterns=patterns)
+        yield name, read_log(Path(name).expanduser(), patterns)
 
 
 def _patterns(texts: list[str] | None) -> dict[str, str]:

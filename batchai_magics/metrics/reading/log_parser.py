@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.timestamps import WriteClock
-from batchai_magics.metrics.reading.user_patterns import UserPatterns
+from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
 from batchai_magics.metrics.record import Record
 
 
@@ -57,6 +57,11 @@ class Parser:
         if file is None:
             file = self._files[rank] = LogFile(rank, self._patterns)
         return file
+
+    @property
+    def mismatches(self) -> Sequence[PatternMismatch]:
+        """The first match of each pattern that was not a number, in the order of the log."""
+        return tuple(self._patterns.mismatches.values())
 
     def finish(self) -> list[Record]:
         """The complete records on unterminated lines; afterwards the parser is ready for new files."""

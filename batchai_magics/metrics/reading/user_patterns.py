@@ -11,12 +11,32 @@ from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.options.regular_expressions import Expression, Match, compile_number, matching_lines
 
+_MOST_LINE_CHARACTERS = 120  # of a quoted line
+
+
+class PatternMismatch(NamedTuple):
+    """A match of a pattern that is not a number, and its line."""
+
+    name: str
+    text: str
+    line: str
+
+    def __str__(self) -> str:
+        quoted = (
+            self.line if len(self.line) <= _MOST_LINE_CHARACTERS else f"{self.line[:_MOST_LINE_CHARACTERS]}…"
+        )
+        return f'--metric {self.name} matched "{self.text}", which is not a number, in the line: {quoted}'
+
 
 class UserPatterns:
-    """Compiled patterns. Raises UsageError that names the first invalid one."""
+    """Compiled patterns. Raises UsageError that names the first invalid one.
+
+    `mismatches` has the first match of each pattern that was not a number.
+    """
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         self._compiled = {name: _compile(name, regex) for name, regex in patterns.items()}
+        self.mismatches: dict[str, PatternMismatch] = {}
 
     def __bool__(self) -> bool:
         return bool(self._compiled)
@@ -39,10 +59,13 @@ class UserPatterns:
         end, wall_time = cursor.end_offset(0), cursor.wall_time(len(line))
         for name, pattern in self._compiled.items():
             for match in pattern.expression.finditer(line) if name not in without else ():
-                value = pattern.value(match)
+                text = pattern.value_text(match)
+                value = _number(text)
                 if value is not None:
                     place = pattern.step(match) if pattern.step_group is not None else step
                     yield PatternRecord(name, value, place, rank, end, wall_time)
+                elif text is not None and name not in self.mismatches:
+                    self.mismatches[name] = PatternMismatch(name, _shown(text), _shown(line))
 
 
 class _Pattern(NamedTuple):
@@ -52,10 +75,10 @@ class _Pattern(NamedTuple):
     value_groups: Sequence[int]  # the first that matched holds the value
     step_group: int | None
 
-    def value(self, match: Match) -> float | None:
-        """The value, or None if it is not a number."""
+    def value_text(self, match: Match) -> bytes | None:
+        """The text of the value; None if no group for it participated."""
         texts = (match[group] for group in self.value_groups)
-        return _number(next((text for text in texts if text is not None), None))
+        return next((text for text in texts if text is not None), None)
 
     def step(self, match: Match) -> int | None:
         """The step, or None if it is not an integer or there is no `step` group."""
@@ -80,3 +103,7 @@ def _number(text: bytes | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         return None
+
+
+def _shown(text: bytes) -> str:
+    return text.decode("utf-8", "replace").strip()

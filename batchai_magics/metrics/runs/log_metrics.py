@@ -17,6 +17,7 @@ from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.formats.step_lines import RATE
 from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.reading.log_parser import Parser
+from batchai_magics.metrics.reading.read_notices import LogStart, notices_of, warn_of
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.run_summary import Summary, summarize, summarize_columns
@@ -82,10 +83,18 @@ class LogMetrics:
 
     Attributes:
         records: All records.
+        notices: What the user should know: numbers that were not read, matches that are not numbers.
     """
 
-    def __init__(self, records: Iterable[Record] = (), *, columns: Columns | None = None) -> None:
+    def __init__(
+        self,
+        records: Iterable[Record] = (),
+        *,
+        columns: Columns | None = None,
+        notices: Sequence[str] = (),
+    ) -> None:
         self._columns = columns
+        self.notices = tuple(notices)
         if columns is None:
             self.records = tuple(records)
 
@@ -175,9 +184,19 @@ def read_metrics(
         source: A path, the bytes of a log, or an open binary stream, which is read in chunks.
         patterns: Additional metrics: regular expressions by name. See `Parser`.
 
+    Warns:
+        MetricsWarning: The log has numbers that were not read, or a pattern matched what is not a number.
+
     Raises:
         UsageError: The file cannot be read or a pattern is invalid.
     """
+    log = read_log(source, patterns)
+    warn_of(log.notices)
+    return log
+
+
+def read_log(source: str | os.PathLike[str] | bytes | BinaryIO, patterns: Mapping[str, str]) -> LogMetrics:
+    """`read_metrics` without warnings; the result has them as `notices`."""
     with _opened(source) as stream:
         head = _read_head(stream)
         is_bulk = not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto")
@@ -185,9 +204,10 @@ def read_metrics(
             from batchai_magics.metrics.reading.bulk.reader import read_stream
 
             return LogMetrics(columns=read_stream(head, stream))
-        return LogMetrics(
-            _parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), Parser(patterns))
-        )
+        parser, start = Parser(patterns), LogStart()
+        start.add(head)
+        records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
+        return LogMetrics(records, notices=notices_of(parser, records, start))
 
 
 @contextmanager

@@ -126,6 +126,7 @@ def facts_of(feed: JobFeed) -> PageData:
         "way_back": f"%batchai job show -n {job.id.name}",
         "warm_up": feed.warm_up,
         "unread": feed.unread and feed.unread._asdict(),
+        "metric_notices": list(feed.metric_notices),
         "has_ranks": feed.has_ranks,
         "directories": directories_of(job.spec),
     }

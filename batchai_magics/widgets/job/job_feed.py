@@ -11,6 +11,7 @@ from batchai_magics.follow import (
     Event,
     LogBytes,
     LogFault,
+    MetricMismatched,
     MetricsAdded,
     NodesChanged,
     QueueChanged,
@@ -65,6 +66,7 @@ class JobFeed(Feed[Event]):
         self.records = RecordHistory()
         self.tails: dict[str, LogTail] = {}
         self.faults: list[str] = []  # defects of finished logs
+        self.metric_notices: list[str] = []  # matches of `--metric` that are not numbers
         self.history: deque[list[int]] = deque(maxlen=MAX_NODE_HISTORY)
         self.warm_up: int | None = None  # steps
         self._warm_up_due = 8
@@ -93,7 +95,9 @@ class JobFeed(Feed[Event]):
         self._find_warm_up()
 
     def _take_state(self, event: Event) -> None:
-        if isinstance(event, LogFault):
+        if isinstance(event, MetricMismatched):
+            self.metric_notices.append(event.notice)
+        elif isinstance(event, LogFault):
             self.faults.append(f"{event.file.path} is not complete: {event.fault}")
         elif isinstance(event, StateChanged):
             self.job = event.job
@@ -184,6 +188,7 @@ class JobFeed(Feed[Event]):
         """Drops all numbers: their log was truncated."""
         self.points.restart()
         self.records.clear()
+        self.metric_notices.clear()
         self.warm_up, self._warm_up_due = None, 8
         self.version += 1
 

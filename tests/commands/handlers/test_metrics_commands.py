@@ -144,3 +144,24 @@ def test_people_read_a_sum_of_tenths_rounded(do, tmp_path):
     log = tmp_path / "log.txt"
     log.write_text(f'{{"step": 1, "loss": {53.2 + 53.1!r}}}\n')
     assert " 106.3 " in do(f"metrics read {log} ").to_text("table")
+
+
+def test_numbers_that_were_not_read_are_noted_beside_an_empty_result(do, log, tmp_path):
+    text = "".join(f"after {i} rounds: {27 - i / 3:.2f} dB\n" for i in range(5))
+    (tmp_path / "own.log").write_text(text)
+    result = do(f"metrics read {tmp_path / 'own.log'}")
+    assert result.data["records"] == []
+    (note,) = result.notes
+    assert note.startswith('The log has numbers that were not recognised as metrics, such as "after 2 rounds')
+    option = note.rpartition(": ")[0].rpartition("reads them: ")[2] + note[note.rindex(": ") :]
+    again = do(f"metrics read {tmp_path / 'own.log'} {option} --tidy")
+    assert (len(again.data["records"]), again.notes) == (5, ())
+    both = do(f"metrics read {log('a.log')} {tmp_path / 'own.log'}")
+    assert [note.partition(": ")[0] for note in both.notes] == [str(tmp_path / "own.log")]
+
+
+def test_a_match_that_is_no_number_is_noted(do, tmp_path):
+    (tmp_path / "own.log").write_text("psnr=low\npsnr=27.5\n")
+    result = do(f"metrics read {tmp_path / 'own.log'} --metric 'psnr=psnr=(\\S+)' --tidy")
+    assert result.notes == ('--metric psnr matched "low", which is not a number, in the line: psnr=low',)
+    assert [row["value"] for row in result.data["records"]] == [27.5]

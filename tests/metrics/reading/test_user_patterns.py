@@ -119,3 +119,18 @@ def test_a_number_of_ones_own_stands_where_its_line_says(line, step):
     parser = Parser({"psnr": r"psnr ([\d.]+)"})
     found = [record for record in parser.feed(f"{line}\n".encode()) if isinstance(record, PatternRecord)]
     assert [(record.value, record.step) for record in found] == [(27.5, step)]
+
+
+def test_the_first_match_of_a_pattern_that_is_no_number_is_remembered():
+    parser = Parser({"loss": r"loss=(\S*)", "psnr": r"psnr=(\S+)", "lr": r"lr(=\d+)?"})
+    parser.feed(b"[1,3]<stdout>:at 3 loss=big\nloss=1\nloss=huge psnr=?\nlr\n")
+    assert [str(mismatch) for mismatch in parser.mismatches] == [
+        '--metric loss matched "big", which is not a number, in the line: at 3 loss=big',
+        '--metric psnr matched "?", which is not a number, in the line: loss=huge psnr=?',
+    ]
+
+
+def test_a_long_line_is_quoted_in_part():
+    parser = Parser({"loss": r"loss=(\S*)"})
+    parser.feed(b"loss=big " + b"x" * 500 + b"\n")
+    assert len(str(parser.mismatches[0])) < 220

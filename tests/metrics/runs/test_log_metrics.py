@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import LogMetrics, Parser, read_metrics, summarize
+from batchai_magics.metrics import LogMetrics, MetricsWarning, Parser, read_metrics, summarize
 from tests.metrics.log_text import HEADER, run, step, total
 
 TEXT = run(ranks=2)
@@ -110,3 +110,29 @@ def test_the_json_of_columns_in_pieces_is_json_at_once(ranks):
 def test_json_in_pieces_is_json_at_once(log):
     metrics = read_metrics(log.encode())
     assert "".join(metrics.json_pieces()) == json.dumps(metrics.to_dict(), indent=2)
+
+
+UNREAD = "".join(f"after {i} rounds: {27 - i / 3:.2f} dB\n" for i in range(5)).encode()
+
+
+def test_numbers_of_which_none_is_read_are_told_of_with_the_option_that_reads_them():
+    with pytest.warns(MetricsWarning) as caught:
+        assert read_metrics(UNREAD).records == ()
+    assert [str(warning.message) for warning in caught] == [
+        'The log has numbers that were not recognised as metrics, such as "after 2 rounds: 26.33 dB". '
+        r"This option reads them: --metric 'rounds=after (?P<step>\d+) rounds: ([-+.\deE]+)'"
+    ]
+
+
+@pytest.mark.parametrize(
+    "read", [b"step 1: loss 0.5\n", b"10\timages/sec: 1.0 +/- 0.0 (jitter = 2.5)\t7.000\n"]
+)
+def test_a_log_of_which_something_is_read_gives_no_warning(read):
+    assert read_metrics(UNREAD + read).notices == ()
+    assert read_metrics(b"prose without any number\n" * 9).notices == ()
+
+
+def test_a_match_that_is_no_number_is_warned_of_once():
+    with pytest.warns(MetricsWarning, match='matched "dB", which is not a number') as caught:
+        assert len(read_metrics(UNREAD, patterns={"n": r"(\d+) rounds|(dB)"}).records) == 5
+    assert len(caught) == 1

@@ -1,7 +1,14 @@
 import numpy as np
 
 from batchai_magics.backends.base import Chunk, FileRef, Span
-from batchai_magics.follow import LogBytes, LogFault, MetricsAdded, NodesChanged, StateChanged
+from batchai_magics.follow import (
+    LogBytes,
+    LogFault,
+    MetricMismatched,
+    MetricsAdded,
+    NodesChanged,
+    StateChanged,
+)
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster_spec import NodeStateCounts
@@ -268,6 +275,18 @@ def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
     assert cursor.next_batch(feed, BIG).content["status"] == status
     restart(feed, "anew\n", "stderr.txt")
     assert cursor.next_batch(feed, BIG).content["status"]["progress"] is None
+
+
+def test_a_metric_that_is_no_number_is_told_of_in_the_head_until_the_log_begins_anew():
+    feed = JobFeed()
+    feed.take(StateChanged(resource(ExecutionState.RUNNING)))
+    version = feed.version
+    feed.take(MetricMismatched(JOB, '--metric psnr matched "low"'))
+    assert feed.version > version
+    assert facts_of(feed)["metric_notices"] == ['--metric psnr matched "low"']
+    log(feed, "one\n")
+    restart(feed, "two\n")
+    assert facts_of(feed)["metric_notices"] == []
 
 
 def test_a_finished_log_that_lacks_bytes_is_told_of_in_the_head():

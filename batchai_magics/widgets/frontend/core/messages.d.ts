@@ -166,6 +166,7 @@ export interface JobFacts {
   attempt: number;
   before: string[];
   log_faults: string[];
+  metric_notices: string[]; // matches of --metric that are not numbers
   max_s: number;
   script: string;
   way_back: string;

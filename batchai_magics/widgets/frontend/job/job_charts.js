@@ -21,8 +21,8 @@ function unreadHint() {
   const element = el(
     "div",
     { class: "ba-hint", hidden: true },
-    el("div", {}, "The log has numbers that were not read: ", line),
-    el("div", {}, "On the cell\u2019s first line this charts them: ", option),
+    el("div", {}, "The log has numbers that were not recognised as metrics, such as: ", line),
+    el("div", {}, "On the cell\u2019s first line, this option reads them: ", option),
   );
   /** @param {Unread | null} unread */
   const show = (unread) => {

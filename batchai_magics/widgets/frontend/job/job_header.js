@@ -104,7 +104,7 @@ function describe(facts) {
 function reasonOf(facts) {
   const first = facts.state === "failed" ? facts.first_failure : null;
   const reasons = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
-  return [facts.problem, ...facts.before, ...reasons, ...facts.log_faults].filter(Boolean).join("  ·  ");
+  return [facts.problem, ...facts.before, ...reasons, ...facts.log_faults, ...facts.metric_notices].filter(Boolean).join("  ·  ");
 }
 
 /** @param {JobFacts} facts */
