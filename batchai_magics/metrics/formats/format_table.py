@@ -36,7 +36,7 @@ from batchai_magics.metrics.formats.line_format import (
 )
 from batchai_magics.metrics.formats.mxnet import MXNET
 from batchai_magics.metrics.formats.pytorch import PYTORCH
-from batchai_magics.metrics.formats.step_grammar import OtherReading, read_lines
+from batchai_magics.metrics.formats.step_grammar import OtherReading, read_block, read_lines
 from batchai_magics.metrics.formats.step_lines import read_step_lines
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS, TENSORFLOW_BENCHMARKS
@@ -142,8 +142,7 @@ def _select(rows: Sequence[_Row], numbers: Sequence[int], *, begin: int) -> list
 def read_records(cursor: BlockCursor, contents: ScanResult) -> Iterable[Record]:
     """The records in complete lines, from left to right."""
     if not contents.embedded:
-        lines = read_lines(cursor, partial(_read_row, cursor))
-        return [record for start, read in lines for record in _mark_first(cursor, start, read())]
+        return read_block(cursor, partial(_read_row, cursor))
     is_plain = contents is _ONLY_RATE and cursor.line_end is None
     if is_plain and not _has_other_step_lines(cursor):
         return read_step_lines(cursor, _RATE)

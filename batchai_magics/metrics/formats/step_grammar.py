@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape
+from batchai_magics.metrics.grammar.line_reading import Kind
+from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, TimestampSlices, timestamp_slices
@@ -34,169 +36,216 @@ OtherReader = Callable[[int, "Sequence[LineFormat] | None"], OtherReading]
 """Reads the line at a position with some formats; gives those that may match, and None if none does."""
 
 
-def read_lines(
-    cursor: BlockCursor, other: OtherReader, taken: Collection[int] = ()
-) -> Iterator[tuple[int, LineReader]]:
-    """The start of each line of a block that may have records, except `taken`, and what reads it in its turn.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """How the lines of a form are read: behind their tag, and when they were printed."""
 
-    `other` is asked once for each shape of lines, and for all lines of a shape if it understands the first.
-    """
-    data, shapes = cursor.data, cursor.shapes
-    keys = data.translate(None, DIGITS).split(b"\n")
-    silent = shapes.silent
-    rows = [row for row, key in enumerate(keys) if key not in silent]
-    if not rows:
-        return iter(())
-    lines = data.split(b"\n")
-    ends = list(accumulate(len(line) + 1 for line in lines))
-    return _read_rows(cursor, other, _Rows(keys, lines, ends, taken), rows)
+    form: LineForm
+    begin: int
+    timestamp: TimestampSlices | None
+    has_glog: bool  # a time that TimestampSlices do not know may be there
+    is_step: bool  # a step line, whose numbers are neither a bar's nor a dict's
 
 
 class _Rows:
-    """The lines of a block, their keys, and where they end."""
+    """The lines of a block, their forms, and where they end."""
 
-    __slots__ = ("ends", "keys", "lines", "taken")
+    __slots__ = ("cursor", "ends", "forms", "lines", "other", "rows")
 
-    def __init__(
-        self, keys: list[bytes], lines: list[bytes], ends: list[int], taken: Collection[int]
-    ) -> None:
-        self.keys, self.lines, self.ends, self.taken = keys, lines, ends, taken
+    def __init__(self, cursor: BlockCursor, other: OtherReader) -> None:
+        self.cursor, self.other = cursor, other
+        self.forms = cursor.data.translate(DIGITS_TO_ZERO).split(b"\n")
+        silent = cursor.shapes.silent_forms
+        self.rows = [row for row, form in enumerate(self.forms) if form not in silent]
+        self.lines = cursor.data.split(b"\n") if self.rows else []
+        self.ends = [*accumulate([len(line) + 1 for line in self.lines])]
 
     def start(self, row: int) -> int:
         return self.ends[row - 1] if row else 0
 
+    def is_complete(self, row: int) -> bool:
+        """Whether the line has an end and a beginning."""
+        return row < len(self.lines) - 1 and not (self.cursor.is_continued and not row)
 
-def _read_rows(
-    cursor: BlockCursor, other: OtherReader, block: _Rows, rows: list[int]
-) -> Iterator[tuple[int, LineReader]]:
-    shapes = cursor.shapes
-    known, elsewhere = shapes.known, shapes.elsewhere
-    for row in rows:
-        key, start = block.keys[row], block.start(row)
-        if start in block.taken:
-            continue
-        if cursor.states.has_table or shapes.may_open_table(key, block.lines[row]):
-            yield start, partial(_read_row, cursor, other, block, row)
-        elif key in elsewhere:
-            yield start, partial(_read_elsewhere, cursor, other, block, row)
-        elif key in known:
-            yield start, partial(_read_known, cursor, block, row)
+
+def read_block(cursor: BlockCursor, other: OtherReader) -> list[Record]:
+    """The records of a block's lines.
+
+    `other` is asked once for each shape of lines, and for all lines of a shape if it understands the first.
+    """
+    block = _Rows(cursor, other)
+    plans, states, forms = cursor.shapes.plans, cursor.states, block.forms
+    records: list[Record] = []
+    for row in block.rows:
+        plan = plans.get(forms[row])
+        if plan is not None and not states.has_table and block.is_complete(row):
+            found = _read_planned(block, row, plan)
         else:
-            yield start, partial(_read_unknown, cursor, other, block, row)
+            found = _read_line(block, row)
+        if found:
+            if cursor.first_record_start is None:
+                cursor.first_record_start = block.start(row)
+            records += found
+    return records
 
 
-def _read_row(cursor: BlockCursor, other: OtherReader, block: _Rows, row: int) -> list[Record]:
-    """Read a line that may be one of a table; if it is none, by its shape."""
-    line = block.lines[row]
-    if row < len(block.lines) - 1 and len(line) <= MAX_LINE_BYTES:
-        begin = cursor.skip_tag(block.start(row)) - block.start(row) if cursor.is_tagged else 0
-        message = line[begin:]
-        rank = cursor.rank if begin else cursor.stream_rank
-        rank = row_rank(message) if rank is None else rank
-        context = cursor.states.of(rank).context
-        if context.table.is_open or cursor.shapes.may_open_table(block.keys[row], block.lines[row]):
-            found = context.enter_row(message[row_begin(message) :])
-            cursor.states.note_table()
-            if found is not None:
-                step, epoch, numbers = found
-                end = cursor.offset_of(block.ends[row])
-                time = cursor.clock.at(end) if cursor.clock else None
-                return [
-                    value_record((name, value, "", step, epoch, rank, end, time, phase))
-                    for name, value, phase in numbers
-                ]
-    key = block.keys[row]
-    if key in cursor.shapes.elsewhere:
-        return _read_elsewhere(cursor, other, block, row)
-    if key in cursor.shapes.known:
-        return _read_known(cursor, block, row)
-    return _read_unknown(cursor, other, block, row)
+def read_lines(
+    cursor: BlockCursor, other: OtherReader, taken: Collection[int]
+) -> Iterator[tuple[int, LineReader]]:
+    """The start of each line that may have records, except `taken`, and what reads it in its turn."""
+    block = _Rows(cursor, other)
+    for row in block.rows:
+        start = block.start(row)
+        if start not in taken:
+            yield start, partial(_read_line, block, row)
 
 
-def _read_elsewhere(cursor: BlockCursor, other: OtherReader, block: _Rows, row: int) -> list[Record]:
+def _read_line(block: _Rows, row: int) -> list[Record]:
+    """Read a line of a form that has no plan, or within a table."""
+    cursor, line = block.cursor, block.lines[row]
+    shapes, key = cursor.shapes, line.translate(None, DIGITS)
+    if key in shapes.silent:
+        shapes.silence_form(block.forms[row])
+        return []
+    if cursor.states.has_table or shapes.may_open_table(key, line):
+        found = _read_row(block, row)
+        if found is not None:
+            return found
+    if key in shapes.elsewhere:
+        return _read_elsewhere(block, row, key)
+    plan = shapes.plans.get(block.forms[row])
+    if plan is not None and block.is_complete(row):
+        return _read_planned(block, row, plan)
+    if key in shapes.known:
+        return _read_with_grammar(block, row, key) or []
+    return _read_unknown(block, row, key)
+
+
+def _read_row(block: _Rows, row: int) -> list[Record] | None:
+    """Read a line that may be one of a table; None if it is none."""
+    cursor, line = block.cursor, block.lines[row]
+    if row == len(block.lines) - 1 or len(line) > MAX_LINE_BYTES:
+        return None
+    begin = cursor.skip_tag(block.start(row)) - block.start(row) if cursor.is_tagged else 0
+    message = line[begin:]
+    rank = cursor.rank if begin else cursor.stream_rank
+    rank = row_rank(message) if rank is None else rank
+    context = cursor.states.of(rank).context
+    if not (context.table.is_open or cursor.shapes.may_open_table(line.translate(None, DIGITS), line)):
+        return None
+    found = context.enter_row(message[row_begin(message) :])
+    cursor.states.note_table()
+    if found is None:
+        return None
+    step, epoch, numbers = found
+    end = cursor.offset_of(block.ends[row])
+    time = cursor.clock.at(end) if cursor.clock else None
+    return [
+        value_record((name, value, "", step, epoch, rank, end, time, phase)) for name, value, phase in numbers
+    ]
+
+
+def _read_elsewhere(block: _Rows, row: int, key: bytes) -> list[Record]:
     """Read a line of a shape that a format understands; some only tell the position of later lines."""
-    _, found = other(block.start(row), cursor.shapes.elsewhere[block.keys[row]])
+    _, found = block.other(block.start(row), block.cursor.shapes.elsewhere[key])
     if not found:
-        records = read_grammar_line(cursor, block.start(row), cursor.first_line + row)
+        records = _read_with_grammar(block, row, key)
         return records or [] if found is None else []
     return found
 
 
-def _read_unknown(cursor: BlockCursor, other: OtherReader, block: _Rows, row: int) -> list[Record]:
+def _read_unknown(block: _Rows, row: int, key: bytes) -> list[Record]:
     """Ask the formats for a line, and the grammar if they do not understand it."""
-    formats, found = other(block.start(row), None)
+    shapes = block.cursor.shapes
+    formats, found = block.other(block.start(row), None)
     if found is not None:
-        cursor.shapes.elsewhere[block.keys[row]] = formats
+        shapes.elsewhere[key] = formats
     if found:
         return found
-    records = read_grammar_line(cursor, block.start(row), cursor.first_line + row)
-    if (
-        found is None
-        and records is None
-        and not cursor.shapes.may_open_table(block.keys[row], block.lines[row])
-    ):
-        cursor.shapes.silence(block.keys[row])
+    records = _read_with_grammar(block, row, key)
+    if found is None and records is None and not shapes.may_open_table(key, block.lines[row]):
+        shapes.silence(key)
     return records or [] if found is None else []
 
 
-def _read_known(cursor: BlockCursor, block: _Rows, row: int) -> list[Record]:
-    if row == len(block.lines) - 1:
-        return []  # it is not complete
-    line = block.lines[row]
-    for shape in cursor.shapes.known[block.keys[row]]:
-        match = shape.expression.fullmatch(line)
-        if match:
-            cursor.rank = cursor.stream_rank
-            return _records(cursor, shape, match, cursor.offset_of(block.ends[row]), cursor.first_line + row)
-    return read_grammar_line(cursor, block.start(row), cursor.first_line + row) or []
-
-
-def read_grammar_line(cursor: BlockCursor, start: int, number: int) -> list[Record] | None:
-    """The numbers of the complete line that starts here, the `number`th of its file; None without any."""
-    data = cursor.data
-    newline = data.find(b"\n", start)
-    if newline < 0 or newline - start > MAX_LINE_BYTES or (cursor.is_continued and not start):
+def _read_with_grammar(block: _Rows, row: int, key: bytes) -> list[Record] | None:
+    """The numbers of a line; None without any. Others of its form have a plan then, unless they may differ."""
+    cursor, line, start = block.cursor, block.lines[row], block.start(row)
+    if not block.is_complete(row) or len(line) > MAX_LINE_BYTES:
         return []  # which tells nothing of its like
-    begin = cursor.skip_tag(start) if cursor.is_tagged else start
-    found = cursor.shapes.find(data[begin:newline])
+    begin = cursor.skip_tag(start) - start if cursor.is_tagged else 0
+    found = cursor.shapes.find(line[begin:])
     if not found:
         return None
-    end = cursor.end_offset(start)
-    return [record for shape, match in found for record in _records(cursor, shape, match, end, number)]
+    plans = [_plan(form, begin, text) for form, text in found]
+    is_plain = key not in cursor.shapes.elsewhere and not cursor.shapes.may_open_table(key, line)
+    if len(plans) == 1 and is_plain:
+        cursor.shapes.remember_plan(block.forms[row], plans[0])
+    end, number = cursor.offset_of(block.ends[row]), cursor.first_line + row
+    return [
+        record
+        for plan, (_, text) in zip(plans, found, strict=True)
+        for record in _records(cursor, plan, text, end, number)
+    ]
 
 
-def _records(
-    cursor: BlockCursor, shape: LineShape, match: re.Match[bytes], end: int, number: int
-) -> list[Record]:
-    rank = cursor.rank
-    if rank is None and shape.has_rank:
-        rank = int(match[shape.groups[shape.has_step + shape.has_epoch]])
-    position = cursor.states.of(rank).context.enter(shape, match, number)
-    if position is None:
-        return []
-    step, epoch, numbers = position
-    if step is None and shape.reading.is_dict:
-        step = cursor.states.of(None).context.bar_step  # bars after a carriage return have no tag
-    time = _time(cursor, shape, match)
-    seconds = wall_time(time, cursor.clock.at(end) if cursor.clock else None)
+def _plan(form: LineForm, begin: int, text: bytes) -> _Plan:
+    end, reading = form.prefix_end, form.shape.reading
+    has_prefix = end >= MIN_TIMESTAMP_BYTES - 4
+    timestamp = timestamp_slices(text[:end].translate(DIGITS_TO_ZERO), 0, end) if has_prefix else None
+    is_step = reading.kind is Kind.STEP and not (reading.is_bar or reading.is_dict or form.shape.has_time)
+    return _Plan(form, begin, timestamp, has_prefix and timestamp is None, is_step)
+
+
+def _read_planned(block: _Rows, row: int, plan: _Plan) -> list[Record]:
+    cursor, text = block.cursor, block.lines[row]
+    if plan.begin:
+        cursor.skip_tag(block.start(row))
+        text = text[plan.begin :]
+    else:
+        cursor.rank = cursor.stream_rank
+    return _records(cursor, plan, text, cursor.offset_of(block.ends[row]), cursor.first_line + row)
+
+
+def _records(cursor: BlockCursor, plan: _Plan, text: bytes, end: int, number: int) -> list[Record]:
+    form, rank = plan.form, cursor.rank
+    if rank is None and form.rank is not None:
+        rank = int(text[form.rank])
+    context = cursor.states.of(rank).context
+    if plan.is_step:
+        step, epoch = form.step_of(text), form.epoch_of(text)
+        context.note(step, epoch)
+        if epoch is None:
+            epoch = context.epoch
+        numbers = form.values_of(text)
+    else:
+        position = context.enter(form, text, number)
+        if position is None:
+            return []
+        step, epoch, numbers = position
+        if step is None and form.shape.reading.is_dict:
+            step = cursor.states.of(None).context.bar_step  # bars after a carriage return have no tag
+    seconds = _seconds(cursor, plan, text, end)
     return [
         value_record((name, value, unit, step, epoch, rank, end, seconds, phase))
         for (name, unit, phase), value in numbers
     ]
 
 
-def _time(cursor: BlockCursor, shape: LineShape, match: re.Match[bytes]) -> Timestamp | None:
-    if shape.has_time and (found := _TIME.search(match.string)):
+def _seconds(cursor: BlockCursor, plan: _Plan, text: bytes, end: int) -> float | None:
+    """When a line was printed."""
+    timestamp = _timestamp(cursor, plan, text)
+    if cursor.clock is None:
+        return None if timestamp is None else timestamp.seconds
+    return wall_time(timestamp, cursor.clock.at(end))
+
+
+def _timestamp(cursor: BlockCursor, plan: _Plan, text: bytes) -> Timestamp | None:
+    if plan.form.shape.has_time and (found := _TIME.search(text)):
         return json_timestamp(found[1].decode())
-    end = match.end(shape.groups[-1])
-    if end < MIN_TIMESTAMP_BYTES - 4:
+    if plan.timestamp is not None:
+        return plan.timestamp.parse(text) or cursor.tag_timestamp
+    if not plan.has_glog:
         return cursor.tag_timestamp
-    slices = cursor.shapes.timestamps.get((shape, end), 0)
-    prefix = match.string[:end]
-    if slices == 0:
-        slices = timestamp_slices(prefix.translate(DIGITS_TO_ZERO), 0, end)
-        cursor.shapes.timestamps[shape, end] = slices
-    if isinstance(slices, TimestampSlices):
-        return slices.parse(prefix) or cursor.tag_timestamp
-    state = cursor.states.of(cursor.rank)
+    prefix, state = text[: plan.form.prefix_end], cursor.states.of(cursor.rank)
     return parse_glog_timestamp(prefix, state.year_for(glog_month(prefix))) or cursor.tag_timestamp

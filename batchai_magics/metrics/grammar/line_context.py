@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_reading import Kind
-from batchai_magics.metrics.grammar.line_shapes import LineShape, MetricName
+from batchai_magics.metrics.grammar.line_shapes import LineForm, LineShape, MetricName
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
 _MAX_GAP = 3  # lines between the members of a block
@@ -31,18 +29,16 @@ class LineContext:
     phase_line: int = -(1 << 30)
     table: MetricTable = field(default_factory=MetricTable)
 
-    def enter(
-        self, shape: LineShape, match: re.Match[bytes], line: int
-    ) -> tuple[int | None, float | None, Values] | None:
+    def enter(self, form: LineForm, text: bytes, line: int) -> tuple[int | None, float | None, Values] | None:
         """The step, the epoch and the numbers of a line, which has a number in its file; None without any."""
-        reading = shape.reading
+        shape, reading = form.shape, form.shape.reading
         if reading.kind is Kind.PHASE:
             self.phase, self.phase_line = reading.phase, line
             return None
         if reading.kind is Kind.RULE:
             self.heading_line += line - self.heading_line == 1
             return None
-        step, epoch, numbers = _groups(shape, match)
+        step, epoch, numbers = form.step_of(text), form.epoch_of(text), form.values_of(text)
         if reading.kind is Kind.BAR:
             self._enter_bar(step, epoch, numbers)
             return None
@@ -55,7 +51,7 @@ class LineContext:
         if reading.is_dict and step is None:
             step = self._step_of_bar(shape)
         else:
-            self._enter_step(step, epoch)
+            self.note(step, epoch)
         if reading.is_bar:
             numbers = self._new_on_bar(numbers)
             self.heading_line = line  # Lightning's rich bar goes on below
@@ -69,12 +65,16 @@ class LineContext:
         step, epoch, numbers = row
         if step is None and epoch is None:
             return (None if self.epoch is not None else self.step), self.epoch, numbers
-        self._enter_step(step, epoch)
+        self.note(step, epoch)
         return step, self.epoch if epoch is None else epoch, numbers
 
     def note(self, step: int | None, epoch: float | None) -> None:
-        """Note the position of a line that was read otherwise."""
-        self._enter_step(step, epoch)
+        """Note the position of a line with numbers."""
+        self.is_known = True
+        self.heading_line = -(1 << 30)
+        if epoch is not None:
+            self.epoch = epoch
+        self.step = step
 
     def _loose(
         self, shape: LineShape, numbers: Values, line: int
@@ -103,13 +103,6 @@ class LineContext:
         elif step is not None:
             self.step = step
         self.shown = {}
-
-    def _enter_step(self, step: int | None, epoch: float | None) -> None:
-        self.is_known = True
-        self.heading_line = -(1 << 30)
-        if epoch is not None:
-            self.epoch = epoch
-        self.step = step
 
     def _enter_bar(self, step: int | None, epoch: float | None, numbers: Values) -> None:
         """Note the count of the outermost bar; those drawn meanwhile have other lengths."""
@@ -140,27 +133,3 @@ class LineContext:
         ]
         self.shown = {name.name: value for name, value in numbers}
         return fresh
-
-
-def _groups(shape: LineShape, match: re.Match[bytes]) -> tuple[int | None, float | None, Values]:
-    texts: Sequence[bytes] = match.group(0, *shape.groups)
-    at, step, epoch = 1, None, None
-    if shape.has_step:
-        step, at = count(texts[1]), 2
-    if shape.has_epoch:
-        epoch, at = fraction(texts[at]), at + 1
-    values = texts[at + shape.has_rank : -1]
-    if shape.is_plain:
-        return step, epoch, list(zip(shape.metrics, map(float, values), strict=True))
-    numbers = zip(shape.metrics, shape.converters, values, strict=True)
-    return step, epoch, [(metric, convert(text)) for metric, convert, text in numbers]
-
-
-def count(text: bytes) -> int:
-    """A step as printed."""
-    return int(float(text)) if b"." in text else int(text.replace(b",", b""))
-
-
-def fraction(text: bytes) -> float:
-    """An epoch as printed; a whole one is an integer."""
-    return float(text) if b"." in text or b"e" in text else int(text.replace(b",", b""))

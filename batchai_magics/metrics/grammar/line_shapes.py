@@ -1,13 +1,15 @@
 """The shapes of lines, learned while reading: a line is read by the grammar once, its like by an expression.
 
 The *shape* of a line is the line without its digits. The grammar does not look at the value of a digit, so
-all lines with the same text between the same runs of digits have the same reading, at the same runs.
+all lines with the same text between the same runs of digits have the same reading, at the same runs. The
+*form* of a line is the line with zeros for its digits: the numbers of all lines of a form stand at the same
+places.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -50,14 +52,61 @@ class LineShape:
     lead: bytes
     metrics: tuple[MetricName, ...]
     converters: tuple[Callable[[bytes], float], ...]
-    is_plain: bool  # all converters are `float`
     has_step: bool
     has_epoch: bool
     has_rank: bool
     has_time: bool  # a pair such as `time=2026-03-02T10:25:35Z`
 
 
-Found = tuple[LineShape, re.Match[bytes]]
+@dataclass(frozen=True, slots=True, eq=False)
+class LineForm:
+    """Where the numbers stand in all lines of a form."""
+
+    shape: LineShape
+    step: slice | None
+    epoch: slice | None
+    rank: slice | None
+    numbers: tuple[tuple[MetricName, Callable[[bytes], float], slice], ...]
+    prefix_end: int
+
+    @classmethod
+    def of(cls, shape: LineShape, match: re.Match[bytes]) -> LineForm:
+        """The form of a line that a shape's expression matches."""
+        spans = [slice(*match.span(group)) for group in shape.groups]
+        places = iter(spans)
+        step = next(places) if shape.has_step else None
+        epoch = next(places) if shape.has_epoch else None
+        rank = next(places) if shape.has_rank else None
+        numbers = tuple(zip(shape.metrics, shape.converters, places, strict=False))
+        return cls(shape, step, epoch, rank, numbers, spans[-1].start)
+
+    def step_of(self, line: bytes) -> int | None:
+        """The step on a line of this form."""
+        return None if self.step is None else count(line[self.step])
+
+    def epoch_of(self, line: bytes) -> float | None:
+        """The epoch on a line of this form."""
+        return None if self.epoch is None else fraction(line[self.epoch])
+
+    def values_of(self, line: bytes) -> list[tuple[MetricName, float]]:
+        """The numbers on a line of this form."""
+        return [(metric, convert(line[place])) for metric, convert, place in self.numbers]
+
+
+def count(text: bytes) -> int:
+    """A step as printed."""
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text)) if b"." in text else int(text.replace(b",", b""))
+
+
+def fraction(text: bytes) -> float:
+    """An epoch as printed; a whole one is an integer."""
+    return float(text) if b"." in text or b"e" in text else int(text.replace(b",", b""))
+
+
+Found = tuple[LineForm, bytes]
 
 
 class LineShapes:
@@ -73,7 +122,8 @@ class LineShapes:
         self.elsewhere: dict[bytes, Any] = {}  # the formats that understand a shape
         self.known: dict[bytes, list[LineShape]] = {}
         self.openings: dict[bytes, bool] = {}  # whether a line may open a table
-        self.timestamps: dict[tuple[LineShape, int], object] = {}  # where they stand in prefixes of a length
+        self.plans: dict[bytes, Any] = {}  # how to read the lines of a form
+        self.silent_forms: set[bytes] = {b""}
         self._leads: set[bytes] = set()
 
     def unseen(self, data: bytes) -> set[bytes]:
@@ -89,15 +139,29 @@ class LineShapes:
         key = line.translate(None, DIGITS)
         if key in self._mute:
             return []
+        form = self._known_form(key, line)
+        return [(form, line)] if form else self._learn(key, line)
+
+    def _known_form(self, key: bytes, line: bytes) -> LineForm | None:
         for shape in self.known.get(key, ()):
             match = shape.expression.fullmatch(line)
             if match:
-                return [(shape, match)]
-        return self._learn(key, line)
+                return LineForm.of(shape, match)
+        return None
 
     def silence(self, key: bytes) -> None:
         """Remember that no reader finds anything in lines of a shape."""
         _add(self.silent, key)
+
+    def silence_form(self, form: bytes) -> None:
+        """Leave lines of a form out."""
+        _add(self.silent_forms, form)
+
+    def remember_plan(self, form: bytes, plan: object) -> None:
+        """Remember how lines of a form are read."""
+        if len(self.plans) >= _MAX_SILENT:
+            self.plans.clear()
+        self.plans[form] = plan
 
     def may_open_table(self, key: bytes, line: bytes) -> bool:
         """Whether a line, whose text without digits is `key`, may be the edge or the header of a table."""
@@ -121,7 +185,7 @@ class LineShapes:
         match = shape.expression.fullmatch(line)
         assert match is not None
         self._remember(key, shape)
-        return [(shape, match)]
+        return [(LineForm.of(shape, match), line)]
 
     def _remember(self, key: bytes, shape: LineShape) -> None:
         if len(self.known) >= _MAX_SHAPES:
@@ -136,19 +200,12 @@ class LineShapes:
     def _split(self, line: bytes) -> list[Found]:
         """The parts of a line that several processes wrote without a newline between."""
         for lead in sorted(self._leads):
-            if line.count(lead) > 1 and line.startswith(lead):
+            if line.startswith(lead) and line.count(lead) > 1:
                 parts = [lead + part for part in line.split(lead)[1:]]
-                found = [each for part in parts for each in self._known_part(part)]
-                if len(found) == len(parts):
-                    return found
+                forms = [self._known_form(part.translate(None, DIGITS), part) for part in parts]
+                if all(forms):
+                    return [(form, part) for form, part in zip(forms, parts, strict=True) if form]
         return []
-
-    def _known_part(self, part: bytes) -> Iterator[Found]:
-        for shape in self.known.get(part.translate(None, DIGITS), ()):
-            match = shape.expression.fullmatch(part)
-            if match:
-                yield shape, match
-                return
 
 
 def _add(keys: set[bytes], key: bytes) -> None:
@@ -171,7 +228,6 @@ def shape_of(line: bytes, reading: LineReading) -> LineShape:
         _RUN.split(line, maxsplit=1)[0],
         tuple(_metric(each, reading.phase) for each in reading.numbers),
         converters,
-        all(convert is float for convert in converters),
         reading.step is not None,
         reading.epoch is not None,
         reading.rank is not None,

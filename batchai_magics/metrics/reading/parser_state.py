@@ -77,9 +77,12 @@ class RankStates:
 
     def of(self, rank: int | None) -> RankState:
         """The state of one process."""
-        if rank not in self._by_rank and len(self._by_rank) >= _MAX_RANKS:
-            self._by_rank.clear()
-        return self._by_rank.setdefault(rank, RankState())
+        state = self._by_rank.get(rank)
+        if state is None:
+            if len(self._by_rank) >= _MAX_RANKS:
+                self._by_rank.clear()
+            state = self._by_rank[rank] = RankState()
+        return state
 
 
 class StepCadence:
