@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from batchai_magics.metrics.formats.caffe import CAFFE
 from batchai_magics.metrics.formats.chainer import CHAINER, TABLE_OPENINGS
@@ -92,51 +92,33 @@ LITERALS = frozenset((*(literal for row in FORMATS for literal in row.literals),
 _LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))
 _LINE_STEMS = tuple(literal_stem(literal) for literal in _LINE_LITERALS)
 _OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
-_RATE, _EVALUATION = TENSORFLOW_BENCHMARKS[0], TENSORFLOW_BENCHMARKS[1:]
-_LITERALS = (*(row.literal for row in _EVALUATION), *_OPENINGS, *_LINE_LITERALS)
-_OPENINGS_BEGIN, _STEMS_BEGIN, _HINTS_BEGIN = len(_EVALUATION), len(_EVALUATION + _OPENINGS), len(_LITERALS)
-_SEARCH, _HEADER_SEARCH = LiteralSearch(_LITERALS), LiteralSearch((*_LITERALS, *HINTS))
+_RATE, *_EVALUATION = TENSORFLOW_BENCHMARKS
+_SEARCH, _HINT_SEARCH = LiteralSearch(_LINE_LITERALS), LiteralSearch(HINTS)
 
-_Row = TypeVar("_Row")
 _Read = Callable[[BlockCursor, re.Match[bytes]], Record | None]
 
 
 class ScanResult(NamedTuple):
-    """The formats that some lines may contain, from one search of their bytes.
-
-    Every line that matters contains one of the `marks`.
-    """
+    """What some lines may contain."""
 
     embedded: Sequence[EmbeddedFormat]
-    stems: Sequence[bytes]  # of the line formats
+    stems: Sequence[bytes]  # of the line formats, beside embedded ones
     hints: Sequence[bytes]  # of header lines, while in a header
-    openings: Sequence[bytes]  # start a header or a table, after which lines without a mark matter
-    marks: Sequence[bytes]
+    openings: Sequence[bytes]  # start a header or a table, after which any line may matter
 
 
-_NOTHING = ScanResult((), (), (), (), ())
-_ONLY_RATE = ScanResult((_RATE,), (), (), (), (_RATE.literal,))
+_ONLY_RATE = ScanResult((_RATE,), (), (), ())
 
 
 def scan(data: bytes, *, is_in_header: bool = False) -> ScanResult:
     """Find which formats, or header lines, these lines may contain; never misses one."""
-    has_rate = _RATE.literal in data  # so common that a direct search is fastest
-    numbers = (_HEADER_SEARCH if is_in_header else _SEARCH).candidates(data)
-    if not numbers:
-        return _ONLY_RATE if has_rate else _NOTHING
-    embedded = [_RATE] * has_rate + _select(_EVALUATION, numbers, begin=0)
-    openings = _select(_OPENINGS, numbers, begin=_OPENINGS_BEGIN)
-    stems = _select(_LINE_STEMS, numbers, begin=_STEMS_BEGIN)
-    hints = _select(HINTS, numbers, begin=_HINTS_BEGIN)
-    if is_in_header:
-        openings = list(filter(TABLE_OPENINGS.__contains__, openings))
-    return ScanResult(embedded, stems, hints, openings, [*(row.literal for row in embedded), *stems, *hints])
-
-
-def _select(rows: Sequence[_Row], numbers: Sequence[int], *, begin: int) -> list[_Row]:
-    """The rows whose index is among `numbers`; `begin` is the index of the first row."""
-    end = begin + len(rows)
-    return [rows[number - begin] for number in numbers if begin <= number < end]
+    embedded = [row for row in (_RATE, *_EVALUATION) if row.literal in data]
+    openings = [text for text in (TABLE_OPENINGS if is_in_header else _OPENINGS) if text in data]
+    hints = [HINTS[number] for number in _HINT_SEARCH.candidates(data)] if is_in_header else []
+    numbers = _SEARCH.candidates(data) if embedded else []
+    if not (openings or hints or numbers) and len(embedded) < 2:
+        return _ONLY_RATE if embedded == [_RATE] else ScanResult(embedded, (), (), ())
+    return ScanResult(embedded, [_LINE_STEMS[number] for number in numbers], hints, openings)
 
 
 def read_records(cursor: BlockCursor, contents: ScanResult) -> Iterable[Record]:

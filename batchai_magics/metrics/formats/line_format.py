@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from batchai_magics.metrics.grammar.metric_names import PHASES, TRAIN
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
@@ -88,22 +88,19 @@ class Line:
     clock_time: float | None = None
     timestamp: Timestamp | None = None
 
-    @property
-    def wall_time(self) -> float | None:
-        """When the line was printed."""
-        return wall_time(self.timestamp, self.clock_time)
-
     def value(
         self, field: Field, number: bytes | float, *, step: int | None = None, epoch: int | None = None
     ) -> ValueRecord:
         """The record of a number on this line."""
-        phase = PHASES.get(re.split(r"[_.]", field.name)[0], TRAIN)
+        time, phase = wall_time(self.timestamp, self.clock_time), _phase_of(field.name)
         return value_record(
-            (
-                field.name, float(number), field.unit, step, epoch, self.rank, self.offset, self.wall_time,
-                phase,
-            )
-        )  # fmt: skip
+            (field.name, float(number), field.unit, step, epoch, self.rank, self.offset, time, phase)
+        )
+
+
+@lru_cache(4096)
+def _phase_of(name: str) -> str:
+    return PHASES.get(re.split(r"[_.]", name)[0], TRAIN)
 
 
 def read_fields(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
@@ -111,7 +108,7 @@ def read_fields(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator
     groups = match.groupdict()
     step, epoch = count(groups.get("step")), count(groups.get("epoch"))
     for field in row.fields:
-        text = groups.get(field.source)
+        text = groups.get(field.group or field.name)
         if text is not None:
             yield line.value(field, text, step=step, epoch=epoch)
 

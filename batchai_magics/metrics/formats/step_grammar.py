@@ -169,7 +169,7 @@ def _read_unknown(block: _Rows, row: int, key: bytes) -> list[Record]:
 
 
 def _read_with_grammar(block: _Rows, row: int, key: bytes) -> list[Record] | None:
-    """The numbers of a line; None without any. Others of its form have a plan then, unless they may differ."""
+    """The numbers of a line; None without any. Others of its form have a plan then, if they are alike."""
     cursor, line, start = block.cursor, block.lines[row], block.start(row)
     if not block.is_complete(row) or len(line) > MAX_LINE_BYTES:
         return []  # which tells nothing of its like
