@@ -51,6 +51,9 @@ class Settings:
     storage_account: str = setting("", "storage account of mounts, where a line or a file names none")
     storage_key: str = setting("", "its key", is_secret=True)
     ui: str = setting("auto", "how jobs are shown: auto, widget, html, text")
+    headline_metric: str = setting("", "the metric that stands for a run; by default a loss, else a rate")
+    rising_metrics: str = setting("", "metrics of which higher values are better, separated by commas")
+    falling_metrics: str = setting("", "metrics of which lower values are better, separated by commas")
     sections: Mapping[str, Any] = field(default_factory=dict)  # the settings of each backend, by its name
 
     def for_backend(self, kind: type[BackendSettings]) -> BackendSettings:

@@ -125,9 +125,10 @@ def _publisher() -> Publisher:
 def _open(job: Job) -> tuple[Source, JobFeed]:
     """A source of a job's events, and a feed with its current state."""
     from batchai_magics.follow import Follower, StateChanged
+    from batchai_magics.jobs.metric_settings import metric_preferences
     from batchai_magics.widgets.job.job_feed import JobFeed
 
-    feed = JobFeed(processes=_process_count(job))
+    feed = JobFeed(processes=_process_count(job), preferences=metric_preferences())
     feed.take(StateChanged(job.show()))
     return Follower(job.backend, job.id, patterns=job.patterns, with_telemetry=True), feed
 

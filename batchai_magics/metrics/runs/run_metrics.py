@@ -37,8 +37,13 @@ AXES = ("step", "epoch", "time")
 """The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
 
 RATE, RATE_UNIT = "images_per_sec", "images/sec"
-_STEP_FIELDS = {RATE: RATE_UNIT, "loss": "", "top_1": "fraction", "top_5": "fraction"}
-_EVAL_FIELDS = {"examples_per_sec": "examples/sec", "top_1": "fraction", "top_5": "fraction"}
+"""The name and unit of the speed of tf_cnn_benchmarks."""
+
+STEP_UNITS = {RATE: RATE_UNIT, "loss": "", "top_1": "fraction", "top_5": "fraction"}
+"""The units of the numbers on a step line, by the field of its record."""
+
+EVALUATION_UNITS = {"examples_per_sec": "examples/sec", "top_1": "fraction", "top_5": "fraction"}
+"""The units of the numbers of an evaluation, by the field of its record; metrics are named `eval_…`."""
 
 Rank = int | None
 
@@ -231,7 +236,7 @@ def _of_steps(run: Sequence[Record]) -> Iterator[_Series]:
     """The metrics of tf_cnn_benchmarks' step lines."""
     steps = [record for record in run if isinstance(record, StepRecord)]
     for rank, records in by_rank(steps).items() if steps else ():
-        for name, unit in _STEP_FIELDS.items():
+        for name, unit in STEP_UNITS.items():
             told = [record for record in records if getattr(record, name) is not None]
             if told:
                 columns = _columns(told, [getattr(record, name) for record in told])
@@ -245,7 +250,7 @@ def _of_evaluations(run: Sequence[Record]) -> Iterator[_Series]:
         if isinstance(record, EvalRecord):
             evaluations[record.rank].append(record)
     for rank, records in evaluations.items():
-        for name, unit in _EVAL_FIELDS.items():
+        for name, unit in EVALUATION_UNITS.items():
             told = [record for record in records if getattr(record, name) is not None]
             if told:
                 columns = _columns(told, [getattr(record, name) for record in told])

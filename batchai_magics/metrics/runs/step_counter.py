@@ -31,6 +31,11 @@ class StepCounter:
     def __init__(self) -> None:
         self._ranks: dict[int | None, _RankPosition] = {}
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether a step was given."""
+        return bool(self._ranks)
+
     def place(
         self, rank: int | None, step: int | None, epoch: float | None = None, phase: str = TRAIN
     ) -> int | None:

@@ -9,6 +9,12 @@ from batchai_magics.cards.job_card import clean_lines, first_failure
 from batchai_magics.jobs.job_files import directories_of
 from batchai_magics.jobs.job_logs import script_name
 from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.metric_traits import (
+    MetricPreferences,
+    MetricTraits,
+    charts_of,
+    is_default,
+)
 from batchai_magics.models.job_execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
@@ -125,10 +131,32 @@ def facts_of(feed: JobFeed) -> PageData:
         "script": script_name(job),
         "way_back": f"%batchai job show -n {job.id.name}",
         "warm_up": feed.warm_up,
+        "charts": _charts(feed),
+        "axis": feed.points.axis,
         "unread": feed.unread and feed.unread._asdict(),
         "metric_notices": list(feed.metric_notices),
         "has_ranks": feed.has_ranks,
         "directories": directories_of(job.spec),
+    }
+
+
+def _charts(feed: JobFeed) -> list[PageData]:
+    """The charts, the headline's first (`Chart` in frontend/core/messages.d.ts)."""
+    units = dict(feed.points.metrics)
+    charts = charts_of(units, feed.preferences)
+    return [{**_chart(lines, feed.preferences), "unit": units[lines[0]]} for lines in charts]
+
+
+def _chart(lines: Sequence[MetricTraits], preferences: MetricPreferences) -> PageData:
+    first = lines[0]
+    return {
+        "title": first.label if len(lines) == 1 else first.quantity,
+        "quantity": first.quantity,
+        "direction": preferences.direction(first).value,
+        "is_rate": first.is_rate,
+        "is_summed": first.is_summed,
+        "is_default": is_default(lines),
+        "lines": [{"name": line.name, "phase": line.phase} for line in lines],
     }
 
 

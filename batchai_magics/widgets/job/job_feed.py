@@ -21,6 +21,7 @@ from batchai_magics.follow import (
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_summary import warm_up_of
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
@@ -45,14 +46,21 @@ MAX_POINTS = 50_000  # above this, it is not detected at the end either
 class JobFeed(Feed[Event]):
     """A job's latest state, node counts, log tails, records and chart points.
 
-    `version` increases with every change except of log, points and progress.
+    `version` increases with every change except of log, points and progress, and with each new metric.
     """
 
     noun = "job"
 
-    def __init__(self, *, processes: int = 0, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        *,
+        processes: int = 0,
+        preferences: MetricPreferences = NO_PREFERENCES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__()
         self.processes = processes
+        self.preferences = preferences
         self._clock = clock
         self.job: JobResource | None = None
         self.counts: NodeStateCounts | None = None  # of the job's own nodes
@@ -88,10 +96,12 @@ class JobFeed(Feed[Event]):
 
     def _take_numbers(self, event: MetricsAdded) -> None:
         self.records.add(event.records)
+        known = len(self.points.metrics)
         if isinstance(event.records, tuple):
             self.points.add(event.records)
         else:
             self.points.add_columns(event.records)
+        self.version += len(self.points.metrics) > known
         self._find_warm_up()
 
     def _take_state(self, event: Event) -> None:

@@ -6,29 +6,37 @@ import struct
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord, ValueRecord
+from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
+from batchai_magics.metrics.runs.run_metrics import EVALUATION_UNITS, RATE_UNIT, STEP_UNITS
+from batchai_magics.metrics.runs.step_counter import StepCounter
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.reading.bulk.columns import Columns
 
 
-POINT_BYTES = 20
-VALUE_BYTES = 12
+POINT_BYTES = 24
+VALUE_BYTES = 20
 NO_RANK = -1
+_NAN = float("nan")
 _MAX_INT = (1 << 31) - 1
 
 
 class StepPoints:
-    """Step lines as five columns of equal length: step, rank (int32), images/sec, loss, jitter (float32).
+    """Step lines as six columns of equal length.
 
-    `generation` increases when the log was truncated: what was sent before is void.
+    They are step and rank (int32), images/sec, loss, jitter and time (float32). Times are seconds since the
+    first number of the log, NaN if unknown. `generation` increases when the log was truncated: what was sent
+    before is void.
     """
 
     def __init__(self) -> None:
         self.generation = 0
         self.others: dict[str, NamedValues] = {}
+        self._start: float | None = None  # time of the first number
+        self._has_epochs = False
         self._clear()
 
     def __len__(self) -> int:
@@ -56,30 +64,67 @@ class StepPoints:
                 strict=True,
             ):
                 own.frombytes(column.astype(np.float32).tobytes())
+            self._find_start(steps.wall_time[~np.isnan(steps.wall_time)][:1].tolist())
+            self._times.frombytes((steps.wall_time - (self._start or 0)).astype(np.float32).tobytes())
         has_accuracies = steps.has_accuracy.any()
         self._add_other_values(columns if has_accuracies else [record for _, record in columns.others])
 
+    @property
+    def metrics(self) -> list[tuple[MetricTraits, str]]:
+        """The traits and units of all metrics so far."""
+        steps = [("images_per_sec", RATE_UNIT), ("loss", "")] if len(self) else []
+        others = ((values.traits, values.unit) for values in self.others.values())
+        return [*((traits_of(name, unit=unit), unit) for name, unit in steps), *others]
+
+    @property
+    def axis(self) -> str:
+        """The x axis that suits the run: steps, or epochs where the log tells no step."""
+        has_steps = len(self) > 0 or self._counter.has_steps
+        return "epoch" if self._has_epochs and not has_steps else "step"
+
     def _add_other_values(self, records: Iterable[Record]) -> None:
         for record in filter(_has_other_values, records):
-            for name, step, value in _other_values(record):
-                values = self.others.setdefault(name, NamedValues())
-                values.add(step, getattr(record, "rank", None), value, epoch=getattr(record, "epoch", None))
+            time, epoch = getattr(record, "wall_time", None), getattr(record, "epoch", None)
+            self._has_epochs = self._has_epochs or epoch is not None
+            self._find_start([time])
+            seconds = _NAN if time is None else time - (self._start or 0)
+            step = self._step(record)
+            for name, unit, value in _other_values(record):
+                values = self.others.get(name)
+                if values is None:
+                    values = self.others[name] = NamedValues(traits_of(name, _phase(record), unit), unit)
+                values.add(step, record.rank, value, epoch=epoch, seconds=seconds)
+
+    def _step(self, record: Record) -> int | None:
+        """The step of a record, counted over the run."""
+        step: int | None = getattr(record, "step", None)
+        if isinstance(record, ValueRecord):
+            return self._counter.place(record.rank, step, record.epoch, record.phase)
+        return step
+
+    def _find_start(self, times: Iterable[float | None]) -> None:
+        """Takes the first known time as the start."""
+        if self._start is None:
+            self._start = next((time for time in times if time is not None), None)
 
     def _add_steps(self, records: Sequence[StepRecord]) -> bool:
         """Adds step lines; returns whether some have accuracies."""
         if not records:
             return False
-        steps, ranks, rates, _, jitters, losses, top_1, top_5, *_ = zip(*records, strict=True)
+        steps, ranks, rates, _, jitters, losses, top_1, top_5, _, times = zip(*records, strict=True)
         _extend(self._steps, steps if max(steps) <= _MAX_INT else [min(step, _MAX_INT) for step in steps])
         _extend(self._ranks, [NO_RANK if rank is None else rank for rank in ranks])
         _extend(self._rates, rates)
         _extend(self._losses, losses)
         _extend(self._jitters, jitters)
+        self._find_start(times)
+        start = self._start or 0
+        _extend(self._times, [_NAN if time is None else time - start for time in times])
         return top_1.count(None) + top_5.count(None) < 2 * len(records)
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The columns' bytes for `count` points from `first`."""
-        columns = (self._steps, self._ranks, self._rates, self._losses, self._jitters)
+        columns = (self._steps, self._ranks, self._rates, self._losses, self._jitters, self._times)
         return [column[first : first + count].tobytes() for column in columns]
 
     def restart(self) -> None:
@@ -94,6 +139,10 @@ class StepPoints:
         self._rates = array("f")
         self._losses = array("f")
         self._jitters = array("f")
+        self._times = array("f")
+        self._start = None
+        self._counter = StepCounter()
+        self._has_epochs = False
 
 
 def _extend(column: array[Any], numbers: Sequence[float]) -> None:
@@ -102,72 +151,66 @@ def _extend(column: array[Any], numbers: Sequence[float]) -> None:
 
 
 class NamedValues:
-    """Another number of the log as three columns: step and rank (int32), value (float32)."""
+    """Another metric of the log as five columns: step, rank (int32), value, epoch, time (float32).
 
-    def __init__(self) -> None:
+    Times are seconds since the first number of the log; NaN stands for an unknown epoch or time.
+    """
+
+    def __init__(self, traits: MetricTraits, unit: str) -> None:
+        self.traits = traits
+        self.unit = unit
         self._steps = array("i")
         self._ranks = array("i")
         self._values = array("f")
+        self._epochs = array("f")
+        self._times = array("f")
         self._counts: defaultdict[int, int] = defaultdict(int)
-        self._epochs: dict[int, _Epoch] = {}
 
     def __len__(self) -> int:
         return len(self._steps)
 
-    def add(self, step: int | None, rank: int | None, value: float, *, epoch: int | None = None) -> None:
-        """Adds a value; without a step, the rank's values are numbered.
-
-        Steps that restart with each epoch continue after those of the previous epoch.
-        """
+    def add(
+        self, step: int | None, rank: int | None, value: float, *, epoch: float | None, seconds: float
+    ) -> None:
+        """Adds a value; without a step, the rank's values are numbered."""
         who = NO_RANK if rank is None else rank
         self._counts[who] += 1
-        place = self._counts[who] if step is None else self._global_step(who, step, epoch)
-        self._steps.append(min(place, _MAX_INT))
+        self._steps.append(min(self._counts[who] if step is None else step, _MAX_INT))
         self._ranks.append(who)
         self._values.append(value)
-
-    def _global_step(self, who: int, step: int, epoch: int | None) -> int:
-        """The step, counted from the start of the log."""
-        if epoch is None:
-            return step
-        last = self._epochs.get(who, _Epoch(epoch, step, 0))
-        is_anew = epoch != last.number and step <= last.step
-        done = last.done + max(last.step, 1) if is_anew else last.done
-        self._epochs[who] = _Epoch(epoch, step, done)
-        return done + step
+        self._epochs.append(_NAN if epoch is None else epoch)
+        self._times.append(seconds)
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The columns' bytes for `count` values from `first`."""
-        columns = (self._steps, self._ranks, self._values)
+        columns = (self._steps, self._ranks, self._values, self._epochs, self._times)
         return [column[first : first + count].tobytes() for column in columns]
-
-
-class _Epoch(NamedTuple):
-    """An epoch, its latest step, and the number of steps in earlier epochs."""
-
-    number: int
-    step: int
-    done: int
 
 
 def _has_other_values(record: Record) -> bool:
     return not isinstance(record, StepRecord) or record.top_1 is not None or record.top_5 is not None
 
 
-def _other_values(record: Record) -> Iterator[tuple[str, int | None, float]]:
-    """Name, step and value of each number in a record except images/sec and loss."""
-    if isinstance(record, (PatternRecord, ValueRecord)):
-        yield record.name, record.step, record.value
+def _phase(record: Record) -> str:
+    return record.phase if isinstance(record, ValueRecord) else ""
+
+
+def _other_values(record: Record) -> Iterator[tuple[str, str, float]]:
+    """Name, unit and value of each number in a record except images/sec and loss."""
+    if isinstance(record, ValueRecord):
+        yield record.name, record.unit, record.value
+    elif isinstance(record, PatternRecord):
+        yield record.name, "", record.value
     elif isinstance(record, (StepRecord, EvalRecord)):
-        prefix = "eval " if isinstance(record, EvalRecord) else ""
-        for name in ("top_1", "top_5", "examples_per_sec"):
-            value = getattr(record, name, None)
+        is_evaluation = isinstance(record, EvalRecord)
+        units = EVALUATION_UNITS if is_evaluation else _ACCURACIES
+        for name, unit in units.items():
+            value = getattr(record, name)
             if value is not None:
-                yield (
-                    f"{prefix}{name.replace('_', '-')}".replace("examples-per-sec", "examples/sec"),
-                    record.step,
-                    value,
-                )
+                yield f"eval_{name}" if is_evaluation else name, unit, value
+
+
+_ACCURACIES = {name: unit for name, unit in STEP_UNITS.items() if name.startswith("top_")}
 
 
 MAX_UNPACKED = 8000  # records kept one by one, before they are packed into columns

@@ -11,6 +11,7 @@ from batchai_magics.follow import (
 )
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
+from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.states import ExecutionState
@@ -178,8 +179,21 @@ def test_every_other_number_travels_under_its_name():
     feed.take(MetricsAdded(JOB, (*found, PatternRecord("norm", 4.0, None, None))))
     batch = cursor.next_batch(feed, BIG)
     assert batch.content["values"] == [{"name": "lr", "first": 0}, {"name": "norm", "first": 0}]
-    assert [np.frombuffer(b, "i4").tolist() for b in batch.buffers[3:5]] == [[1, 2], [-1, -1]]
+    assert [np.frombuffer(b, "i4").tolist() for b in batch.buffers[5:7]] == [[1, 2], [-1, -1]]
     assert cursor.next_batch(feed, BIG) is None
+
+
+def test_the_page_is_told_the_charts_of_each_quantity():
+    feed = JobFeed(preferences=MetricPreferences(headline="accuracy"))
+    feed.take(StateChanged(resource(ExecutionState.RUNNING)))
+    version = feed.version
+    names = ("step_time", "loss", "val_loss", "accuracy")
+    feed.take(MetricsAdded(JOB, tuple(PatternRecord(name, 0.5, 1, 0) for name in names)))
+    charts = facts_of(feed)["charts"]
+    assert [chart["title"] for chart in charts] == ["accuracy", "loss", "step_time"]
+    assert [line["phase"] for line in charts[1]["lines"]] == ["train", "val"]
+    assert [chart["is_default"] for chart in charts] == [True, True, False]
+    assert feed.version > version
 
 
 def test_another_number_alone_is_reason_enough_for_a_batch():

@@ -16,7 +16,7 @@ def points_of(text):
 
 
 def values(points, name):
-    steps, _, numbers = points.others[name].columns(0, 99)
+    steps, _, numbers, *_ = points.others[name].columns(0, 99)
     return np.frombuffer(steps, np.int32).tolist(), np.frombuffer(numbers, np.float32).tolist()
 
 
@@ -47,6 +47,33 @@ def test_numbers_without_a_step_are_counted_for_each_rank():
     assert values(points, "lr") == ([1, 1, 2], [1, 2, 3])
 
 
+def test_each_number_has_its_epoch_and_seconds_since_the_first():
+    rows = [f'{{"epoch": {i}, "step": {i}, "time": {1763805600 + i}, "loss": 0.5}}\n' for i in (1, 2)]
+    *_, epochs, times = points_of("".join(rows)).others["loss"].columns(0, 9)
+    assert np.frombuffer(epochs, np.float32).tolist() == [1, 2]
+    assert np.frombuffer(times, np.float32).tolist() == [0, 1]
+
+
+def test_step_lines_have_seconds_since_the_first():
+    points = StepPoints()
+    steps = [
+        StepRecord(i, 0, 1.0, 0, 0, 1.0, wall_time=time) for i, time in ((1, 5e8), (2, None), (3, 5e8 + 2))
+    ]
+    points.add(steps)
+    times = np.frombuffer(points.columns(0, 3)[5], np.float32)
+    assert [times[0], times[2], np.isnan(times[1])] == [0, 2, True]
+
+
+def test_a_validation_without_a_step_stands_at_the_last_one():
+    points = points_of("epoch=1 step=40 loss=0.5\nepoch=1 val_loss=0.25\n")
+    assert values(points, "val_loss") == ([40], [0.25])
+    assert points.axis == "step"
+
+
+def test_numbers_of_epochs_alone_are_drawn_over_epochs():
+    assert points_of("epoch=1 loss=0.5\nepoch=2 loss=0.25\n").axis == "epoch"
+
+
 def test_rank_0_is_told_apart_from_nobody():
     points = StepPoints()
     points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0), StepRecord(1, None, 1.0, 0, 0, 1.0)])
@@ -57,7 +84,7 @@ def test_a_step_that_no_column_holds_is_the_last_one_that_does():
     points = StepPoints()
     points.add([StepRecord(step, 0, 1.0, 0, 2.0, 3.0) for step in (7, 1 << 40)])
     assert np.frombuffer(points.columns(0, 2)[0], np.int32).tolist() == [7, (1 << 31) - 1]
-    assert [np.frombuffer(column, np.float32).tolist() for column in points.columns(0, 1)[2:]] == [
+    assert [np.frombuffer(column, np.float32).tolist() for column in points.columns(0, 1)[2:5]] == [
         [1],
         [3],
         [2],
@@ -68,14 +95,14 @@ def test_accuracies_beside_steps_are_numbers_of_their_own():
     points = StepPoints()
     points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0, 0.5), StepRecord(2, 0, 1.0, 0, 0, 1.0)])
     assert len(points) == 2
-    assert values(points, "top-1") == ([1], [0.5])
-    assert "top-5" not in points.others
+    assert values(points, "top_1") == ([1], [0.5])
+    assert "top_5" not in points.others
 
 
 def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
     points = StepPoints()
     points.add([StepRecord(10, None, 1e300, 1.0, float("nan"), -1e300), StepRecord(20, 3, 1, 1.0, 0, 2)])
-    steps, ranks, rates, losses, jitters = points.columns(0, 2)
+    steps, ranks, rates, losses, jitters, _ = points.columns(0, 2)
     assert np.frombuffer(steps + ranks, np.int32).tolist() == [10, 20, NO_RANK, 3]
     assert np.frombuffer(rates + losses, np.float32).tolist() == [np.inf, 1, -np.inf, 2]
     assert np.isnan(np.frombuffer(jitters, np.float32)).tolist() == [True, False]

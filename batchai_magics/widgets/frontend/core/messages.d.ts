@@ -173,8 +173,22 @@ export interface JobFacts {
   can_again: boolean; // whether the view can submit the job again
   warm_up: number | null;
   unread: { line: string; option: string } | null; // a line whose numbers are not read, and an option that would read them
+  charts: Chart[]; // the headline's first
+  axis: "step" | "epoch"; // the x axis that suits the run
   has_ranks: boolean;
   directories: string[];
+}
+
+/** A chart: one quantity, with a line for each phase. Timers are not drawn by default. */
+export interface Chart {
+  title: string;
+  quantity: string;
+  unit: string;
+  direction: "falls" | "rises" | "unknown";
+  is_rate: boolean;
+  is_summed: boolean; // over ranks; other metrics are averaged
+  is_default: boolean;
+  lines: { name: string; phase: "train" | "val" | "test" }[];
 }
 
 /** The job's progress, and its activity before the first output. */
@@ -208,7 +222,7 @@ export interface ResourceUsage {
   slow: Record<string, string>;
 }
 
-/** One message of the stream. Buffers: 5 point columns if there are points, 3 per part of values, for each log part its bytes
+/** One message of the stream. Buffers: 6 point columns if there are points, 5 per part of values, for each log part its bytes
  *  and, if it is `ranked`, their ranks, and last a `ResourceUsage` as JSON if it is new. */
 export interface Batch {
   kind: "batch";

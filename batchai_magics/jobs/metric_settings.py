@@ -1,0 +1,23 @@
+"""What the user's settings say of metrics."""
+
+from __future__ import annotations
+
+from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.config import Settings
+from batchai_magics.metrics.runs.metric_traits import MetricPreferences
+
+
+def metric_preferences(settings: Settings | None = None) -> MetricPreferences:
+    """The headline metric and the directions that the settings name, by default those of this process.
+
+    Raises:
+        UsageError: A setting is unknown or invalid.
+    """
+    given = settings or load_settings()
+    return MetricPreferences(
+        given.headline_metric, _names(given.rising_metrics), _names(given.falling_metrics)
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
