@@ -27,7 +27,7 @@ MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.mode
 FACETS = {
     "batchai_magics.backends.service.service_facets",
     "batchai_magics.backends.folders.share_guard",
-    "batchai_magics.backends.local.home_cleanup",
+    "batchai_magics.backends.local.local_folders",
 }
 
 

@@ -15,15 +15,14 @@ from batchai_magics.backends.local.state import cluster_nodes, resource_table
 from batchai_magics.backends.local.state.run_status import LOOPBACK
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.watch.shared_store import SharedStore
-from batchai_magics.backends.service.context import Context, HomeParts, HomeStorage
+from batchai_magics.backends.service.context import Context, HomeParts, HomeStorage, cluster_of
 from batchai_magics.backends.service.lazy_facets import make_lazy
 from batchai_magics.backends.service.service import Service
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk, FileRef, Patch, Spec
     from batchai_magics.backends.folders.home_accounts import HomeGroups
-    from batchai_magics.backends.local.home_cleanup import Cleaning
-    from batchai_magics.backends.local.preemption import LocalPreemption
+    from batchai_magics.backends.local.local_folders import Cleaning
     from batchai_magics.models.resource_ids import Kind, ResourceId
     from batchai_magics.models.resources import JobResource, Node, Resource
 
@@ -143,16 +142,29 @@ class LocalBackend(Service):
         return self.reconciler.reap()
 
 
-def _preemption(backend: LocalBackend) -> LocalPreemption:
-    from batchai_magics.backends.local.preemption import LocalPreemption
+class LocalPreemption:
+    """Preempts nodes of lowpriority clusters on request."""
 
-    return LocalPreemption(backend.context, backend.runner)
+    def __init__(self, backend: LocalBackend) -> None:
+        self._context, self._runner = backend.context, backend.runner
+
+    def preempt(self, cluster: ResourceId, node_id: str) -> None:
+        """Removes a node of a lowpriority cluster; its job is requeued, and a new node replaces it."""
+        from batchai_magics.backends.service import api_errors, resource_views
+        from batchai_magics.models.cluster_spec import VmPriority
+
+        record = self._context.repository.get(cluster)
+        if resource_views.cluster_spec(record.spec).vm_priority is not VmPriority.LOW_PRIORITY:
+            raise api_errors.not_low_priority(cluster)
+        if not self._runner.preempt(cluster_of(record), node_id):
+            raise api_errors.node_not_found(node_id)
+        self._runner.settle()
 
 
 def _cleaning(backend: LocalBackend) -> Cleaning:
-    from batchai_magics.backends.local.home_cleanup import Cleaning
+    from batchai_magics.backends.local.local_folders import Cleaning
 
     return Cleaning(backend.context, backend.reconciler)
 
 
-make_lazy(LocalBackend, {"preemption": _preemption, "cleaning": _cleaning})
+make_lazy(LocalBackend, {"preemption": LocalPreemption, "cleaning": _cleaning})

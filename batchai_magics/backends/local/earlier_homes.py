@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.backends.folders import run_planner
-from batchai_magics.backends.local.machine_site import machine_site
+from batchai_magics.backends.local.machine_devices import machine_site
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import cluster_table, resource_table
-from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
-from batchai_magics.backends.local.watch.setup_plan import SetupPlan
+from batchai_magics.backends.local.watch.plan_binding import SetupPlan, SubmittedRun
 from batchai_magics.backends.service import descriptions, recorded_job, resource_views
 from batchai_magics.backends.service.home_folders import RunFolder
 from batchai_magics.models.resource_ids import ResourceId

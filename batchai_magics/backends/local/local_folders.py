@@ -1,13 +1,23 @@
-"""The folders of a home on this machine, where clusters and jobs may have mounted something."""
+"""The folders of a home on this machine, where jobs may have mounted something, and their cleaning."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 
+from batchai_magics.backends.base import StoredItem
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.machines.machine import LocalMachine
+from batchai_magics.backends.service import deletion
+from batchai_magics.backends.service.context import Context
+from batchai_magics.errors import ConflictError, StorageError
+from batchai_magics.models.resource_ids import ResourceId
 
 
 class LocalFolders(HomeDirectory):
@@ -18,7 +28,7 @@ class LocalFolders(HomeDirectory):
 
     def remove_cluster(self, guid: str) -> None:
         """Deletes what belongs to a cluster alone, after unmounting."""
-        from batchai_magics.backends.local.folders import unmanaged_mounts
+        from batchai_magics.backends.local import unmanaged_mounts
 
         unmanaged_mounts.remove_cluster(self._layout, guid)
 
@@ -30,6 +40,85 @@ class LocalFolders(HomeDirectory):
 
     def remove_runs(self, guids: Sequence[str]) -> None:
         """Deletes the folders of runs, after unmounting."""
-        from batchai_magics.backends.local.folders import unmanaged_mounts
+        from batchai_magics.backends.local import unmanaged_mounts
 
         unmanaged_mounts.remove_jobs(self._layout, guids)
+
+
+MAX_NAMES = 5  # of jobs in a message
+
+
+class Cleaning:
+    """Lists and removes what is in the backend's home."""
+
+    def __init__(self, context: Context, reconciler: Reconciler) -> None:
+        self._context, self._reconciler = context, reconciler
+
+    def stored_items(self) -> Sequence[StoredItem]:
+        """The stored parts that hold files."""
+        kept = (_measure(name, paths) for name, paths in self._parts().items())
+        return tuple(part for part in kept if part.file_count)
+
+    def check(self) -> None:
+        """Raises ConflictError while jobs have not ended."""
+        self._reconciler.reconcile()
+        open_jobs = [job.resource_id for job, _, _ in self._context.all_open_runs()]
+        if open_jobs:
+            raise _still_running(open_jobs)
+
+    def clean(self) -> None:
+        """Removes all of it; raises ConflictError while jobs have not ended."""
+        self.check()
+        for workspace in self._context.repository.workspaces():  # unmounts what clusters have mounted
+            deletion.delete(self._context, workspace.resource_id)
+        self._reconciler.store.reserve.delete()
+        self._reconciler.store.close()
+        for path in chain.from_iterable(self._parts().values()):
+            _remove(path)
+
+    def _parts(self) -> Mapping[str, Sequence[Path]]:
+        """The paths of each part; the state, which refers to all others, comes last."""
+        layout = self._reconciler.layout
+        state = sorted(layout.home.glob(f"{layout.database.name}*"))
+        return {**{name: [path] for name, path in layout.named_folders.items()}, "state": state}
+
+
+def _still_running(open_jobs: Sequence[ResourceId]) -> ConflictError:
+    """The error that names the open jobs."""
+    names = ", ".join(job.name for job in open_jobs[:MAX_NAMES])
+    more = f" and {len(open_jobs) - MAX_NAMES} more" if len(open_jobs) > MAX_NAMES else ""
+    has = "jobs have" if len(open_jobs) > 1 else "job has"
+    return ConflictError(
+        f"{len(open_jobs)} {has} not ended: {names}{more}; nothing was removed",
+        code="JobsNotEnded",
+        hint="Wait with `batchai job wait -n NAME`, or end one with `batchai job terminate -n NAME`.",
+    )
+
+
+def _measure(name: str, paths: Sequence[Path]) -> StoredItem:
+    sizes = [size for path in paths for size in _sizes(path)]
+    return StoredItem(name, str(paths[0]) if paths else "", len(sizes), sum(sizes))
+
+
+def _sizes(path: Path) -> Iterator[int]:
+    """The size of each file below a path; skips files that vanish, and does not follow links."""
+    if not path.is_dir():
+        yield from (path.lstat().st_size for _ in range(path.exists()))
+        return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                yield Path(folder, name).lstat().st_size
+            except FileNotFoundError:
+                continue
+
+
+def _remove(path: Path) -> None:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        hint = "Remove it by hand, or run `batchai clean` again."
+        raise StorageError(f"cannot remove {path}: {error.strerror or error}", hint=hint) from error

@@ -1,13 +1,17 @@
-"""Cores and GPUs of this machine, and how its nodes share them."""
+"""The GPUs and cores of this machine, and what a Plan needs to know of it before its nodes are known."""
 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.folders.layout import TMPDIR
+from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.backends.node.ranks.gpus import VISIBLE, device_names
+from batchai_magics.backends.service.runner import Site
 from batchai_magics.models.vm_sizes import lookup
 
 if TYPE_CHECKING:
@@ -76,3 +80,16 @@ def _share(here: Machine, count: int) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'s' * (number > 1)}"
+
+
+def machine_site(disk_grace_s: float) -> Site:
+    """The site of runs that are submitted from this process."""
+    return Site(
+        python=sys.executable,
+        script_wrapper=RUN_SCRIPT,
+        environ=os.environ,
+        core_count=None,
+        disk_grace_s=disk_grace_s,
+        has_devices=bool(machine().gpus),
+        tmpdir=TMPDIR,
+    )

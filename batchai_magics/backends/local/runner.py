@@ -12,7 +12,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import cluster_table, job_table, node_table, resource_table
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.job_secrets import JobSecrets, Secrets
+from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
@@ -71,18 +71,18 @@ class LocalRunner:
         self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
     ) -> None:
         """Adds or removes nodes; the option says what happens to what runs on those that leave."""
-        from batchai_magics.backends.local.watch import cluster_scaling
+        from batchai_magics.backends.local.watch import node_allocation
 
         with self._store.write() as db:
             cluster_table.insert_unless_there(db, cluster.guid, idle_s=self._settings.idle_s)
-            self._stopped |= {*cluster_scaling.resize(db, cluster, option)}
+            self._stopped |= {*node_allocation.resize(db, cluster, option)}
 
     def set_up(
         self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
     ) -> None:
         """Writes down how nodes are set up; the secrets stay in memory until the first ones are."""
-        from batchai_magics.backends.local.machine_site import machine_site
-        from batchai_magics.backends.local.watch.setup_plan import SetupPlan
+        from batchai_magics.backends.local.machine_devices import machine_site
+        from batchai_magics.backends.local.watch.plan_binding import SetupPlan
 
         setup = node_setup(machine_site(self._settings.disk_grace_s))
         SetupPlan(setup.plan, setup.is_elevated).write(self._layout.cluster_setup(cluster_guid))
@@ -128,7 +128,7 @@ class LocalRunner:
 
     def site(self, cluster: ClusterRef) -> Site:
         """What a Plan needs to know of this machine."""
-        from batchai_magics.backends.local.machine_site import machine_site
+        from batchai_magics.backends.local.machine_devices import machine_site
 
         return machine_site(self._settings.disk_grace_s)
 

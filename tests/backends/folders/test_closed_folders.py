@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 _WITHOUT = "-dac_override,-dac_read_search"
 _AS_ANYBODY = ["setpriv", f"--bounding-set={_WITHOUT}", f"--inh-caps={_WITHOUT}"]
 REMOVALS = {
-    "local": "from batchai_magics.backends.local.folders.mounted_trees import remove",
+    "local": "from batchai_magics.backends.local.unmanaged_mounts import remove",
     "slurm": "from batchai_magics.backends.service.private_files import remove_folder as remove",
 }
 

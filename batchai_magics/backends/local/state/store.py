@@ -7,6 +7,7 @@ of storage accounts are: the file is private to its owner, as are the shares, wh
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -17,9 +18,54 @@ from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
-from batchai_magics.backends.local.state.disk_reserve import DiskReserve
 from batchai_magics.backends.local.state.lock_holder import writer_of
+from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
+
+RESERVE_BYTES = 1 << 20
+SLICE_BYTES = 1 << 16  # released at a time: other processes may take the space first
+
+
+class DiskReserve:
+    """A placeholder file beside the database; any process may shrink or refill it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def size_bytes(self) -> int:
+        """The remaining size; 0 without a file."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    def allocate(self) -> None:
+        """Allocates it fully; on OSError (full disk) keeps what there is."""
+        if self.size_bytes >= RESERVE_BYTES:
+            return
+        with open(self.path, "ab", buffering=0, opener=private_files.opener) as file:
+            while (missing := RESERVE_BYTES - file.seek(0, os.SEEK_END)) > 0:
+                file.write(bytes(min(missing, SLICE_BYTES)))
+
+    def refill(self) -> None:
+        """Refills it as far as there is space, if it exists."""
+        with contextlib.suppress(OSError):
+            if self.path.exists():
+                self.allocate()
+
+    def release_slice(self) -> bool:
+        """Frees a slice of it; False if nothing was left."""
+        size = self.size_bytes
+        with contextlib.suppress(OSError):
+            os.truncate(self.path, max(size - SLICE_BYTES, 0))
+        return size > 0
+
+    def delete(self) -> None:
+        """Deletes the file."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
 
 T = TypeVar("T")
 

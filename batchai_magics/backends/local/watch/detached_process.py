@@ -1,4 +1,4 @@
-"""Starts a program of this package that outlives its parent."""
+"""Starts a program of this package that outlives its parent; passes it secrets in memory, never in a file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,44 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.node.inherited_environment import inherited
 from batchai_magics.backends.service import private_files
+
+
+class JobSecrets(NamedTuple):
+    """The values of a job's secret variables, and the password of the registry that holds its image."""
+
+    variables: Mapping[str, str] = MappingProxyType({})
+    registry_password: str = ""
+
+    def __repr__(self) -> str:
+        return "JobSecrets()"
+
+    def __bool__(self) -> bool:
+        return bool(self.variables or self.registry_password)
+
+    def to_message(self) -> dict[str, Any]:
+        """What is written to the supervisor's standard input."""
+        return {"variables": dict(self.variables), "registry_password": self.registry_password}
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> JobSecrets:
+        """The secrets read from standard input."""
+        return cls(message["variables"], message["registry_password"])
+
+
+class Secrets(NamedTuple):
+    """Secrets of a resource that is being created."""
+
+    jobs: Mapping[str, JobSecrets] = MappingProxyType({})  # by guid; none without secrets
+    setup: Mapping[str, str] = MappingProxyType({})  # of a cluster's setup task
+
+    def __repr__(self) -> str:
+        return "Secrets()"
+
 
 PACKAGE_ROOT = str(Path(__file__).parents[4])
 STARTS = 2  # attempts for a program that exits before it reads its secrets

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout
-from batchai_magics.backends.local.folders import mounted_trees
+from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.local.watch.stop_if_watcher import watch_stop_conditions
 from batchai_magics.backends.node import execution_log, mount_commands, mpi_launchers, requirements
@@ -97,7 +97,7 @@ class JobRun:
             self._remove_containers()
             process.kill(self._child_processes)
             if self._plan.mounts:
-                mounted_trees.unmount(self._layout.root)
+                unmanaged_mounts.unmount(self._layout.root)
         self._log.write(outcome.sentence)
         return outcome
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached_process, process
-from batchai_magics.backends.local.watch.setup_plan import SetupPlan
+from batchai_magics.backends.local.watch.plan_binding import SetupPlan
 from batchai_magics.backends.service import private_files
 
 

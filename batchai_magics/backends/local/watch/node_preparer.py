@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.folders import unmanaged_mounts
+from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, process, reconciler
 from batchai_magics.backends.local.watch.node_preparation import finish_preparation

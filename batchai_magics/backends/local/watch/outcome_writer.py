@@ -10,7 +10,7 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import Attempts
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.watch import node_assignment, process
+from batchai_magics.backends.local.watch import node_allocation, process
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError, is_disk_full
@@ -132,7 +132,7 @@ class OutcomeWriter:
     ) -> job_table.JobRow | None:
         run = job_table.find_run(db, self._key, self._guid)
         write_outcome(db, self._key, self._guid, outcome, ended=ended)
-        return node_assignment.hand_over_nodes(db, run) if run and takes_next else None
+        return node_allocation.hand_over_nodes(db, run) if run and takes_next else None
 
     def _run(self) -> job_table.JobRow | None:
         try:

@@ -1,8 +1,4 @@
-"""Binds the Plan of a submitted job to the nodes that it has got, and writes what its supervisor starts.
-
-Supervisors bind the plan of the next job with it, so it does without the models, which take longer than a
-short job.
-"""
+"""The setup of a cluster's nodes as it is stored with the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.node_table import JobNode
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node import containers, mpi_launchers
+from batchai_magics.backends.node import containers, elevation, mpi_launchers
 from batchai_magics.backends.node.node_programs import RUN_SCRIPT
 from batchai_magics.backends.node.ports import free_ports
 from batchai_magics.backends.service import private_files
@@ -94,3 +90,27 @@ def _on_this_machine(plan: Plan, job: JobLayout) -> Plan:
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
     chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
     return mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
+
+
+class SetupPlan(NamedTuple):
+    """What each node of a cluster mounts and runs before it takes jobs; nothing without a plan."""
+
+    plan: Plan | None
+    is_elevated: bool
+
+    def of_node(self, id: str) -> Plan:
+        """The plan of one node."""
+        assert self.plan, "most clusters have nothing to set up"
+        plan = self.plan.resolved(Bindings([id]))
+        return elevation.run_elevated(plan) if self.is_elevated else plan
+
+    def write(self, file: Path) -> None:
+        """Writes it to a file."""
+        body = {"plan": self.plan.to_json() if self.plan else "", "is_elevated": self.is_elevated}
+        private_files.write(file, json.dumps(body))
+
+    @classmethod
+    def read(cls, file: Path) -> SetupPlan:
+        """Reads it from a file."""
+        body = json.loads(file.read_text(encoding="utf-8"))
+        return cls(Plan.from_json(body["plan"]) if body["plan"] else None, body["is_elevated"])

@@ -8,12 +8,12 @@ import threading
 import time
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.folders import unmanaged_mounts
+from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state.database_errors import DISK_FULL
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import cluster_scaling, node_preparation, recovery, scheduler
-from batchai_magics.backends.local.watch.job_secrets import Secrets
-from batchai_magics.backends.local.watch.node_assignment import has_pending_work
+from batchai_magics.backends.local.watch import node_allocation, node_preparation, recovery, scheduler
+from batchai_magics.backends.local.watch.detached_process import Secrets
+from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.errors import StorageError
 
 
@@ -82,7 +82,7 @@ def reconcile_if_due(
 def reconcile(store: Store, layout: Layout, secrets: Secrets | None = None) -> list[subprocess.Popen[bytes]]:
     """Scales, prepares nodes, starts jobs, unmounts; returns the processes it started, for reaping."""
     secrets = secrets or Secrets()
-    cluster_scaling.adjust(store)
+    node_allocation.adjust(store)
     started = node_preparation.prepare(store, layout, secrets=secrets.setup)
     started += scheduler.schedule(store, layout, secrets=secrets.jobs)
     unmanaged_mounts.sweep(store, layout)

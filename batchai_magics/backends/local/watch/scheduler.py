@@ -11,12 +11,12 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.folders import mounted_trees
-from batchai_magics.backends.local.state import job_queue, job_table, resource_table
+from batchai_magics.backends.local import unmanaged_mounts
+from batchai_magics.backends.local.state import job_table, resource_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import detached_process, node_assignment, process
-from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch import detached_process, node_allocation, process
+from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import not_started
 from batchai_magics.errors import ServiceError, StorageError
@@ -101,7 +101,7 @@ def head_start(store: Store, layout: Layout, guid: str) -> Iterator[None]:
     """Preloads the supervisor of a new job that can start at once, while the block runs."""
     with store.read() as db:
         job = job_table.find_open(db, guid=guid)
-        is_next = job is not None and job_queue.has_room_for(db, job)
+        is_next = job is not None and job_table.has_room_for(db, job)
     with (
         detached_process.preloaded(_supervisor(layout, job)) if job and is_next else contextlib.nullcontext()
     ):
@@ -121,20 +121,20 @@ def _fail_start(store: Store, layout: Layout, job: JobRow, error: Exception) -> 
             return
         job_table.delete(db, job.key)
         resource_table.delete(db, job.key)
-    mounted_trees.remove(layout.job(job.guid).root)
+    unmanaged_mounts.remove(layout.job(job.guid).root)
     text = f"The job's supervisor could not be started: {error}"
     raise ServiceError(text, code="JobLaunchFailed") from error
 
 
 def _assign_all(store: Store) -> list[JobRow]:
     with store.read() as db:
-        if not job_queue.waiting_clusters(db):
+        if not job_table.waiting_clusters(db):
             return []
     with store.write() as db:
         return [
             job
-            for cluster in job_queue.waiting_clusters(db)
-            for job in node_assignment.assign_nodes(db, cluster)
+            for cluster in job_table.waiting_clusters(db)
+            for job in node_allocation.assign_nodes(db, cluster)
         ]
 
 

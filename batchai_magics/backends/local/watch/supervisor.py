@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.local.folders import mpi_segments, unmanaged_mounts
+from batchai_magics.backends.local import mpi_segments, unmanaged_mounts
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.watch import detached_process, process
+from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.job_run import JobRun
-from batchai_magics.backends.local.watch.job_secrets import JobSecrets
-from batchai_magics.backends.local.watch.node_assignment import has_pending_work
+from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.node.outcome import Outcome, not_run, stopped

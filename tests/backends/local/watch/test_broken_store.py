@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.local.state.disk_reserve import RESERVE_BYTES
+from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.backends.local.watch import outcome_writer, recovery
 from batchai_magics.backends.node.outcome import Outcome, stopped
 from batchai_magics.errors import StorageError

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.watch import detached_process, node_assignment, outcome_writer, process
+from batchai_magics.backends.local.watch import detached_process, node_allocation, outcome_writer, process
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome
 from batchai_magics.errors import StorageError
@@ -245,4 +245,4 @@ def test_nothing_is_handed_over_on_another_cluster(still: Still) -> None:
     still.job("z", cluster="other")
     with still.store.write() as db:
         row = job_table.get(db, job.key)
-        assert node_assignment.hand_over_nodes(db, row) is None
+        assert node_allocation.hand_over_nodes(db, row) is None

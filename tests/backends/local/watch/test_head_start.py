@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.watch import detached_process, scheduler
-from batchai_magics.backends.local.watch.detached_process import Program
-from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.detached_process import JobSecrets, Program
 from tests.world import World, until
 
 pytestmark = pytest.mark.slow

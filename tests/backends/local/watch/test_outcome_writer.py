@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.local.state.disk_reserve import RESERVE_BYTES
+from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.outcome import Outcome, failed_with, stopped
 from batchai_magics.errors import StorageError

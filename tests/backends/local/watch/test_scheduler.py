@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.local.watch import detached_process, process, scheduler
-from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.errors import ServiceError
 from tests.backends.local.still import Stand, Still, dead
 

@@ -8,7 +8,7 @@ import pytest
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import scheduler
-from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.cluster_spec import ClusterSpec

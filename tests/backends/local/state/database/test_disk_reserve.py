@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.backends.local.state import database_errors, database_file
-from batchai_magics.backends.local.state.disk_reserve import RESERVE_BYTES, SLICE_BYTES
-from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.store import RESERVE_BYTES, SLICE_BYTES, Store
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 from tests.backends.local.state.database.rows import COUNT, GROUP, count, written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.local.state import job_queue, job_table
+from batchai_magics.backends.local.state import job_table
 from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.state.jobs.table import FAILED, OPEN, RUNNING, STATES, key, put, table
 from tests.backends.local.still import Still
@@ -68,8 +68,8 @@ def test_runs_that_need_a_process_are_watched(still: Still) -> None:
 
 def test_what_waits_for_nodes(still: Still) -> None:
     with still.store.read() as db:
-        assert job_queue.waiting_clusters(db) == []
-        assert job_queue.nodes_waited_for(db, "c") == 0
+        assert job_table.waiting_clusters(db) == []
+        assert job_table.nodes_waited_for(db, "c") == 0
     put(still, "assigned", is_assigned=True, node_count=10, cluster="busy")
     put(still, "running", RUNNING, node_count=20, cluster="busy")
     put(still, "a", node_count=2)
@@ -78,14 +78,14 @@ def test_what_waits_for_nodes(still: Still) -> None:
     put(still, "over", RUNNING, node_count=80)
     put(still, "given", is_assigned=True, node_count=160)
     with still.store.write() as db:
-        assert job_queue.waiting_clusters(db) == []  # no node is idle
+        assert job_table.waiting_clusters(db) == []  # no node is idle
         statement = "INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, 0, ?, 0)"
         db.executemany(statement, [("1", "c", "running"), ("2", "busy", "idle")])
-        assert job_queue.waiting_clusters(db) == []
+        assert job_table.waiting_clusters(db) == []
         db.executemany(statement, [("3", "c", "idle"), ("4", "d", "idle"), ("5", "c", "idle")])
-        assert sorted(job_queue.waiting_clusters(db)) == ["c", "d"]
-        assert job_queue.nodes_waited_for(db, "c") == 5
-        assert job_queue.nodes_waited_for(db, "busy") == 0
+        assert sorted(job_table.waiting_clusters(db)) == ["c", "d"]
+        assert job_table.nodes_waited_for(db, "c") == 5
+        assert job_table.nodes_waited_for(db, "busy") == 0
 
 
 def test_the_queue_is_in_order_of_priority_then_of_age(still: Still) -> None:
@@ -105,10 +105,10 @@ def test_the_queue_is_in_order_of_priority_then_of_age(still: Still) -> None:
     cluster = still.workspace.child(Kind.CLUSTER, "c")
     with still.store.write() as db:
         for name in ("high", "z", "y", "x", "w", "held", "low"):
-            job = job_queue.next_job(db, cluster.key)
+            job = job_table.next_job(db, cluster.key)
             assert job == job_table.get(db, key(still, name))
-            job_queue.assign(db, job, spawner="me")
-        assert job_queue.next_job(db, cluster.key) is None
+            job_table.assign(db, job, spawner="me")
+        assert job_table.next_job(db, cluster.key) is None
 
 
 def test_forgetting_a_job_tells_its_folders_and_keeps_the_others(still: Still) -> None:

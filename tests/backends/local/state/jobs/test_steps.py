@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local.state import job_queue, job_table
+from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.states import ExecutionState
@@ -26,7 +26,7 @@ from tests.backends.local.still import Still
 def test_a_job_that_gets_its_nodes_says_since_when_and_by_whom(still: Still) -> None:
     row, other = put(still, "a", spawner="old"), put(still, "b")
     with still.store.write() as db:
-        given = job_queue.assign(db, row, spawner="me")
+        given = job_table.assign(db, row, spawner="me")
     assert given == row._replace(is_assigned=True, changed=NOW, spawner="me")
     assert table(still) == [given, other]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.state.disk_reserve import RESERVE_BYTES
+from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import Follower, LogFault
 from batchai_magics.models.resource_ids import Kind

@@ -11,20 +11,88 @@ import contextlib
 import fcntl
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.folders import mounted_trees
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node import mount_commands
+from batchai_magics.backends.node import elevation, mount_commands
 from batchai_magics.backends.node.ranks.leftover_processes import MARK
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
+
+PATIENCE_S = 30.0
+_UNMOUNTERS = (("umount",), ("fusermount3", "-u"), ("fusermount", "-u"), ("umount", "--lazy"))
+
+
+def mount_points(below: Path) -> list[Path]:
+    """Mount points at `below` or deeper, innermost first, including bind mounts."""
+    inside = str(below.resolve())
+    below_it = {path for path in _all_mounts() if path == inside or path.startswith(inside + os.sep)}
+    return [Path(path) for path in sorted(below_it, key=lambda path: -path.count(os.sep))]
+
+
+def unmount(root: Path) -> None:
+    """Unmounts all below `root`; busy mounts are detached lazily."""
+    for path in mount_points(root):
+        any(_is_done_by(program, path) for program in _UNMOUNTERS)
+
+
+def _is_done_by(program: Sequence[str], path: Path) -> bool:
+    try:
+        line = elevation.elevated([*program, str(path)])
+        return not subprocess.run(
+            line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S
+        ).returncode
+    except (OSError, subprocess.TimeoutExpired):  # not installed, or the server does not answer
+        return False
+
+
+def remove(*folders: Path) -> None:
+    """Deletes folders as far as possible; keeps mounts and their parents, and does not follow links."""
+    mounted = set(_all_mounts())
+    for folder in folders:
+        with contextlib.suppress(OSError):  # missing or not ours
+            path = folder.parent.resolve() / folder.name
+            if str(path) not in mounted and not path.is_symlink():
+                _remove_whole(path, mounted)
+
+
+def _remove_whole(path: Path, mounted: set[str]) -> None:
+    try:
+        _remove(path, path.lstat().st_dev, mounted)
+    except RecursionError:  # too deep for Python, and perhaps for PATH_MAX
+        if not mount_points(path):
+            subprocess.run(["rm", "-rf", "--one-file-system", "--", path], capture_output=True, check=False)
+
+
+def _remove(folder: Path, device: int, mounted: set[str]) -> None:
+    with contextlib.suppress(OSError):  # a script may have removed permissions
+        folder.chmod(0o700)
+    with os.scandir(folder) as entries:
+        children = list(entries)
+    for entry in children:
+        with contextlib.suppress(OSError):  # one failure keeps its folder, not the others
+            if not entry.is_dir(follow_symlinks=False):
+                Path(entry.path).unlink()
+            # The mount table has bind mounts; the device shows what was mounted since it was read.
+            elif entry.path not in mounted and entry.stat(follow_symlinks=False).st_dev == device:
+                _remove(Path(entry.path), device, mounted)
+    folder.rmdir()
+
+
+def _all_mounts() -> list[str]:
+    if sys.platform == "linux":  # without /proc, the device shows most mounts
+        return mount_commands.mount_points()
+    import psutil
+
+    return [part.mountpoint for part in psutil.disk_partitions(all=True)]
+
 
 TICK_S = 0.05
 
@@ -69,12 +137,12 @@ def sweep_mounts(store: Store, layout: Layout) -> None:
     """Unmounts what clusters without nodes and ended jobs left mounted."""
     for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):
         inside = root.resolve()
-        paths = [path for path in mounted_trees.mount_points(root) if path != inside]
+        paths = [path for path in mount_points(root) if path != inside]
         for guid in {path.relative_to(inside).parts[0] for path in paths}:
             # The lock holder is mounting, and sweeps afterwards; or the folder is being deleted.
             with contextlib.suppress(OSError), exclusive(root / guid, wait=False):
                 if not is_used(store, guid):
-                    mounted_trees.unmount(root / guid)
+                    unmount(root / guid)
 
 
 def sweep_nodes(store: Store, layout: Layout) -> None:
@@ -91,7 +159,7 @@ def remove_node(folder: Path) -> None:
     """Deletes the folder of a removed node, once nothing runs there."""
     if (folder / "setup.json").exists():
         process.kill(lambda: process.marked(folder.name))
-    mounted_trees.remove(folder)
+    remove(folder)
 
 
 def remove_cluster(layout: Layout, guid: str) -> None:
@@ -103,16 +171,16 @@ def remove_cluster(layout: Layout, guid: str) -> None:
         ):
             for node in folder.glob("nodes/*"):
                 remove_node(node)
-            mounted_trees.unmount(folder)
-            mounted_trees.remove(folder)
+            unmount(folder)
+            remove(folder)
 
 
 def remove_jobs(layout: Layout, guids: Sequence[str]) -> None:
     """Deletes the folders of deleted jobs, after unmounting."""
     roots = [layout.job(guid).root for guid in guids]
-    for root in roots if mounted_trees.mount_points(layout.jobs) else ():
-        mounted_trees.unmount(root)
-    mounted_trees.remove(*roots)
+    for root in roots if mount_points(layout.jobs) else ():
+        unmount(root)
+    remove(*roots)
 
 
 def _has_node(store: Store, guid: str, id: str = "") -> bool:

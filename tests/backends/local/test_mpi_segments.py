@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.folders import mpi_segments
+from batchai_magics.backends.local import mpi_segments
 from tests.backends.local.namespace import scene, tell
 from tests.world import World, until
 

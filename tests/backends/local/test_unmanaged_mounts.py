@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.folders import mounted_trees, unmanaged_mounts
+from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import mount_commands
 from batchai_magics.errors import NotFoundError, SpecError
@@ -57,7 +57,7 @@ def run(world: World, command: str, *, cluster: str = "c", name: str = "j", **fi
 
 
 def mounted(world: World) -> int:
-    return len(mounted_trees.mount_points(world.home))
+    return len(unmanaged_mounts.mount_points(world.home))
 
 
 # -- of clusters ---------------------------------------------------------------
@@ -249,15 +249,15 @@ def a_folder_with_mounts_in_it(folder: Path) -> None:
     subprocess.run(["mount", "--bind", theirs, ours / "deep/bind"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "none", ours / "tmp"], check=True)
     (ours / "tmp/inner").touch()
-    mounted_trees.remove(ours)
+    unmanaged_mounts.remove(ours)
     tell([path.name for path in (ours / "deep/bind").iterdir()])
     tell([path.name for path in (ours / "tmp").iterdir()])
     tell(
         "there" if (ours / "gone").exists() else "gone",
         "kept" if (folder / "linked/kept").exists() else "lost",
     )
-    mounted_trees.unmount(ours)
-    mounted_trees.remove(ours)
+    unmanaged_mounts.unmount(ours)
+    unmanaged_mounts.remove(ours)
     tell("something left" if ours.exists() else "nothing left")
 
 

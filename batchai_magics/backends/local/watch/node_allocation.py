@@ -1,6 +1,8 @@
-"""Manual and automatic scaling of clusters.
+"""Allocation of nodes: clusters grow and shrink with their queues, and queued jobs get idle nodes.
 
-An auto-scale cluster grows at once for queued jobs, and shrinks when nodes have been idle for a while.
+An auto-scale cluster grows at once for queued jobs, and shrinks when nodes have been idle for a while. Jobs
+are ordered by priority, then by creation. A job that does not fit blocks those behind it, so that large
+jobs do not starve.
 """
 
 from __future__ import annotations
@@ -8,12 +10,44 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.local.state import cluster_table, job_queue, node_table
+from batchai_magics.backends.local.state import cluster_table, job_table, node_table
+from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
+from batchai_magics.backends.local.watch import process
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 if TYPE_CHECKING:
     from batchai_magics.backends.service.runner import ClusterRef
+
+
+def assign_nodes(db: Database, cluster: str) -> list[JobRow]:
+    """Assigns a cluster's idle nodes to the next jobs, for this process to start."""
+    assigned: list[JobRow] = []
+    while (job := job_table.next_job(db, cluster)) and node_table.assign(db, cluster, job):
+        assigned.append(job_table.assign(db, job, spawner=process.own_identity()))
+    return assigned
+
+
+def hand_over_nodes(db: Database, ended: JobRow) -> JobRow | None:
+    """Assigns idle nodes to the cluster's next job if this process, which ran the ended one, can run it.
+
+    That needs the same interpreter, and a job without secrets: those are held by a process of their own.
+    """
+    job = job_table.next_job(db, ended.cluster)
+    if job is None or job.needs_secrets or job.python != ended.python:
+        return None
+    is_given = node_table.assign(db, ended.cluster, job)
+    return job_table.assign(db, job, spawner=process.own_identity()) if is_given else None
+
+
+def has_pending_work(store: Store) -> bool:
+    """Whether nodes are being prepared, clusters auto-scale, or jobs could get nodes."""
+    with store.read() as db:
+        return (
+            node_table.is_any_preparing(db)
+            or cluster_table.is_any_auto_scaled(db)
+            or bool(job_table.waiting_clusters(db))
+        )
 
 
 def resize(db: Database, cluster: ClusterRef, option: DeallocationOption) -> list[str]:
@@ -44,7 +78,7 @@ def adjust(store: Store) -> None:
 
 def _wanted(db: Database, cluster: cluster_table.ClusterRow) -> int:
     busy, fresh, stale = _count(node_table.not_leaving(db, cluster.key), time.time() - cluster.idle_s)
-    queued = job_queue.nodes_waited_for(db, cluster.key)
+    queued = job_table.nodes_waited_for(db, cluster.key)
     wanted = busy + max(queued, fresh + (stale if queued else 0))
     return max(cluster.minimum or 0, wanted if cluster.maximum is None else min(cluster.maximum, wanted))
 

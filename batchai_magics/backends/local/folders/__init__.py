@@ -1,1 +1,0 @@
-"""Folders that only this machine has: mounts, and MPI's shared memory."""
