@@ -119,3 +119,8 @@ def _add_cell_body(lines: list[str]) -> list[str]:
     """Add a body to a bare cell magic, which IPython rejects; `--file` and `--help` need none."""
     is_alone = len(lines) == 1 and lines[0].split()[:1] == [_CELL]
     return [lines[0].rstrip("\n") + "\n", "\n"] if is_alone else lines
+
+
+# A terminal asks after each Enter whether the cell is complete, without such transformers: so it is not
+# complete before its body.
+setattr(_add_cell_body, "has_side_effects", True)  # noqa: B010  # IPython's attribute, which functions lack
