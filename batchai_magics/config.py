@@ -50,6 +50,7 @@ class Settings:
     share_mount: str = setting("autoafs", "where that share is mounted, below the mount root")
     storage_account: str = setting("", "storage account of mounts, where a line or a file names none")
     storage_key: str = setting("", "its key", is_secret=True)
+    provenance: str = setting("full", "what runs record of their code, variables and git state: full, none")
     ui: str = setting("auto", "how jobs are shown: auto, widget, html, text")
     headline_metric: str = setting("", "the metric that stands for a run; by default a loss, else a rate")
     rising_metrics: str = setting("", "metrics of which higher values are better, separated by commas")
@@ -76,7 +77,10 @@ class Backends(Collection[str], Protocol):
         """
 
 
-CHOICES = {"ui": ("auto", "widget", "html", "text")}  # setting → allowed values
+CHOICES = {
+    "ui": ("auto", "widget", "html", "text"),
+    "provenance": ("full", "none"),
+}  # setting → allowed values
 
 
 def load(env: Mapping[str, str] | None = None, *, path: Path | None = None, backends: Backends) -> Settings:

@@ -46,7 +46,7 @@ def test_the_environment_names_the_file(file):
 
 @pytest.mark.parametrize("item", general_settings(), ids=lambda item: item.name)
 def test_every_setting_has_its_variable(item, file):
-    choices = {"backend": "local", "ui": "html"}
+    choices = {"backend": "local", "ui": "html", "provenance": "none"}
     value = "7" if isinstance(item.default, int) else choices.get(item.name, "/some/thing")
     settings = load({f"BATCHAI_{item.name.upper()}": value}, path=file)
     assert str(getattr(settings, item.name)) == value

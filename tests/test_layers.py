@@ -24,7 +24,13 @@ HOMES = {
     "azure": {"backends.arm", "backends.azureml"},
     "starlette": {"server"},
     "uvicorn": {"server"},
-    "subprocess": {"backends.node", "backends.machines", "backends.local", "backends.slurm"},
+    "subprocess": {
+        "jobs.git_checkout",
+        "backends.node",
+        "backends.machines",
+        "backends.local",
+        "backends.slurm",
+    },
     "sqlite3": {"backends.local.state"},
     "psutil": {"backends.node", "backends.local", "backends.slurm"},
 }

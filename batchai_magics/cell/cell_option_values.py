@@ -12,6 +12,7 @@ from typing import Any
 from batchai_magics.cell.notebook_variables import variable_names
 from batchai_magics.errors import UsageError
 from batchai_magics.models.backend_options import BackendOption, given_options
+from batchai_magics.models.run_tags import check_tags
 from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.regular_expressions import compile_number
@@ -61,6 +62,8 @@ class CellOptions:
     is_new: bool = False
     is_same: bool = False
     is_growing: bool = False
+    has_no_provenance: bool = False
+    tags: tuple[str, ...] = ()
     variable: str = "job"
 
     @property
@@ -106,8 +109,18 @@ def values_of(
         is_new=given.new,
         is_same=given.same,
         is_growing=given.grow,
+        has_no_provenance=given.no_provenance,
+        tags=tags_of(given.tag),
         variable=_variable(given.var),
     )
+
+
+def tags_of(texts: Sequence[str] | None, option: str = "--tag") -> tuple[str, ...]:
+    """The tags of `--tag a,b` without duplicates; raises UsageError for one that is no word."""
+    try:
+        return check_tags(tag for text in texts or () for tag in text.split(",") if tag)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def _lower(text: str | None) -> str | None:

@@ -21,8 +21,8 @@ from batchai_magics.cell.cell_option_values import CellOptions
 from batchai_magics.cell.cell_options import read_options
 from batchai_magics.cell.cell_script import bundle, check_script, runner_program, sets_result
 from batchai_magics.cell.cell_uploads import read_uploads
+from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
-from batchai_magics.cell.notebook_variables import variables_file
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import check_texts, declared_by
@@ -40,6 +40,29 @@ from batchai_magics.models.resource_ids import (
 from batchai_magics.options.option_parsing import expand, split_line
 
 _MAX_LISTED = 200  # uploaded files that a dry run lists
+
+
+@dataclass(frozen=True)
+class CellSource:
+    """What a request was made from, for the record of the run.
+
+    Attributes:
+        folder: The folder that relative paths start from.
+        line: The magic line.
+        name: The name of the script, or of the file with the description.
+        script: The script; empty for a description.
+        arguments: The arguments of the script.
+        uses: The variables of `--use`, by name.
+        expanded: The variables that `--template` put into the script, by name.
+    """
+
+    folder: Path
+    line: str = ""
+    name: str = ""
+    script: str = ""
+    arguments: str = ""
+    uses: Mapping[str, object] = field(default_factory=dict, repr=False)
+    expanded: Mapping[str, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -63,6 +86,10 @@ class CellRequest:
     is_dry_run: bool = False  # --dry-run
     patterns: Mapping[str, str] = field(default_factory=dict)  # --metric NAME=REGEX
     notes: tuple[str, ...] = ()  # messages about the job's file
+    source: CellSource | None = field(default=None, repr=False)
+    has_provenance: bool = True  # not --no-provenance
+    tags: tuple[str, ...] = ()  # --tag
+    records: Mapping[str, str] = field(default_factory=dict, repr=False)  # to store with the job; by `submit`
 
 
 @dataclass(frozen=True)
@@ -124,10 +151,11 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     notebook = notebook or Notebook()
     declared = declared_by(settings.sections.values())
     options = read_options(split_line(line, notebook.names), notebook.env, declared)
-    body = expand(body, notebook.names, place="in the cell") if options.is_template else body
+    expanded = NamesRead(notebook.names)
+    body = expand(body, expanded, place="in the cell") if options.is_template else body
     target = _target(options, settings, notebook)
     options = replace(options, has_result=not options.is_described and sets_result(body))
-    options = with_program(options, target.job)
+    asked, options = options.args, with_program(options, target.job)
     account = _account_key(options, notebook.env, settings)
     source = _source(options, body, target, notebook, account=account)
     sent = bundle(target.experiment, target.job, source.files)
@@ -138,7 +166,11 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
     check_texts(spec.backend_options, declared, what=spec.what)
     notes = (*source.description.notes, *variable_notes(body, options.uses, notebook.names))
-    return _request(options, target, spec, uploads=sent.uploads, notes=notes)
+    uses = {name: notebook.names[name] for name in options.uses}
+    read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=expanded.read)
+    if not options.is_described:
+        read = replace(read, name=f"{target.job}.py", script=body, arguments=asked or "")
+    return _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
 
 
 def describe(request: CellRequest) -> str:
@@ -234,6 +266,7 @@ def _request(
     *,
     uploads: Mapping[str, bytes],
     notes: tuple[str, ...],
+    source: CellSource,
 ) -> CellRequest:
     return CellRequest(
         name=target.job,
@@ -250,6 +283,9 @@ def _request(
         is_dry_run=options.is_dry_run,
         patterns=options.patterns,
         notes=notes,
+        source=source,
+        has_provenance=not options.has_no_provenance,
+        tags=options.tags,
     )
 
 

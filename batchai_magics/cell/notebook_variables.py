@@ -6,20 +6,12 @@ import ast
 import builtins
 import pickle
 import pickletools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from batchai_magics.cell.run_cell import MOST_BYTES, VARIABLES
 from batchai_magics.errors import UsageError, did_you_mean
-
-_SECRET = re.compile(
-    r"(?:^|_)(?:password|passwd|passphrase|pwd|secret|token|credentials?|(?:api|account|access|private|secret)_?key)$",
-    re.IGNORECASE,
-)
-_SECRET_VALUE = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|(?:ghp|gho|github_pat|sk|hf)_\w{16,}|AKIA[0-9A-Z]{16}"
-)
+from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 
 def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dict[str, bytes]:
@@ -86,7 +78,7 @@ def _check(name: str, variables: Mapping[str, object]) -> None:
     if name not in variables:
         hint = did_you_mean(name, variables) or "define it in a cell first"
         raise UsageError(f"--use {name}: there is no variable {name}", hint=hint)
-    if _SECRET.search(name) or _holds_secret(variables[name]):
+    if is_secret_name(name) or _holds_secret(variables[name]):
         text = f"--use {name}: it looks like a secret, which a file on the share is no place for"
         raise UsageError(text, hint="put it into an environment variable, and name that with --secret")
 
@@ -94,10 +86,10 @@ def _check(name: str, variables: Mapping[str, object]) -> None:
 def _holds_secret(value: Any) -> bool:
     """Whether it contains a string that looks like a key, or a dict key named like a secret."""
     if isinstance(value, str):
-        return _SECRET_VALUE.search(value) is not None
+        return is_secret_text(value)
     if isinstance(value, Mapping):
         names = (key for key in value if isinstance(key, str))
-        return any(map(_SECRET.search, names)) or any(map(_holds_secret, value.values()))
+        return any(map(is_secret_name, names)) or any(map(_holds_secret, value.values()))
     return isinstance(value, (list, tuple, set)) and any(map(_holds_secret, value))
 
 
@@ -128,3 +120,28 @@ def _uses_notebook_definition(data: bytes) -> bool:
 
 def _mib(size: int) -> str:
     return f"{size / (1 << 20):.1f} MiB"
+
+
+class NamesRead(Mapping[str, object]):
+    """Variables, and which of them were read."""
+
+    def __init__(self, names: Mapping[str, object]) -> None:
+        self._names = names
+        self.read: dict[str, object] = {}
+
+    def __getitem__(self, name: str) -> object:
+        """The value of a variable, which is now among those `read`."""
+        self.read[name] = self._names[name]
+        return self.read[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a variable of that name; does not count as reading it."""
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all variables."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """How many variables there are."""
+        return len(self._names)

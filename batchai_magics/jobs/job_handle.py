@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
+from batchai_magics.backends.base import RECORDS, TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs import argument_checks
@@ -26,6 +26,8 @@ from batchai_magics.models.job_execution import OUT, STDOUTERR, OutputFile, Rank
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
+from batchai_magics.records.provenance import Provenance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -246,6 +248,16 @@ class Job:
             CapabilityError: The backend samples nothing.
         """
         return telemetry_frame(TELEMETRY.of(self.backend).read(self.id))
+
+    def provenance(self) -> Provenance:
+        """What ran: code, arguments, variables, git state, packages, hardware; printed, a summary.
+
+        Machines appear once they have been recorded beside the running job.
+
+        Raises:
+            CapabilityError: The backend keeps no records.
+        """
+        return Provenance.of_files(self.name, RECORDS.of(self.backend).read(self.id, PROVENANCE_FILES))
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Plots images/sec and loss over the steps.

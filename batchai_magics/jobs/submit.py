@@ -14,6 +14,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.submission_recorder import SubmissionRecorder
 from batchai_magics.models.cluster_spec import (
     ClusterPatch,
     ClusterSpec,
@@ -76,12 +77,14 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
         SpecError: A value of the job is impossible on its cluster.
     """
     _check_arguments(request, settings)
+    recorder = SubmissionRecorder(request, settings)
     workspace = workspace_id(settings, request.workspace)
     experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
     wanted = _defaults(settings, workspace, experiment, cluster=ResourceId.parse(request.spec.cluster.id))
     share = settings.share if request.uploads else ""
     runs = backend.ensure(JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share, request.uploads))
     grown = _grow_cluster(backend, request) if request.is_growing else ""
+    request = replace(request, records=recorder.files(request))
     return replace(_create_or_find(backend, request, experiment, runs), grown=grown)
 
 
@@ -148,7 +151,7 @@ def _grow_cluster(backend: Backend, request: CellRequest) -> str:
 
 def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Job:
     id = experiment.child(Kind.JOB, name)
-    backend.create(id, request.spec)
+    backend.create(id, request.spec, records=request.records)
     return Job(backend, id, patterns=request.patterns)
 
 

@@ -50,6 +50,7 @@ class JobSite:
     records: Output = NO_RECORDS
     hidden: str = ""
     telemetry: str = ""  # folder for resource usage samples
+    machines: str = ""  # folder for records of the machines
     threads: Mapping[str, str] = field(default_factory=dict)  # thread count variables that are already set
     device_order: str = "PCI_BUS_ID"  # how CUDA numbers GPUs: like the driver's tools
     disk_grace_s: float = 60.0

@@ -155,8 +155,8 @@ class Plan(NamedTuple):
     """What is started together: a node's setup task, a job's preparation, or its processes.
 
     `python` runs the programs on nodes. `exits` is the folder for status files of ended processes,
-    `telemetry` for usage samples (empty: none). `secrets` are names of variables whose values exist only in
-    the supervisor's memory.
+    `telemetry` for usage samples, `machines` for records of machines (empty: none). `secrets` are names of
+    variables whose values exist only in the supervisor's memory.
     """
 
     guid: str
@@ -174,6 +174,7 @@ class Plan(NamedTuple):
     notes: tuple[str, ...] = ()
     execution_logs: tuple[str, ...] = ()
     telemetry: str = ""
+    machines: str = ""
 
     @property
     def processes_per_node(self) -> int:

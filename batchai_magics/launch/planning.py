@@ -61,6 +61,7 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         secrets=tuple(secret.name for secret in job.secrets or ()),
         execution_logs=_execution_logs(site, nodes),
         telemetry=site.telemetry,
+        machines=site.machines,
     )
 
 
@@ -74,7 +75,9 @@ def preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
         for index, node in enumerate(plan.nodes)
     )
     exits = site.preparation_exits
-    return plan._replace(processes=processes, launcher=Launcher.DIRECT, exits=exits, telemetry="")
+    return plan._replace(
+        processes=processes, launcher=Launcher.DIRECT, exits=exits, telemetry="", machines=""
+    )
 
 
 def setup(node_setup: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: str = "") -> Plan:

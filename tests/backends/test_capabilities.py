@@ -106,7 +106,7 @@ class Sending(BackendBase):
     def __init__(self):
         self.sent = []
 
-    def _create(self, id, spec, owner):
+    def _create(self, id, spec, owner, records):
         self.sent.append(spec)
 
     def _update(self, id, patch):

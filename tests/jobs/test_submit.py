@@ -58,7 +58,7 @@ def on_cluster(**changes):
     return replace(made, spec=JobSpec.from_wire({"properties": properties}))
 
 
-SETTINGS = Settings(subscription="s", resource_group="g", workspace="w", experiment="e")
+SETTINGS = Settings(provenance="none", subscription="s", resource_group="g", workspace="w", experiment="e")
 
 
 # runs of a name
@@ -181,7 +181,7 @@ def test_a_cluster_that_is_there_is_left_alone(tmp_path):
 
 def test_files_are_on_the_share_before_the_job(tmp_path):
     lab = Lab(tmp_path)
-    lab.create = lambda id, spec: lab.created.update({str(id): dict(lab.uploaded)})
+    lab.create = lambda id, spec, **_: lab.created.update({str(id): dict(lab.uploaded)})
     submitted = submit(lab, request(uploads={"a/b.py": b"1"}), SETTINGS)
     assert lab.created[str(submitted.job.id)] == {("batchaishare", "a/b.py"): b"1"}
     assert lab.shares == ["batchaishare"]

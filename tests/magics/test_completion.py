@@ -15,7 +15,7 @@ def test_tab_completes_words_options_and_values(shell):
     assert offers(shell, "%az batchai job list --out") == ["--output"]
     assert offers(shell, "found = %batchai job list -o ta") == ["table"]
     assert offers(shell, "%%batchai_job x --toolkit pyt") == ["pytorch"]
-    assert offers(shell, "%%batchai_job x --no") == ["--nodes"]
+    assert offers(shell, "%%batchai_job x --nod") == ["--nodes"]
 
 
 def test_tab_completes_live_names_and_variables(run, shell):

@@ -74,7 +74,7 @@ def interrupts(client, *cues):
 
 def test_tab_offers_options_values_and_names(kernel):
     execute(kernel, "%batchai cluster create -n small -s Standard_D2 -t 0")
-    assert offers(kernel, "%%batchai_job x --no") == ["--nodes"]
+    assert offers(kernel, "%%batchai_job x --nod") == ["--nodes"]
     assert offers(kernel, "%%batchai_job x --toolkit ") != []
     until(lambda: "small" in offers(kernel, "%batchai cluster show -n "))
     assert offers(kernel, "%%batchai_job x\nimport o")[:1] != ["--nodes"]

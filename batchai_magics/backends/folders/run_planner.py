@@ -24,6 +24,7 @@ from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.vm_sizes import lookup
+from batchai_magics.records.record_files import MACHINES, SUBMISSION
 
 
 class RunPlanner:
@@ -124,6 +125,7 @@ class RunPlanner:
             records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
             hidden=str(job.secret_spans),
             telemetry=str(job.telemetry),
+            machines=str(job.records / MACHINES) if SUBMISSION in run.records else "",
             threads={name: environ[name] for name in THREADS if environ.get(name)},
             device_order=environ.get(ORDER) or BY_BUS,
             disk_grace_s=engine.disk_grace_s,

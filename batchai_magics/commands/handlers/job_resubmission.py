@@ -16,6 +16,7 @@ from batchai_magics.commands.handlers.job_submission import Submission, submit
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.submission_recorder import records_of_another
 from batchai_magics.jobs.submit import next_run
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -40,7 +41,7 @@ def resubmit_with_env(backend: Backend, job: JobResource, env: Mapping[str, str]
     names = [item.name for item in job.spec.secrets or () if item.name in env]
     spec = _spec(backend, job, {name: env[name] for name in names})
     id = job.id.parent.child(Kind.JOB, next_run(backend, job.id.parent, job.id.name))
-    backend.create(id, spec)
+    backend.create(id, spec, records=records_of_another(backend, job.id))
     return Job(backend, id)
 
 
@@ -56,7 +57,9 @@ def _resubmit_all(
 
 def _resubmission(context: Context, job: JobResource, secrets: Mapping[str, str]) -> Submission:
     name = next_run(context.backend, job.id.parent, job.id.name)
-    return Submission(job.id.parent.child(Kind.JOB, name), _spec(context.backend, job, secrets))
+    id, spec = job.id.parent.child(Kind.JOB, name), _spec(context.backend, job, secrets)
+    records = records_of_another(context.backend, job.id)
+    return Submission(id, spec, has_provenance=False, records=records)
 
 
 def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base.backend_registry import backend_options
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.cell_option_values import tags_of
+from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import experiment_commands, mount_options, resource_commands
 from batchai_magics.errors import command_error
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.submission_recorder import SubmissionRecorder
 from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
 from batchai_magics.models.documents.description import load_file
 from batchai_magics.models.job_spec import JobSpec
@@ -29,6 +32,10 @@ class Submission:
     id: ResourceId
     spec: JobSpec
     notes: tuple[str, ...] = ()
+    source: CellSource | None = None
+    has_provenance: bool = True  # not --no-provenance
+    tags: tuple[str, ...] = ()
+    records: Mapping[str, str] = field(default_factory=dict)  # of the run that is submitted again
 
 
 def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> Submission:
@@ -52,20 +59,40 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     body = _body(context, arguments, id, body, account=account)
     spec = description.checked(JobSpec, body)
     check_texts(spec.backend_options, declared, what=spec.what)
-    return Submission(id, spec, description.notes)
+    path = file.expanduser().absolute()
+    return Submission(
+        id,
+        spec,
+        description.notes,
+        source=CellSource(path.parent, name=file.name),
+        has_provenance=not arguments.no_provenance,
+        tags=tags_of(arguments.tag),
+    )
 
 
 def to_cell_request(submission: Submission) -> CellRequest:
     """The equivalent request of a cell."""
     id = submission.id
     cluster = ResourceId.parse(submission.spec.cluster.id)
-    return CellRequest(id.name, submission.spec, id.workspace, id.experiment, cluster.name)
+    return CellRequest(
+        id.name,
+        submission.spec,
+        id.workspace,
+        id.experiment,
+        cluster.name,
+        source=submission.source,
+        has_provenance=submission.has_provenance,
+        tags=submission.tags,
+    )
 
 
 def submit(context: Context, submission: Submission) -> Job:
     """Creates the job."""
+    request = to_cell_request(submission)
+    recorder = SubmissionRecorder(request, context.settings)
     experiment_commands.ensure(context, submission.id.parent)
-    context.backend.create(submission.id, submission.spec)
+    records = submission.records or recorder.files(request)
+    context.backend.create(submission.id, submission.spec, records=records)
     return Job(context.backend, submission.id)
 
 

@@ -23,6 +23,7 @@ _TOP = Option(("--top",), "Only the newest jobs, at most so many.", "COUNT", Val
 _STATE = Option(
     ("--state",), "All jobs of the experiment in this state, in place of a name.", choices=_STATES
 )
+_TAG = Option(("--tag",), "Tag of the run, to find it by.", is_repeatable=True)
 _CREATE = (
     *_SOME,
     Option(
@@ -43,6 +44,12 @@ _CREATE = (
         'End the job for what it prints: "loss is nan", "images/sec < 50 for 5m".',
         "CONDITION",
         is_repeatable=True,
+    ),
+    _TAG,
+    Option(
+        ("--no-provenance",),
+        "Record no code, variables or git state with the run.",
+        value_kind=ValueKind.NOTHING,
     ),
     Option(("--dry-run",), "Show what would be submitted; nothing is written.", value_kind=ValueKind.NOTHING),
 )

@@ -122,7 +122,7 @@ def test_names_are_offered_where_they_fit(text, live):
 
 
 def test_a_job_cell_offers_its_options():
-    assert cell("x --no")[0] == ["--nodes"]
+    assert cell("x --nod")[0] == ["--nodes"]
     assert cell("x --toolkit ho")[0] == ["horovod"]
     assert cell("x --priority ")[0] == ["low", "normal", "high"]
     assert cell("x --cluster ")[1] is NameKind.CLUSTER

@@ -209,7 +209,7 @@ class JobRun:
             finally:
                 self._seals |= ranks.seals
                 record.write(self._seals)
-        self._rank_pids = set()
+        self._rank_pids = ranks.recorder_pids
 
     def _follow(self, ranks: Ranks) -> Outcome | None:
         """Waits until the ranks have ended or one has failed; the outcome if the job was interrupted."""

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.node.ranks import machine_recording
 from batchai_magics.backends.node.ranks import rank as processes
 from batchai_magics.backends.node.ranks.log_seals import LogSeal
 from batchai_magics.backends.node.ranks.output_streams import LastWriter, LogWriter, Stream
@@ -56,6 +57,7 @@ class Ranks:
         self._guard: Guard | None = None
         self._external = PmiEnvironment({})
         self._sampler: Sampler | None = None
+        self._recording: int | None = None  # the pid of the program that records this machine
 
     def start(self) -> None:
         """Starts all processes, and serves MPI's ranks as their process manager."""
@@ -67,6 +69,7 @@ class Ranks:
         for process in self.plan.processes:
             self._start(process)
         self._sampler = sampler(self.plan, first_rank=0)
+        self._recording = machine_recording.start(self.plan)
 
     def start_one(self, index: int) -> None:
         """Starts a single process, for another launcher that started this program.
@@ -77,6 +80,7 @@ class Ranks:
         self._external = PmiEnvironment({}, None)
         self._start(self.plan.processes[index])
         self._sampler = sampler(self.plan, first_rank=index)
+        self._recording = machine_recording.start(self.plan, rank=index)
 
     @property
     def is_running(self) -> bool:
@@ -102,7 +106,12 @@ class Ranks:
     @property
     def helper_pids(self) -> set[int]:
         """Helper processes of this one that are not part of the job."""
-        return {self._guard.pid} if self._guard else set()
+        return self.recorder_pids | ({self._guard.pid} if self._guard else set())
+
+    @property
+    def recorder_pids(self) -> set[int]:
+        """The helper that records this machine, which may outlive a short job."""
+        return {self._recording} if self._recording else set()
 
     @property
     def seals(self) -> dict[str, LogSeal]:

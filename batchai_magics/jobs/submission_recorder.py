@@ -1,0 +1,170 @@
+"""Records what the submitter of a job knows: code, arguments, variables, git state; without secrets."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import pickle
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.cell import CellRequest
+from batchai_magics.cell.cell_request import CellSource
+from batchai_magics.config import Settings
+from batchai_magics.jobs.git_checkout import GitCheckout
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
+from batchai_magics.records import parameters
+from batchai_magics.records.labels import Labels
+from batchai_magics.records.record_files import LABELS, SUBMISSION
+from batchai_magics.records.submission import MAX_TEXT, Code, GitState, Submission, Variable, cut, shape_of
+
+MAX_VALUE = 200  # characters of a variable's value
+MAX_ITEMS = 20  # of a collection whose value is recorded
+MAX_HASHED = 1 << 20  # bytes of an upload whose digest is recorded: the path has that of all of them
+MAX_UPLOADS = 500
+_ARGUMENTS = ("commandLineArgs", "commandLine", "workerCommandLineArgs", "masterCommandLineArgs")
+_SENTINEL = "\0secret\0"
+
+
+class SubmissionRecorder:
+    """Collects the records of one submission; `git` runs from the start, beside whatever else is done."""
+
+    def __init__(self, request: CellRequest, settings: Settings) -> None:
+        self._is_on = request.has_provenance and settings.provenance == "full"
+        folder = request.source.folder if request.source else Path.cwd()
+        self._checkout = GitCheckout(folder) if self._is_on else None
+
+    def files(self, request: CellRequest) -> dict[str, str]:
+        """The record files of the job: name → text. Waits for `git`, up to its timeout."""
+        mask = SecretMask(secrets_of(request.spec))
+        source = request.source or CellSource(Path.cwd())
+        arguments = mask.line(source.arguments or arguments_of(request.spec))
+        if not self._checkout:
+            labels = Labels(request.tags)
+            return {LABELS: labels.to_text()} if request.tags else {}
+        known = {**source.expanded, **source.uses}
+        values = {name: mask(value) if isinstance(value, str) else value for name, value in known.items()}
+        found = parameters.bounded(
+            {**parameters.of_arguments(arguments), **parameters.of_variables(_without_secrets(values))}
+        )
+        submission = self._submission(request, source, mask, self._checkout.state())
+        submission = submission._replace(arguments=arguments)
+        return {
+            SUBMISSION: submission.to_text(),
+            LABELS: Labels(request.tags, parameters=found).to_text(),
+        }
+
+    def _submission(
+        self, request: CellRequest, source: CellSource, mask: SecretMask, git: GitState | None
+    ) -> Submission:
+        from batchai_magics import __version__
+
+        spec = request.spec
+        container = spec.container_settings
+        return Submission(
+            code=_code(source, spec, mask),
+            submitted=time.time(),
+            line=mask.line(source.line),
+            variables={name: _variable(name, value, mask) for name, value in source.uses.items()},
+            uploads=dict(_uploads(request.uploads, source.name)),
+            git=git and git._replace(diff=mask(git.diff)),
+            environment=dict(_environment(spec, mask)),
+            secrets=tuple(item.name for item in spec.secrets or ()),
+            image=container.image_source_registry.image if container else "",
+            python=platform.python_version(),
+            package=__version__,
+        )
+
+
+def records_of_another(backend: Backend, job: ResourceId) -> dict[str, str]:
+    """The record files of a run that repeats another: the same code and parameters, no tags."""
+    files = backend.records.read(job, (SUBMISSION, LABELS)) if backend.records else {}
+    found = {}
+    with contextlib.suppress(KeyError, ValueError):  # it has no record
+        record = Submission.from_text(files[SUBMISSION])
+        first = record.resubmitted or job.name
+        found[SUBMISSION] = record._replace(resubmitted=first, submitted=time.time()).to_text()
+        labels = Labels.from_json(json.loads(files[LABELS]))
+        found[LABELS] = Labels(parameters=labels.parameters).to_text()
+    return found
+
+
+def secrets_of(spec: JobSpec) -> Iterator[str]:
+    """The values of all secrets in a description: variables, keys, passwords."""
+    return _secrets_in(spec.to_masked_wire(_SENTINEL), spec.to_wire(secrets=True))
+
+
+def arguments_of(spec: JobSpec) -> str:
+    """The arguments of a described job's program."""
+    settings: Mapping[str, Any] = spec.to_wire()["properties"][spec.toolkit.wire_key]
+    return next((str(settings[key]) for key in _ARGUMENTS if settings.get(key)), "")
+
+
+def _secrets_in(masked: Any, revealed: Any) -> Iterator[str]:
+    if masked == _SENTINEL:
+        yield str(revealed)
+    elif isinstance(masked, Mapping):
+        for key, value in masked.items():
+            yield from _secrets_in(value, revealed.get(key))
+    elif isinstance(masked, list):
+        for value, other in zip(masked, revealed, strict=True):
+            yield from _secrets_in(value, other)
+
+
+def _code(source: CellSource, spec: JobSpec, mask: SecretMask) -> Code:
+    if source.script:
+        return Code("cell", source.name, *cut(mask(source.script), MAX_TEXT))
+    text = json.dumps(spec.to_masked_wire(MASK), indent=2, ensure_ascii=False)
+    return Code("description", source.name, *cut(mask(text), MAX_TEXT))
+
+
+def _environment(spec: JobSpec, mask: SecretMask) -> Iterator[tuple[str, str]]:
+    for item in spec.environment_variables or ():
+        yield item.name, MASK if is_secret_name(item.name) else mask(item.value)
+
+
+def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, str]]:
+    others = [(path, data) for path, data in uploads.items() if Path(path).name != script]
+    for path, data in others[:MAX_UPLOADS]:
+        is_small = len(data) <= MAX_HASHED
+        yield path, f"sha256:{hashlib.sha256(data).hexdigest()}" if is_small else f"{len(data)} bytes"
+
+
+def _without_secrets(variables: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in variables.items() if not is_secret_name(name)}
+
+
+def _variable(name: str, value: object, mask: SecretMask) -> Variable:
+    kind = type(value).__name__
+    if is_secret_name(name):
+        return Variable(kind, MASK)
+    text = repr(value) if _is_short(value) else ""
+    if text and len(text) <= MAX_VALUE:
+        return Variable(kind, mask(text))
+    data = _bytes_of(value)
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    dtype = str(getattr(value, "dtype", ""))
+    return Variable(kind, "", shape_of(value), dtype, memoryview(data).nbytes, digest)
+
+
+def _is_short(value: object) -> bool:
+    """Whether the value is so small that its text is worth making."""
+    if value is None or isinstance(value, (bool, int, float, complex, str)):
+        return not isinstance(value, str) or len(value) <= MAX_VALUE
+    if isinstance(value, dict):
+        return len(value) <= MAX_ITEMS and all(_is_short(item) for pair in value.items() for item in pair)
+    return isinstance(value, (list, tuple, set)) and len(value) <= MAX_ITEMS and all(map(_is_short, value))
+
+
+def _bytes_of(value: object) -> bytes | memoryview:
+    """The memory of an array, else the pickle."""
+    with contextlib.suppress(TypeError, ValueError, BufferError):
+        return memoryview(value).cast("B")  # type: ignore[arg-type]  # TypeError without the buffer protocol
+    return pickle.dumps(value, protocol=4)

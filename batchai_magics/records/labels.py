@@ -1,0 +1,94 @@
+"""What users find runs by: tags, a note, parameters; changed at any time, by several processes at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from batchai_magics.records.parameters import Parameter, bounded
+
+MAX_TAGS = 50
+MAX_NOTE = 10_000  # characters
+
+
+class Labels(NamedTuple):
+    """The labels of a run."""
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    parameters: Mapping[str, Parameter] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """The labels as JSON, without what is empty."""
+        data = {"tags": list(self.tags), "note": self.note, "parameters": dict(self.parameters)}
+        return {name: value for name, value in data.items() if value}
+
+    def to_text(self) -> str:
+        """The text of the file `labels.json`."""
+        return json.dumps(self.to_json(), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, data: object) -> Labels:
+        """Reads the JSON of `to_json`; what is no label is left out."""
+        if not isinstance(data, Mapping):
+            return cls()
+        tags, note, parameters = data.get("tags"), data.get("note"), data.get("parameters")
+        return cls(
+            tuple(map(str, tags)) if isinstance(tags, list) else (),
+            note if isinstance(note, str) else "",
+            bounded(parameters) if isinstance(parameters, Mapping) else {},
+        )
+
+
+class LabelChange(NamedTuple):
+    """A change of labels, which keeps what another process changes at the same time."""
+
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    note: str | None = None  # None: as it is
+    parameters: Mapping[str, Parameter] = {}
+
+    def applied(self, labels: Labels) -> Labels:
+        """The changed labels.
+
+        Raises:
+            ValueError: There are too many tags.
+        """
+        gone = {tag.lower() for tag in self.remove}
+        kept = [tag for tag in labels.tags if tag.lower() not in gone]
+        present = {tag.lower() for tag in kept}
+        new = dict.fromkeys(tag for tag in self.add if tag.lower() not in present)
+        tags = (*kept, *new)
+        if len(tags) > MAX_TAGS:
+            raise ValueError(f"a run has at most {MAX_TAGS} tags")
+        note = labels.note if self.note is None else self.note
+        return Labels(tags, note, bounded({**labels.parameters, **self.parameters}))
+
+    def to_json(self) -> dict[str, Any]:
+        """The change as JSON."""
+        return {**self._asdict(), "parameters": dict(self.parameters)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> LabelChange:
+        """Reads the JSON of `to_json`.
+
+        Raises:
+            ValueError: The tags are no list of texts, or the note is too long.
+        """
+        note, parameters = data.get("note"), data.get("parameters")
+        change = cls(
+            _texts(data.get("add")),
+            _texts(data.get("remove")),
+            None if note is None else str(note),
+            bounded(parameters) if isinstance(parameters, Mapping) else {},
+        )
+        if change.note and len(change.note) > MAX_NOTE:
+            raise ValueError(f"a note has at most {MAX_NOTE} characters")
+        return change
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
+        raise ValueError("tags are a list of texts")
+    return tuple(value)

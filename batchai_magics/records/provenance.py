@@ -1,0 +1,120 @@
+"""The provenance of a run: what was submitted, and the machines that it ran on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from batchai_magics.records.machine import Machine
+from batchai_magics.records.record_files import MACHINES, SUBMISSION
+from batchai_magics.records.submission import GitState, Submission, Variable
+
+NAMES = (SUBMISSION, MACHINES)  # the record files that it is read from
+_COMMIT = 10  # characters of a commit that are shown
+
+
+@dataclass(frozen=True, repr=False)
+class Provenance:
+    """What ran, where and with which inputs; `submission` is None if the run has no record of it.
+
+    Printed, it is a summary; `submission.code.text`, `submission.git.diff` and `machines[0].packages` have
+    everything.
+    """
+
+    run: str
+    submission: Submission | None = None
+    machines: tuple[Machine, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of_files(cls, run: str, files: Mapping[str, bytes]) -> Provenance:
+        """The provenance of a run from its record files; unreadable ones are among the problems."""
+        submission, machines, problems = None, [], []
+        for name, data in files.items():
+            try:
+                if name == SUBMISSION:
+                    submission = Submission.from_text(data)
+                else:
+                    machines.append(Machine.from_text(data))
+            except ValueError as error:
+                problems.append(f"{name}: {error}")
+        return cls(run, submission, tuple(machines), tuple(problems))
+
+    def to_data(self) -> dict[str, Any]:
+        """JSON-ready data with everything."""
+        submission = self.submission
+        data = submission._asdict() if submission else {}
+        if submission:
+            data["code"] = submission.code._asdict()
+            data["variables"] = {name: each._asdict() for name, each in submission.variables.items()}
+            data["git"] = submission.git._asdict() if submission.git else None
+        return {"run": self.run, **data, "machines": [machine._asdict() for machine in self.machines]}
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """The summary as pairs of title and text, without those that are empty."""
+        if self.submission:
+            yield from ((title, text) for title, text in _submitted(self.submission) if text)
+        for machine in self.machines:
+            yield from _machine(machine)
+        for problem in self.problems:
+            yield "unreadable", problem
+
+    def __repr__(self) -> str:
+        facts = list(self.facts())
+        if not facts:
+            return f"nothing is recorded of run {self.run}"
+        width = max(len(title) for title, _ in facts)
+        return "\n".join(f"{title:<{width}}  {text}" for title, text in facts)
+
+
+def _submitted(record: Submission) -> Iterator[tuple[str, str]]:
+    when = datetime.fromtimestamp(record.submitted, timezone.utc).astimezone()
+    code = record.code
+    yield "submitted", f"{when:%Y-%m-%d %H:%M:%S}, Python {record.python}, batchai_magics {record.package}"
+    yield "repeats", record.resubmitted
+    yield "code", f"{code.name or code.kind}, {len(code.text.splitlines())} lines" + ", cut" * code.is_cut
+    yield "options", record.line
+    yield "arguments", record.arguments
+    yield "variables", "; ".join(f"{name} = {variable_text(each)}" for name, each in record.variables.items())
+    yield "uploads", ", ".join(record.uploads)
+    yield "environment", " ".join(f"{name}={value}" for name, value in record.environment.items())
+    yield "secrets", ", ".join(record.secrets)
+    yield "image", record.image
+    yield "git", git_text(record.git) if record.git else ""
+
+
+def variable_text(variable: Variable) -> str:
+    """A variable on one line: its value, or its type, shape and digest."""
+    if variable.value:
+        return variable.value
+    shape = "×".join(map(str, variable.shape))
+    parts = [variable.type, shape, variable.dtype, f"{variable.size_bytes} bytes", variable.digest[:19]]
+    return " ".join(filter(None, parts))
+
+
+def git_text(state: GitState) -> str:
+    """The git state on one line."""
+    commit = state.commit[:_COMMIT] or "no commit"
+    branch = f"on {state.branch}" if state.branch else ""
+    changed = f"{_changed_files(state.diff)} files changed" if state.diff else ""
+    untracked = f"{len(state.untracked)} untracked" if state.untracked else ""
+    changes = ", ".join(filter(None, (changed, untracked)))
+    text = " ".join(filter(None, (commit, branch, state.remote and f"of {state.remote}")))
+    return state.problem or (f"{text}; {changes}" if changes else text)
+
+
+def _changed_files(diff: str) -> int:
+    return sum(line.startswith("diff --git ") for line in diff.splitlines())
+
+
+def _machine(machine: Machine) -> Iterator[tuple[str, str]]:
+    memory = f"{machine.memory_bytes / (1 << 30):.0f} GiB" if machine.memory_bytes else ""
+    cores = f"{machine.cores} cores" if machine.cores else ""
+    parts = [machine.processor, cores, memory, *machine.gpus, machine.system]
+    yield machine.name, ", ".join(filter(None, parts))
+    if machine.python:
+        yield "", f"Python {machine.python}, {len(machine.packages)} packages"
+    if machine.problem:
+        yield "", machine.problem

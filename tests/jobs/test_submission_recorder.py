@@ -1,0 +1,153 @@
+"""What is recorded of a submission: everything that the submitter knows, and no secret."""
+
+import json
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics import cell
+from batchai_magics.config import Settings
+from batchai_magics.jobs.git_checkout import MAX_DIFF, GitCheckout, with_status
+from batchai_magics.jobs.submission_recorder import SubmissionRecorder, records_of_another
+from batchai_magics.models.resource_ids import Kind, workspace_id
+from batchai_magics.records.labels import Labels
+from batchai_magics.records.record_files import LABELS, SUBMISSION, check_submitted
+from batchai_magics.records.submission import GitState, Submission
+
+SCRIPT = "print({lr}, data)\n"
+SETTINGS = Settings()
+JOB = workspace_id(SETTINGS).child(Kind.EXPERIMENT, "e").child(Kind.JOB, "train")
+
+
+def request(folder, line, script=SCRIPT, **names):
+    notebook = cell.Notebook(names=names, folder=folder, env={"MY_TOKEN": "hush-hush"})
+    return cell.parse(line, script, settings=SETTINGS, notebook=notebook)
+
+
+def recorded(asked, settings=SETTINGS):
+    files = SubmissionRecorder(asked, settings).files(asked)
+    check_submitted(files)
+    return Submission.from_text(files[SUBMISSION]), Labels.from_json(json.loads(files[LABELS]))
+
+
+def git(folder, *words):
+    identity = ("-c", "user.name=me", "-c", "user.email=me@host", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    git(tmp_path, "init")
+    (tmp_path / "a.py").write_text("one = 1\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "first")
+    git(tmp_path, "remote", "add", "origin", "https://me:pw@host/x.git")
+    return tmp_path
+
+
+def test_code_arguments_variables_and_environment_are_recorded(tmp_path):
+    line = 'train --args "--epochs 3" --use data,lr --template --env A=1 --secret MY_TOKEN --tag wide,new'
+    record, labels = recorded(request(tmp_path, line, lr=0.5, data=list(range(100))))
+    assert (record.code.kind, record.code.name, record.code.text) == (
+        "cell",
+        "train.py",
+        "print(0.5, data)\n",
+    )
+    assert (record.line, record.arguments) == (line, "--epochs 3")
+    assert record.variables["lr"].value == "0.5"
+    data = record.variables["data"]
+    assert (data.type, data.value, data.shape, data.digest[:7]) == ("list", "", (100,), "sha256:")
+    assert (record.environment, record.secrets, record.git) == ({"A": "1"}, ("MY_TOKEN",), None)
+    assert labels == Labels(("wide", "new"), parameters={"epochs": 3, "lr": 0.5})
+
+
+def test_no_secret_is_recorded(tmp_path):
+    args = "--args '--api-key k1k2 --x hush-hush'"
+    line = f"train --secret MY_TOKEN --env A=hush-hush --env DB_PASSWORD=pw1 {args}"
+    script = "login('hush-hush'); api_key = 'k3k4'\n"
+    asked = request(tmp_path, line, script)
+    files = SubmissionRecorder(asked, SETTINGS).files(asked)
+    for secret in ("hush-hush", "pw1", "k1k2", "k3k4"):
+        assert secret not in "".join(files.values())
+
+
+def test_a_description_is_recorded_with_its_arguments(tmp_path):
+    settings = {"commandLine": "python train.py --lr 0.1"}
+    body = {"nodeCount": 1, "stdOutErrPathPrefix": "/tmp", "customToolkitSettings": settings}
+    record, labels = recorded(request(tmp_path, "train --spec", json.dumps({"properties": body})))
+    assert (record.code.kind, json.loads(record.code.text)["properties"]["nodeCount"]) == ("description", 1)
+    assert (record.arguments, labels.parameters) == (settings["commandLine"], {"lr": 0.1})
+
+
+@pytest.mark.parametrize("how", ["option", "setting"])
+def test_without_provenance_only_tags_are_recorded(tmp_path, how):
+    option, setting = ("--no-provenance", "full") if how == "option" else ("", "none")
+    asked, settings = (
+        request(tmp_path, f"train --tag a {option}", lr=1),
+        replace(SETTINGS, provenance=setting),
+    )
+    files = SubmissionRecorder(asked, settings).files(asked)
+    assert (set(files), json.loads(files[LABELS])) == ({LABELS}, {"tags": ["a"]})
+
+
+@pytest.mark.slow
+def test_the_git_state_is_recorded_without_secrets(checkout):
+    (checkout / "a.py").write_text("one = 'hush-hush'\n")
+    (checkout / "b.py").touch()
+    record, _ = recorded(request(checkout, "train --secret MY_TOKEN", lr=1))
+    state = record.git
+    assert (len(state.commit), state.branch, state.remote) == (40, "main", "https://host/x.git")
+    assert "-one = 1\n+one = '***'\n" in state.diff
+    assert (state.untracked, state.is_dirty, state.problem) == (("b.py",), True, "")
+
+
+@pytest.mark.slow
+def test_a_linked_working_tree_and_a_repository_without_commits_have_a_state(checkout, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    git(checkout, "worktree", "add", "-b", "side", str(other / "tree"))
+    state = GitCheckout(other / "tree").state()
+    assert (state.branch, state.remote) == ("side", "https://host/x.git")
+    git(other, "init", "empty")
+    state = GitCheckout(other / "empty").state()
+    assert (state.commit, state.branch, state.problem) == ("", "main", "")
+
+
+@pytest.mark.slow
+def test_a_huge_diff_is_cut(checkout):
+    (checkout / "a.py").write_text("x\n" * MAX_DIFF * 4)
+    state = GitCheckout(checkout).state()
+    assert (len(state.diff), state.is_diff_cut) == (MAX_DIFF, True)
+
+
+@pytest.mark.slow
+def test_a_git_that_hangs_delays_no_submission(checkout, monkeypatch):
+    monkeypatch.setattr("batchai_magics.jobs.git_checkout.TIMEOUT_S", 0.0)
+    assert "in time" in GitCheckout(checkout).state().problem
+
+
+def test_the_output_of_git_on_a_detached_head_is_read():
+    text = "# branch.oid abc\0# branch.head (detached)\0? new file\0"
+    assert with_status(GitState(), text, "") == GitState("abc", untracked=("new file",))
+
+
+class Recording:
+    """A backend whose run `train` has a record."""
+
+    def __init__(self, files):
+        self.records, self._files = self, files
+
+    def read(self, job, names):
+        return {name: self._files[name].encode() for name in names if name in self._files}
+
+
+def test_a_run_that_repeats_another_has_its_record_without_its_tags(tmp_path):
+    asked = request(tmp_path, "train --args '--lr 0.5' --tag best", lr=1)
+    files = SubmissionRecorder(asked, SETTINGS).files(asked)
+    again = records_of_another(Recording(files), JOB)
+    record = Submission.from_text(again[SUBMISSION])
+    assert (record.resubmitted, record.arguments) == ("train", "--lr 0.5")
+    assert json.loads(again[LABELS]) == {"parameters": {"lr": 0.5}}
+    twice = records_of_another(Recording(again), JOB.parent.child(JOB.kind, "train-2"))
+    assert Submission.from_text(twice[SUBMISSION]).resubmitted == "train"
+    assert records_of_another(Recording({}), JOB) == {}

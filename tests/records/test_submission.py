@@ -1,0 +1,46 @@
+"""The record of a submission as text, in both directions."""
+
+import json
+
+import pytest
+
+from batchai_magics.records.labels import LabelChange, Labels
+from batchai_magics.records.submission import Code, GitState, Submission, Variable, shape_of
+
+RECORD = Submission(
+    Code("cell", "train.py", "print(1)"),
+    submitted=12.5,
+    line="train --nodes 2",
+    variables={"data": Variable("ndarray", shape=(2, 3), dtype="float32", size_bytes=24, digest="sha256:0")},
+    git=GitState("abc", "main", "https://host/x", diff="+1", untracked=("b",)),
+    environment={"A": "1"},
+    secrets=("TOKEN",),
+)
+
+
+def test_a_record_is_read_as_it_was_written():
+    assert Submission.from_text(RECORD.to_text()) == RECORD
+    assert Submission.from_text(RECORD._replace(git=None).to_text()).git is None
+
+
+def test_fields_of_a_newer_version_are_ignored():
+    data = json.loads(RECORD.to_text())
+    assert Submission.from_text(json.dumps({**data, "version": 9, "mood": "good"})) == RECORD
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"code": 1}', "null"])
+def test_anything_else_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011  JSON has its own subclass
+        Submission.from_text(text)
+
+
+def test_the_shape_of_a_value():
+    assert [shape_of(value) for value in ([1, 2], "abc", 3, {"a": 1})] == [(2,), (3,), (), (1,)]
+
+
+def test_a_change_of_labels_keeps_what_it_does_not_name():
+    labels = Labels(("a", "b"), "old", {"lr": 0.1})
+    change = LabelChange.from_json(LabelChange(("B", "c"), ("A",), parameters={"x": 1}).to_json())
+    assert change.applied(labels) == Labels(("b", "c"), "old", {"lr": 0.1, "x": 1})
+    assert LabelChange(note="").applied(labels).note == ""
+    assert Labels.from_json(labels.to_json()) == labels
