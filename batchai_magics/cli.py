@@ -140,7 +140,7 @@ def _carry_out(invocation: Invocation) -> int:
     from batchai_magics.backends.base.backend_registry import load_settings
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.command_runner import run
-    from batchai_magics.commands.handlers.use_command import changes_settings
+    from batchai_magics.commands.handlers.backend_commands import changes_settings
     from batchai_magics.config import config_path
     from batchai_magics.errors import UsageError
 
@@ -171,7 +171,7 @@ def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -
 
 
 def _print_result(result: Result, output: str | None) -> None:
-    from batchai_magics.commands.handlers.use_command import SettingsChoice
+    from batchai_magics.commands.handlers.backend_commands import SettingsChoice
     from batchai_magics.commands.output.result_formats import colored
 
     output = output or ("table" if isinstance(result.value, SettingsChoice) else "json")

@@ -225,7 +225,7 @@ class BatchAIMagics(Magics):
 
     def _remember_selection(self, result: Result) -> None:
         from batchai_magics.commands.command_context import Context
-        from batchai_magics.commands.handlers.use_command import SettingsChoice
+        from batchai_magics.commands.handlers.backend_commands import SettingsChoice
 
         if isinstance(result.value, SettingsChoice):
             self._selected = Context(result.value.settings)

@@ -20,7 +20,7 @@ from batchai_magics.options.option import (
     section,
 )
 from batchai_magics.options.option_parsing import parse_options
-from batchai_magics.server import running_servers
+from batchai_magics.server import server_home
 from batchai_magics.server.access.authentication import LOOPBACK, Users
 from batchai_magics.server.server_home import ServerHome, read_token
 
@@ -200,7 +200,7 @@ def _az_config(arguments: Namespace) -> int:
     settings = load_settings()
     home = ServerHome.of(settings)
     home.secure()
-    server = running_servers.choose_server(home.running, arguments.url)
+    server = server_home.choose_server(home.running, arguments.url)
     token, folder = token_of(arguments.token_file, home), Path(arguments.folder)
     authority = server.authority
     if arguments.url and server.url.startswith("https:") and home.authority.exists():

@@ -1,15 +1,19 @@
-"""The server's files, in a private folder below the backend's home."""
+"""The server's files, in a private folder below the backend's home; the registry of running servers."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import json
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.folders.private import make_home
-from batchai_magics.backends.service.private_files import FOLDER, make_folder, write
+from batchai_magics.backends.service.private_files import FOLDER, make_folder, opener, write
 from batchai_magics.config import APP, Settings
 from batchai_magics.errors import StorageError, UsageError
 
@@ -143,3 +147,69 @@ def read_token(file: Path) -> str:
     if len(token) < 16:
         raise UsageError(f"the token in {file} is too short", hint="Delete the file: a new one is made.")
     return token
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """The URL of a server, and the CA certificate that clients must trust, if it is our own."""
+
+    url: str
+    authority: Path | None = None
+
+
+@contextlib.contextmanager
+def registered(folder: Path, server: RunningServer) -> Iterator[None]:
+    """Registers this process as a server inside the block."""
+    make_folder(folder)
+    file = folder / f"{os.getpid()}.json"
+    part = file.with_suffix(".part")
+    part.unlink(missing_ok=True)  # of an earlier process with this pid
+    authority = str(server.authority) if server.authority else None
+    with open(part, "x", encoding="utf-8", opener=opener) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.write(json.dumps({"url": server.url, "authority": authority}))
+        stream.flush()
+        part.replace(file)  # locked already
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def running_servers(folder: Path) -> list[RunningServer]:
+    """The running servers; deletes files of killed ones."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError):  # it just ended, or is being written
+            if _is_locked(file):
+                note = json.loads(file.read_text(encoding="utf-8"))
+                found.append(
+                    RunningServer(note["url"], Path(note["authority"]) if note["authority"] else None)
+                )
+            else:
+                file.unlink(missing_ok=True)
+    return found
+
+
+def _is_locked(file: Path) -> bool:
+    with file.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def choose_server(folder: Path, url: str | None) -> RunningServer:
+    """The server of a URL, or the only one running; UsageError for none or several."""
+    servers = running_servers(folder)
+    if url:
+        named = RunningServer(url.rstrip("/"))
+        return next((server for server in servers if server.url == named.url), named)
+    if len(servers) != 1:
+        what = "several servers run here" if servers else "no server runs here"
+        hint = (
+            f"Name one: --url {servers[0].url}" if servers else "Start it (batchai serve), or give its --url."
+        )
+        raise UsageError(what, hint=hint)
+    return servers[0]

@@ -18,7 +18,7 @@ from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.service.private_files import write
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
-from batchai_magics.server import running_servers
+from batchai_magics.server import server_home
 from batchai_magics.server.server_home import ServerHome
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
@@ -82,8 +82,8 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
     key = context.keys.of(OWN_ACCOUNT)[0]
     port = listener.getsockname()[1]
     _warn_of_root()
-    with running_servers.registered(
-        home.running, running_servers.RunningServer(serving.url(port), serving.authority)
+    with server_home.registered(
+        home.running, server_home.RunningServer(serving.url(port), serving.authority)
     ):
         for line in greeting(serving, port, _displayed_secrets(serving, home, key, port)):
             print(line, flush=True)

@@ -23,7 +23,7 @@ from azure.storage.fileshare import (
 
 from batchai_magics.cli import main
 from batchai_magics.errors import StorageError, UsageError
-from batchai_magics.server import running_servers, serve_command
+from batchai_magics.server import serve_command, server_home
 from batchai_magics.server.server_home import ServerHome
 from batchai_magics.server.storage.account_keys import AccountKeys
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
@@ -271,10 +271,8 @@ def test_of_several_servers_one_has_to_be_named_and_a_killed_one_is_none(tmp_pat
         assert configured(home, az, "--url", second.url).returncode == 0
         second.process.kill()
         second.process.wait(PATIENCE_S)
-        assert [each.url for each in running_servers.running_servers(home / "server" / "running")] == [
-            server.url
-        ]
-    assert not running_servers.running_servers(home / "server" / "running")
+        assert [each.url for each in server_home.running_servers(home / "server" / "running")] == [server.url]
+    assert not server_home.running_servers(home / "server" / "running")
 
 
 def configured(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

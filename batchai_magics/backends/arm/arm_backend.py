@@ -19,8 +19,7 @@ from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.extended_storage import extended_storage
 from batchai_magics.backends.arm.published_api import PublishedApi, output_listing
 from batchai_magics.backends.arm.published_storage import PublishedStorage
-from batchai_magics.backends.arm.server_discovery import ServerDiscovery
-from batchai_magics.backends.arm.server_extensions import ServerExtensions
+from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.arm.share_clients import ShareClients
 from batchai_magics.backends.arm.subscription_facets import Accounts, Groups, Usages
 from batchai_magics.backends.base import (

@@ -1,9 +1,10 @@
-"""The extensions of `batchai serve` to the published API."""
+"""The extensions of `batchai serve` to the published API, and whether an endpoint has them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from batchai_magics.backends.arm.arm_requests import (
     ArmRequest,
@@ -17,6 +18,7 @@ from batchai_magics.backends.arm.arm_responses import parse_any_resource
 from batchai_magics.backends.arm.connection import Connection, list_items
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.published_api import PublishedApi
+from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.base import (
     CONTAINERS,
     NODE_COMMANDS,
@@ -35,13 +37,58 @@ from batchai_magics.backends.base import (
     StatusSnapshot,
     check_supported,
 )
-from batchai_magics.backends.service.extensions import file_packs, output_wire, record_wire
+from batchai_magics.backends.service.extensions import file_packs, output_wire, record_wire, server_info
 from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, prefer_wait
 from batchai_magics.backends.service.extensions.server_info import ENSURE, ServerInfo
+from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.job_execution import OutputFile
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.telemetry_records import TelemetryRecord
+
+_ACCESS_DENIED = (
+    "AuthenticationFailed",
+    "InvalidAuthenticationToken",
+    "NoCredentials",
+    "AuthorizationFailed",
+)
+Api = TypeVar("Api")
+
+
+class ServerDiscovery(Generic[Api]):
+    """The API to use with an endpoint: `extended`, made from its offer, for our own server, else `published`.
+
+    The endpoint is queried on first use. While it is unreachable or denies access, the published API is
+    used and each use queries again. Thread-safe.
+    """
+
+    def __init__(self, connection: Connection, published: Api, extended: Callable[[ServerInfo], Api]) -> None:
+        self._connection, self._extended = connection, extended
+        self._lock = threading.Lock()
+        self._api = published
+        self._is_settled = False
+
+    @property
+    def api(self) -> Api:
+        """The API that the endpoint understands; may send one request."""
+        with self._lock:
+            if not self._is_settled:
+                self._query()
+            return self._api
+
+    def _query(self) -> None:
+        try:
+            data = self._connection.request_json(ArmRequest("GET", f"/providers/{PROVIDER}/batchaiOffer"))
+        except UnreachableError:
+            return
+        except ServiceError as error:
+            self._is_settled = error.code not in _ACCESS_DENIED
+            return
+        info = server_info.from_wire(data, NAME)
+        if info is not None:
+            self._api = self._extended(info)
+        self._is_settled = True
+
 
 _MAX_JOBS = 500  # whose states are kept for the next request
 _KEEP_ALIVE = CommandBytes(b"")

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers.use_command import SettingsChoice
+from batchai_magics.commands.handlers.backend_commands import SettingsChoice
 from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.config import Settings

@@ -6,12 +6,10 @@ from .cluster_resource import (
 from .job_resource import (
     JobResource as JobResource,
 )
-from .resource import (
-    Resource as Resource,
-)
 from .workspace_resource import (
     Experiment as Experiment,
     ExperimentSpec as ExperimentSpec,
+    Resource as Resource,
     Workspace as Workspace,
     WorkspacePatch as WorkspacePatch,
     WorkspaceSpec as WorkspaceSpec,

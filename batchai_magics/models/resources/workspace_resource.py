@@ -1,15 +1,20 @@
-"""Workspace and experiment resources."""
+"""Workspace and experiment resources; the union of all resources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.response_object import ResponseObject, WireObject
 from batchai_magics.models.wire_model import WireModel
+
+if TYPE_CHECKING:
+    from batchai_magics.models.file_server import FileServer
+    from batchai_magics.models.resources.cluster_resource import Cluster
+    from batchai_magics.models.resources.job_resource import JobResource
 
 
 class WorkspaceSpec(WireModel):
@@ -82,3 +87,6 @@ class Experiment:
         """
         response = ResponseObject.of(data, "the experiment")
         return cls(response.id(), Provisioning.from_wire(response.object("properties").fields))
+
+
+Resource: TypeAlias = "Workspace | Experiment | Cluster | JobResource | FileServer"

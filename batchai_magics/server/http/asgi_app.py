@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NoReturn
 
 from starlette.applications import Starlette
@@ -25,9 +26,8 @@ from batchai_magics.server.arm.arm_routes import ROUTES as ARM_ROUTES
 from batchai_magics.server.arm.storage_accounts import RESERVED_PATHS
 from batchai_magics.server.az_config import managed_identity_token
 from batchai_magics.server.batchai.batchai_routes import ROUTES as BATCHAI_ROUTES
-from batchai_magics.server.handler_context import HandlerContext, Route
+from batchai_magics.server.handler_context import Handler, HandlerContext, Route
 from batchai_magics.server.http.error_responses import ApiErrors
-from batchai_magics.server.http.http_endpoint import HandlerEndpoint
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_bodies import BodyReader, RequestBodies
 from batchai_magics.server.http.request_checks import (
@@ -35,8 +35,9 @@ from batchai_magics.server.http.request_checks import (
     Authentication,
     HostCheck,
     UrlEncodingCheck,
+    first_segment,
+    raw_path,
 )
-from batchai_magics.server.http.request_head import first_segment, raw_path
 from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits, ThreadPool
 from batchai_magics.server.http.response_encoder import (
     ExtensionFilter,
@@ -54,6 +55,18 @@ from batchai_magics.server.storage.storage_middleware import (
 from batchai_magics.server.storage.storage_resource import is_storage_host
 from batchai_magics.server.storage.storage_router import StorageRouter
 from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
+
+
+class HandlerEndpoint:
+    """Sends the response of a handler; a `handler` in the scope takes its place."""
+
+    def __init__(self, handler: Handler, context: HandlerContext, threads: ThreadPool) -> None:
+        self._handler, self._context, self._threads = handler, context, threads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        handler: Handler = scope.get("handler", self._handler)
+        await send_response(send, await self._threads.run(partial(handler, self._context, scope["call"])))
 
 
 class App:

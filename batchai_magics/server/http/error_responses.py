@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from batchai_magics.errors import BatchAIError, is_disk_full
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.api_errors import INTERNAL_ERROR, ApiError, disk_full_error, error_body, status_of
-from batchai_magics.server.http.request_head import raw_path
+from batchai_magics.server.http.request_checks import raw_path
 from batchai_magics.server.http.response_encoder import send_response
 
 LOG = logging.getLogger("batchai.server")

@@ -15,7 +15,7 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.http.error_responses import to_api_error
 from batchai_magics.server.http.request_bodies import BodySender
-from batchai_magics.server.http.request_head import client_address, parse_head
+from batchai_magics.server.http.request_checks import client_address, parse_head
 from batchai_magics.server.http.request_limits import ThreadPool
 from batchai_magics.server.http.response_encoder import response_of, send_response
 from batchai_magics.server.storage.sas import RequestOrigin

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from batchai_magics.backends.arm import connection, server_discovery
+from batchai_magics.backends.arm import connection, server_extensions
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import CONTAINERS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, FileRef
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, StorageError
@@ -28,7 +28,7 @@ DATA = bytes(range(256)) * 40
 def backend(server: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArmBackend]:
     """Our own client of a server that says nothing of what it is; operations take their long way."""
     monkeypatch.setattr(connection, "REPRESENTATION", "handling=lenient")
-    monkeypatch.setattr(server_discovery.server_info, "from_wire", lambda data, name: None)
+    monkeypatch.setattr(server_extensions.server_info, "from_wire", lambda data, name: None)
     made = connected(server.url)
     made.accounts.create("plain", "batchai", "eastus")
     yield made

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.commands.handlers.use_command import SettingsChoice
+from batchai_magics.commands.handlers.backend_commands import SettingsChoice
 from batchai_magics.commands.parsing.command_parser import az_command_words
 from batchai_magics.errors import NotFoundError, UsageError
 

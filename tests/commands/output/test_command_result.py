@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from batchai_magics.commands.handlers.use_command import SettingsChoice
+from batchai_magics.commands.handlers.backend_commands import SettingsChoice
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.text_table import Table, table_of_data
 from batchai_magics.config import Settings

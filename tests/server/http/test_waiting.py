@@ -12,8 +12,8 @@ from batchai_magics.backends.service.extensions.extension_headers import SINCE, 
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
 from batchai_magics.server.http import long_polling
+from batchai_magics.server.http.asgi_app import HandlerEndpoint
 from batchai_magics.server.http.error_responses import ApiErrors, error_response
-from batchai_magics.server.http.http_endpoint import HandlerEndpoint
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_limits import ServerLimits, ThreadPool
 from batchai_magics.server.storage.storage_errors import StorageApiError

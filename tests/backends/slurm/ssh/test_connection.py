@@ -16,7 +16,7 @@ import pytest
 from batchai_magics.backends.base import CommandEnd, FileRef
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.commands.handlers.use_command import BACKEND_OPTIONS, SETTING_NAMES, use
+from batchai_magics.commands.handlers.backend_commands import BACKEND_OPTIONS, SETTING_NAMES, use
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, StorageError, UnreachableError
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, events

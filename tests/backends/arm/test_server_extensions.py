@@ -12,8 +12,7 @@ import pytest
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.published_api import PublishedApi
-from batchai_magics.backends.arm.server_discovery import ServerDiscovery
-from batchai_magics.backends.arm.server_extensions import ServerExtensions
+from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FACETS, Capabilities, Pace
 from batchai_magics.backends.service.extensions.server_info import ServerInfo
