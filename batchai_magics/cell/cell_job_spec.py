@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from batchai_magics.cell.cell_option_values import CellOptions
+from batchai_magics.cell.cell_option_values import CellOptions, restart_fields
 from batchai_magics.cell.cell_script import RUNNER_FILE, Bundle
 from batchai_magics.cell.run_cell import FOLDER as RESULT
 from batchai_magics.config import DEFAULT_ACCOUNT
@@ -68,6 +68,7 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     _replace(merged, "schedulingPriority", asked.priority)
     if asked.max_time:
         merged["constraints"] = {**_object(merged, "constraints"), "maxWallClockTime": asked.max_time}
+    merged |= restart_fields(asked.max_restarts, asked.signal_before)
     if asked.image:
         container = _object(merged, "containerSettings")
         registry = {**_object(container, "imageSourceRegistry"), "image": asked.image}

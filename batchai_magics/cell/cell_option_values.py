@@ -46,6 +46,8 @@ class CellOptions:
     storage_account_key: str | None = field(default=None, repr=False)
     priority: str | None = None
     max_time: str | None = None  # as the API writes it: PT30M
+    max_restarts: int | None = None
+    signal_before: str | None = None  # as the API writes times
     experiment: str | None = None
     workspace: str | None = None
     uploads: tuple[str, ...] = ()
@@ -96,7 +98,9 @@ def values_of(
         outputs=_pairs("--output", given.output, "ID or ID=SUFFIX", needs_value=False),
         mounts=tuple(given.mount or ()),
         priority=_lower(given.priority),
-        max_time=None if given.max_time is None else _time(given.max_time),
+        max_time=_time("--max-time", given.max_time),
+        max_restarts=_count("--requeue", given.requeue),
+        signal_before=_time("--signal-before", given.signal_before),
         uploads=tuple(given.upload or ()),
         uses=variable_names(given.use or ()),
         is_template=given.template,
@@ -160,14 +164,27 @@ def _secrets(names: list[str] | None, env: Mapping[str, str]) -> dict[str, str]:
     return {name: env[name] for name in names or ()}
 
 
-def _time(text: str) -> str:
+def restart_fields(max_restarts: int | None, signal_before: str | None) -> dict[str, Any]:
+    """The wire fields of a job that says whether it continues in another attempt, and when it is warned."""
+    fields = {"batchaiMaxRestarts": max_restarts, "batchaiSignalBefore": signal_before}
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def restart_fields_of(given: Namespace) -> dict[str, Any]:
+    """The same from the texts of `--requeue` and `--signal-before`."""
+    return restart_fields(_count("--requeue", given.requeue), _time("--signal-before", given.signal_before))
+
+
+def _time(option: str, text: str | None) -> str | None:
     """Converts `30m`, `2h`, `1d12h` or an ISO 8601 duration to ISO 8601."""
+    if text is None:
+        return None
     match = _SHORT_TIME.fullmatch(text.strip())
     if match:
         days, hours, minutes, seconds = match.groups()
         clock = "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M"), (seconds, "S")) if n)
         text = "P" + (f"{days}D" if days else "") + (f"T{clock}" if clock else "")
-    return _checked("--max-time", text, duration, "write it as 30m, 2h, 1d or PT2H")
+    return _checked(option, text, duration, "write it as 30m, 2h, 1d or PT2H")
 
 
 def patterns_of(texts: list[str] | None) -> dict[str, str]:

@@ -22,7 +22,7 @@ from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.read_notices import warn_of
 from batchai_magics.metrics.runs.resource_usage import frame as telemetry_frame
 from batchai_magics.metrics.runs.resource_usage import mean_usage, reason_for
-from batchai_magics.models.job_execution import OUT, STDOUTERR, OutputFile, RankExit
+from batchai_magics.models.job_execution import OUT, STDOUTERR, Attempt, OutputFile, RankExit
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -91,6 +91,14 @@ class Job:
     def ranks(self) -> tuple[RankExit, ...]:
         """The exit of each process, first failure first; empty before the job ends."""
         return self.show().ranks
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Each attempt of the run, with its nodes, times and why it ended; empty before it starts."""
+        job = self.show()
+        if job.attempts or not job.execution:
+            return job.attempts
+        nodes = {rank.node for rank in job.ranks} or {node.id for node in self.backend.nodes(self.id)}
+        return (Attempt(1, tuple(sorted(nodes)), job.execution.started, job.execution.ended),)
 
     @property
     def result(self) -> Any:

@@ -55,3 +55,5 @@ class JobSite:
     device_order: str = "PCI_BUS_ID"  # how CUDA numbers GPUs: like the driver's tools
     disk_grace_s: float = 60.0
     module_path: str = ""  # appended to the job's own PYTHONPATH
+    checkpoints: str = ""  # the folder that a run keeps between its attempts
+    artifacts: str = ""  # the folder of what it saves under a name

@@ -19,7 +19,7 @@ from batchai_magics.launch import references
 from batchai_magics.launch.references import Bindings
 from batchai_magics.launch.typed_json import FormError, from_json_types, to_json_types
 
-VERSION = 5  # of the file format: a program only reads its own version
+VERSION = 6  # of the file format: a program only reads its own version
 
 
 class PlanError(ValueError):
@@ -134,11 +134,17 @@ class Containers(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How long the processes may run, and how long they wait for free space on a full disk."""
+    """How long the processes may run, and how long they wait for free space on a full disk.
+
+    `max_restarts` is how often a run continues after losing its nodes or reaching its time limit (None: the
+    engine decides), `warn_s` how long before such an end its processes are warned (0: never).
+    """
 
     wall: str = "P7D"  # as in the description
     wall_s: float = 604_800.0
     disk_grace_s: float = 60.0
+    max_restarts: int | None = None
+    warn_s: float = 0.0
 
 
 class ProcessExit(NamedTuple):

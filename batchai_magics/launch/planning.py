@@ -44,7 +44,6 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
     Returns:
         The commands, environments, logs and mounts of every node.
     """
-    max_time = job.constraints.max_wall_clock_time
     launcher, processes = topology(job, nodes, site)
     output = _output(job, site, is_shared=len(processes) > 1)
     return Plan(
@@ -55,13 +54,24 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         exits=site.exits,
         python=site.rank_python,
         launcher=launcher,
-        limits=Limits(max_time, duration(max_time).total_seconds(), site.disk_grace_s),
+        limits=_limits(job, site),
         mounts=_mount_commands(job.mount_volumes),
         containers=Containers(_image(job.container_settings)),
         secrets=tuple(secret.name for secret in job.secrets or ()),
         execution_logs=_execution_logs(site, nodes),
         telemetry=site.telemetry,
         machines=site.machines,
+    )
+
+
+def _limits(job: JobSpec, site: JobSite) -> Limits:
+    wall, notice = job.constraints.max_wall_clock_time, job.batchai_signal_before
+    return Limits(
+        wall,
+        duration(wall).total_seconds(),
+        site.disk_grace_s,
+        max_restarts=job.batchai_max_restarts,
+        warn_s=duration(notice).total_seconds() if notice else 0.0,
     )
 
 
@@ -193,6 +203,8 @@ def _node_variables(node: NodeShare, site: JobSite) -> dict[str, str]:
         "AZ_BATCHAI_JOB_TEMP_DIR": node.temp,
         "AZ_BATCHAI_SHARED_JOB_TEMP": site.shared_temp,
         "AZ_BATCHAI_MPI_HOST_FILE": site.host_file,
+        **({"BATCHAI_CHECKPOINT_DIR": site.checkpoints} if site.checkpoints else {}),
+        **({"BATCHAI_ARTIFACT_DIR": site.artifacts} if site.artifacts else {}),
         "AZ_BATCHAI_NUM_GPUS": str(node.gpu_count),
         "CUDA_VISIBLE_DEVICES": joined(node.devices, ","),
         **({"CUDA_DEVICE_ORDER": site.device_order} if node.devices or node.gpu_count else {}),

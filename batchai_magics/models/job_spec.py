@@ -10,7 +10,15 @@ from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationInf
 from typing_extensions import Self
 
 from batchai_magics.models.backend_options import option_name
-from batchai_magics.models.field_types import Duration, IdSuffix, InsidePath, Positive, Text, duplicates
+from batchai_magics.models.field_types import (
+    Count,
+    Duration,
+    IdSuffix,
+    InsidePath,
+    Positive,
+    Text,
+    duplicates,
+)
 from batchai_magics.models.job_execution import STDOUTERR, output_path
 from batchai_magics.models.mount_volumes import (
     EnvironmentVariable,
@@ -156,6 +164,8 @@ class JobSpec(WireModel):
         None  # ours: what the job is to be stopped for
     )
     batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
+    batchai_max_restarts: Count | None = None  # ours: how often it continues after losing nodes or time
+    batchai_signal_before: Duration | None = None  # ours: how long before such an end it is warned
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:

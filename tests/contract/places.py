@@ -35,8 +35,9 @@ _OF_FILES = frozenset(
     {"test_metrics", "test_output", "test_running", "test_storage", "test_workdir", "test_uploads"}
 )
 NOT_SLURMS = frozenset(
-    {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order", "open_mpi"}
-)  # Slurm owns nodes and queue; nodes are set up by the first job that gets them, and starts ranks itself
+    {"auto_scale", "preemption", "early_restart", "early_setup", "new_nodes", "strict_order", "open_mpi"}
+)  # Slurm owns nodes and queue; nodes are set up by the first job that gets them, and starts ranks itself;
+# it begins a run again only when its credentials have expired
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "time_limits"}
 DOCS = Path(__file__).parents[2] / "docs"

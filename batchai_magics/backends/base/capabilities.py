@@ -41,6 +41,7 @@ class Capabilities:
         key_vault: Secrets may be references to a key vault.
         logins: People log in: to the subscription, and to nodes with a password or key.
         stop_conditions: Running jobs are stopped for what their logs say.
+        restarts: Jobs continue after losing their nodes or reaching their time limit, and are warned before.
         custom_processes: Jobs of the custom toolkit may have several processes.
         known_sizes: It has the VM sizes of `models.vm_sizes`, and no others.
         backend_options: The names of the native options that jobs may have.
@@ -56,6 +57,7 @@ class Capabilities:
     key_vault: bool = True
     logins: bool = True
     stop_conditions: bool = False
+    restarts: bool = False
     custom_processes: bool = False
     known_sizes: bool = False
     backend_options: tuple[str, ...] = ()
@@ -73,6 +75,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
         "nodeSetup.mountVolumes.unmanagedFileSystems",
     ),
     "stop_conditions": ("batchaiStopIf",),
+    "restarts": ("batchaiMaxRestarts", "batchaiSignalBefore"),
     "custom_processes": ("customToolkitSettings.batchaiProcessCount",),
     "key_vault": (
         "secrets[].valueSecretReference",

@@ -147,6 +147,16 @@ class JobLayout(NamedTuple):
         return self.root / "workdir"
 
     @property
+    def checkpoints(self) -> Path:
+        """`$BATCHAI_CHECKPOINT_DIR`: kept between its attempts."""
+        return self.root / "checkpoints"
+
+    @property
+    def artifacts(self) -> Path:
+        """`$BATCHAI_ARTIFACT_DIR`: what it saved under a name."""
+        return self.root / "artifacts"
+
+    @property
     def unmounted(self) -> Path:
         """Its logs, if they are not on a share."""
         return self.root / "unmounted"

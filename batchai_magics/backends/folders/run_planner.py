@@ -130,6 +130,8 @@ class RunPlanner:
             device_order=environ.get(ORDER) or BY_BUS,
             disk_grace_s=engine.disk_grace_s,
             module_path="" if run.container_engine else module_path,
+            checkpoints=str(job.checkpoints),
+            artifacts=str(job.artifacts),
         )
 
     def _setup_plan(self, task: SetupTask, names: Sequence[str]) -> Plan:

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import JobResource, Node, Resource
 
 CAPABILITIES = Capabilities(
-    name="local", key_vault=False, logins=False, known_sizes=True, stop_conditions=True, custom_processes=True
+    name="local",
+    key_vault=False,
+    logins=False,
+    known_sizes=True,
+    stop_conditions=True,
+    custom_processes=True,
+    restarts=True,
 )
 SETTING = "BATCHAI_HOME"
 

@@ -18,7 +18,7 @@ DAEMONLESS = ("apptainer", "singularity", "enroot")  # containers are children o
 PROBE_S = 10.0
 # Set for each process by the launcher and this backend; passed by name, so no value is on a command line.
 FORWARDED_VARIABLES = (
-    *("BATCHAI_JOB_GUID", "TMPDIR", "PYTHONUNBUFFERED"),
+    *("BATCHAI_JOB_GUID", "BATCHAI_ATTEMPT", "BATCHAI_STOPPING_FILE", "TMPDIR", "PYTHONUNBUFFERED"),
     *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
 )
 # Variables that tune devices, threads, networks and MPI, and those of a Slurm task; folders and versions are

@@ -1,4 +1,4 @@
-"""The module that `import batchai_magics` loads in a job: `log`, using only the standard library.
+"""The module that `import batchai_magics` loads in a job: `log` and `stopping`; standard library only.
 
 A copy of this file is on the module path of a job's processes, after all other folders that the job names. If
 the package itself is installed, the import loads the package.
@@ -12,7 +12,9 @@ import importlib.util
 import itertools
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -74,6 +76,54 @@ def _number(name: str, value: Any) -> float:
         raise TypeError(f"log(): {name} is no number: {error}") from error
 
 
+CHECK_S = 0.2  # how often `stopping` looks for its file
+
+
+def stopping() -> bool:
+    """Whether this run is about to end: to be preempted, or to reach its time limit (`--signal-before`).
+
+        for step in range(first, steps):
+            train(step)
+            if stopping():
+                save_checkpoint(step)
+                break
+
+    It stays True. A process that then exits with 0 has not finished: with `--requeue` the run continues in
+    another attempt. Outside a job it is False.
+    """
+    return _end_notice(os.getpid()).is_given()
+
+
+class _EndNotice:
+    """The warning of a process before its run ends: SIGUSR1, or a file."""
+
+    def __init__(self) -> None:
+        self._file = os.environ.get("BATCHAI_STOPPING_FILE", "")
+        self._is_given, self._due = False, 0.0
+        is_main = threading.current_thread() is threading.main_thread()
+        if self._file and is_main and signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
+            signal.signal(signal.SIGUSR1, self._hurry)  # a handler of the script's own is not replaced
+
+    def _hurry(self, *_: object) -> None:
+        self._due = 0.0
+
+    def is_given(self) -> bool:
+        """Whether the run is about to end."""
+        if self._is_given or not self._file or time.monotonic() < self._due:
+            return self._is_given
+        self._due = time.monotonic() + CHECK_S
+        if os.path.exists(self._file):  # noqa: PTH110 pathlib slows the start
+            self._is_given = True
+            os.close(os.open(self._file + ".seen", os.O_WRONLY | os.O_CREAT, 0o600))
+        return self._is_given
+
+
+@functools.cache
+def _end_notice(process: int) -> _EndNotice:
+    """That of this process, which a fork does not share."""
+    return _EndNotice()
+
+
 def _defer_to_package() -> None:
     """Replaces this module by the installed package, if there is one."""
     spec = _installed(__name__)
@@ -82,8 +132,9 @@ def _defer_to_package() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules[__name__] = package
     spec.loader.exec_module(package)
-    if not hasattr(package, "log"):  # an older version
-        package.log = log  # type: ignore[attr-defined] # a module takes any name
+    for function in (log, stopping):
+        if not hasattr(package, function.__name__):  # an older version
+            setattr(package, function.__name__, function)
 
 
 def _installed(name: str) -> importlib.machinery.ModuleSpec | None:

@@ -36,7 +36,7 @@ NO_FAULT = Fault()
 class Outcome(NamedTuple):
     """The end of a job. `errors` are the service's error details as JSON; a stopped job has no exit code.
 
-    `warnings` have the same form; they do not turn a success into a failure.
+    `warnings` have the same form; they do not turn a success into a failure. `reason` is why it is requeued.
     """
 
     exit_code: int | None
@@ -44,6 +44,7 @@ class Outcome(NamedTuple):
     ranks: Ranks = ()
     is_requeued: bool = False
     warnings: tuple[dict[str, Any], ...] = ()
+    reason: str = ""
 
     @property
     def is_success(self) -> bool:
@@ -54,7 +55,7 @@ class Outcome(NamedTuple):
     def sentence(self) -> str:
         """The outcome as a line of the execution log."""
         if self.is_requeued:
-            return "the job was stopped and queued again"
+            return "the job was stopped and queued again" + f": {self.reason}" * bool(self.reason)
         code = "none" if self.exit_code is None else self.exit_code
         reasons = "; ".join(f"{error['code']}: {error['message']}" for error in self.errors)
         warnings = "".join(f"; warning: {warning['message']}" for warning in self.warnings)
@@ -158,10 +159,10 @@ def of_preparation(codes: Sequence[int]) -> Outcome | None:
     )
 
 
-def stopped(reason: str) -> Outcome:
-    """The outcome of a stopped job: `terminate`, `requeue`, or a sentence."""
+def stopped(reason: str, again: str = "") -> Outcome:
+    """The outcome of a stopped job: `terminate`, `requeue` (`again` says why), or a sentence."""
     if reason == REQUEUE:
-        return Outcome(None, is_requeued=True)
+        return Outcome(None, is_requeued=True, reason=again)
     if reason == TERMINATE:
         return failed_with("JobTerminated", "The specified job has been terminated by the user")
     is_condition = reason.startswith(STOP_IF)

@@ -171,12 +171,15 @@ def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:
 
 
 def _request(spec: JobSpec) -> RunRequest:
+    notice = spec.batchai_signal_before
     return RunRequest(
         node_count=spec.node_count,
         priority=_PRIORITY[spec.scheduling_priority],
         wall_s=duration(spec.constraints.max_wall_clock_time).total_seconds(),
         backend_options=spec.backend_options,
         what=spec.what,
+        max_restarts=spec.batchai_max_restarts,
+        notice_s=duration(notice).total_seconds() if notice else 0.0,
     )
 
 

@@ -56,6 +56,7 @@ class RunRequest:
 
     `backend_options` are the engine's native options, as text by name, see `models.backend_options`.
     `what` names the job's description in errors. `priority` is 0 for high, 1 for normal and 2 for low.
+    `max_restarts` and `notice_s` are those of `launch.plan.Limits`.
     """
 
     node_count: int
@@ -63,6 +64,8 @@ class RunRequest:
     wall_s: float
     backend_options: Mapping[str, str]
     what: str
+    max_restarts: int | None = None
+    notice_s: float = 0.0
 
 
 class Run(NamedTuple):

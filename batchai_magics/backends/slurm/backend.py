@@ -21,6 +21,7 @@ CAPABILITIES = Capabilities(
     key_vault=False,
     logins=False,
     stop_conditions=True,
+    restarts=True,
     custom_processes=True,
     backend_options=(SBATCH.name,),
     known_sizes=True,

@@ -17,7 +17,7 @@ _RUN_COMMAND = "batchai_magics.backends.slurm.node.run_command"
 
 _SCRIPT = """#!/bin/bash
 # The first node of a job's allocation runs this. What the job is lies in {root}
-trap '' TERM
+trap '' TERM USR1
 exec {line}
 """
 
@@ -36,6 +36,8 @@ class SubmitOptions:
     excluded: tuple[str, ...] = ()
     after: str = ""  # the number of the job that must end first
     is_held: bool = False
+    is_restarted: bool = False  # whether Slurm is to queue it again when it loses its nodes
+    notice_s: int = 0  # how long before its end its program is signalled; 0: never
     more: tuple[str, ...] = ()  # user-supplied options
 
     @property
@@ -48,9 +50,10 @@ class SubmitOptions:
             f"--time={self.minutes}",
             f"--output={_literal(self.log)}",
             "--open-mode=append",
-            "--no-requeue",
+            "--requeue" if self.is_restarted else "--no-requeue",
             f"--nice={self.niceness}",
         ]
+        args += [f"--signal=B:USR1@{self.notice_s}"] * bool(self.notice_s)
         args += [f"--partition={self.partition}"] * bool(self.partition)
         args += [f"--exclude={','.join(self.excluded)}"] * bool(self.excluded)
         args += [f"--dependency=afterany:{self.after}"] * bool(self.after)

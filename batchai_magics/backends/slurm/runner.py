@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,8 @@ from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.sbatch_options import SBATCH
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.models.states import DeallocationOption
+
+MAX_SIGNAL_S = 65_535  # the longest time that `sbatch --signal` takes
 
 
 class SlurmRunner:
@@ -123,6 +126,8 @@ class SlurmRunner:
             "options": " ".join((self._settings.options, more["options"], text)),
             "minutes": bundle_writer.minutes(request.wall_s, more["limit"]),
             "niceness": bundle_writer.NICENESS[request.priority],
+            "is_restarted": bool(request.max_restarts),
+            "notice_s": min(MAX_SIGNAL_S, math.ceil(request.notice_s)),
             "node_count": request.node_count,
             "python": self._python,
         }

@@ -82,6 +82,8 @@ class Runs:
             excluded=() if is_held else placement.excluded,
             after=after,
             is_held=is_held,
+            is_restarted=more.get("is_restarted", False),
+            notice_s=more.get("notice_s", 0),
             more=tuple(shlex.split(more["options"])),
         )
         if attempt > 1:

@@ -10,7 +10,7 @@ from typing import Any
 
 from batchai_magics.backends.base.backend_registry import backend_options
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.cell_option_values import tags_of
+from batchai_magics.cell.cell_option_values import restart_fields_of, tags_of
 from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import experiment_commands, mount_options, resource_commands
@@ -100,7 +100,7 @@ def _body(
     context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any], *, account: AccountKey
 ) -> dict[str, Any]:
     """The job's `properties`: those of the file, overridden by the options."""
-    body = with_conditions(of_file, conditions_of(arguments.stop_if))
+    body = with_conditions(of_file, conditions_of(arguments.stop_if)) | restart_fields_of(arguments)
     body["cluster"] = {
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }

@@ -51,6 +51,14 @@ _CREATE = (
         "Record no code, variables or git state with the run.",
         value_kind=ValueKind.NOTHING,
     ),
+    Option(
+        ("--requeue",),
+        "Continue in another attempt, up to N times, after losing nodes or reaching the time limit.",
+        "N",
+    ),
+    Option(
+        ("--signal-before",), "Warn the processes before such an end (SIGUSR1, stopping()): 120s, 5m.", "TIME"
+    ),
     Option(("--dry-run",), "Show what would be submitted; nothing is written.", value_kind=ValueKind.NOTHING),
 )
 _SECRET = Option(

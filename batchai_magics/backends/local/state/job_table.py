@@ -197,10 +197,10 @@ def set_terminating(db: sqlite3.Connection, key: str) -> None:
     )
 
 
-def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
+def requeue(db: sqlite3.Connection, key: str, guid: str, reason: str = "") -> None:
     """Sets an open run to queued; a supervisor that holds its secrets stays with it."""
     now, run = time.time(), find_run(db, key, guid)
-    begun = end_attempt(run.attempts, run.again, now) if run else ()
+    begun = end_attempt(run.attempts, reason or run.again, now) if run else ()
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = NULL, is_assigned = 0, spawner = '', stop = '',"
         " again = '', attempts = ?, supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"

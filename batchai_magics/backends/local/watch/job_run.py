@@ -18,10 +18,11 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.local.watch.stop_if_watcher import watch_stop_conditions
-from batchai_magics.backends.node import execution_log, mount_commands, mpi_launchers, requirements
+from batchai_magics.backends.node import execution_log, mount_commands, mpi_launchers, requirements, restarts
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
     NO_FAULT,
+    REQUEUE,
     Fault,
     Outcome,
     of_preparation,
@@ -34,6 +35,7 @@ from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
 from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_record
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Limits, Plan
 
@@ -41,17 +43,34 @@ POLL_S = 1.0  # how often the store is polled without a signal
 
 
 class Interruption:
-    """Stop requests and the time limit of one run."""
+    """Stop requests and the time limit of one attempt.
+
+    Requeues give as much notice as the job asks for, up to a limit; other requests take effect at once.
+    """
 
     def __init__(self, writer: OutcomeWriter, limits: Limits) -> None:
-        self._writer, self._limits = writer, limits
+        self._writer, self._notice_s = writer, limits.warn_s
         self._deadline = time.monotonic() + limits.wall_s
+        self._end = time_limit_reached(limits)
         self._next_poll = 0.0
 
     @property
     def patience_s(self) -> float:
         """Seconds to wait at most before `outcome` is checked again."""
-        return max(0.0, min(POLL_S, self._deadline - time.monotonic()))
+        now_s = time.monotonic()
+        due_times_s = (self._deadline - self._notice_s, self._deadline)
+        return min([POLL_S, *(due_s - now_s for due_s in due_times_s if due_s > now_s)])
+
+    @property
+    def is_requeue(self) -> bool:
+        """Whether the run is to be queued again."""
+        return self._end.is_requeued
+
+    @property
+    def warning(self) -> str:
+        """Why the attempt will end, once its processes are to be warned; else empty."""
+        is_due = self._notice_s and time.monotonic() >= self._deadline - self._notice_s
+        return (self._end.reason or TIME_LIMIT) if is_due else ""
 
     def outcome(self, heard: Set[int]) -> Outcome | None:
         """The outcome if the job has to end now; reads the store on SIGTERM and once per interval."""
@@ -59,9 +78,12 @@ class Interruption:
         if signal.SIGTERM in heard or now_s >= self._next_poll:
             self._next_poll = now_s + POLL_S
             reason = self._writer.stop_reason()
-            if reason:
+            if reason and reason != REQUEUE:
                 return stopped(reason)
-        return time_limit_reached(self._limits) if now_s >= self._deadline else None
+            if reason and not self._end.is_requeued:
+                self._end = stopped(reason, self._writer.requeue_reason)
+                self._deadline = min(self._deadline, now_s + min(self._notice_s, MAX_NOTICE_S))
+        return self._end if time.monotonic() >= self._deadline else None
 
 
 PAUSE_S = 0.02  # polling interval while processes end
@@ -76,12 +98,13 @@ class JobRun:
         self, layout: JobLayout, writer: OutcomeWriter, secrets: JobSecrets, *, bell: SignalPipe
     ) -> None:
         self._layout = layout
-        self._plan = Plan.read(str(layout.plan))
+        self._attempts = writer.attempts
+        self._plan = self._read(layout.plan)
+        self._end_warning = EndWarning(self._plan)
         self._env = {**os.environ, **mpi_launchers.transport(self._plan), **secrets.variables}
         self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan.execution_logs)
         self._interruption = Interruption(writer, self._plan.limits)
-        self._attempts = writer.attempts
         self._bell = bell
         self._rank_pids: set[int] = set()
         self.may_leave_memory = False  # shared memory segments of MPI
@@ -98,8 +121,17 @@ class JobRun:
             process.kill(self._child_processes)
             if self._plan.mounts:
                 unmanaged_mounts.unmount(self._layout.root)
+        outcome = restarts.continued(outcome, self._plan, self._number, self._end_warning)
         self._log.write(outcome.sentence)
         return outcome
+
+    @property
+    def _number(self) -> int:
+        return max(1, len(self._attempts))
+
+    def _read(self, file: Path) -> Plan:
+        """A plan in the job's folder, with the variables of this attempt."""
+        return restarts.with_attempt(Plan.read(str(file)), self._number, self._layout.root)
 
     def _mark_attempt(self) -> None:
         """Marks in the logs where a second or later attempt begins."""
@@ -153,7 +185,7 @@ class JobRun:
         if not plan_file.exists():
             return None
         self._log.write("job preparation started")
-        with self._started(Plan.read(str(plan_file))) as ranks:
+        with self._started(self._read(plan_file)) as ranks:
             interrupted = self._follow(ranks)
             if interrupted:
                 self._end(ranks, PATIENCE_S)
@@ -218,12 +250,21 @@ class JobRun:
             interrupted = self._interruption.outcome(heard)
             if interrupted:
                 return interrupted
+            self._warn_of_end()
             if _is_over(ranks):
                 deadline = time.monotonic() + ENDING_S
                 while ranks.is_running and (left_s := deadline - time.monotonic()) > 0:
                     ranks.poll(left_s)
                 return None
         return None
+
+    def _warn_of_end(self) -> None:
+        """Warns the processes when the attempt is about to end."""
+        reason = self._interruption.warning
+        if reason and not self._end_warning.reason:
+            self._log.write(f"the processes are warned of the end: {reason}")
+            self._end_warning.is_requeued = self._interruption.is_requeue
+            self._end_warning.give(reason, self._leftover_processes())
 
     def _end(self, ranks: Ranks, patience_s: float) -> None:
         """Sends SIGTERM, then SIGKILL, to the ranks and their children, and keeps their last output.

@@ -86,6 +86,11 @@ class OutcomeWriter:
         run = self._run()
         return "the job was deleted" if run is None else run.stop
 
+    @property
+    def requeue_reason(self) -> str:
+        """Why the job is to be queued again, as of the last read."""
+        return self._last.again if self._last else ""
+
     def finish(self, outcome: Outcome, *, takes_next: bool = False) -> None:
         """Writes the outcome and releases the nodes, even on a full disk.
 
@@ -147,7 +152,7 @@ class OutcomeWriter:
 def write_outcome(db: Database, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
     """Writes how and when a job ended, in an open transaction, and releases its nodes."""
     if outcome.is_requeued:
-        job_table.requeue(db, key, guid)
+        job_table.requeue(db, key, guid, outcome.reason)
     else:
         job_table.end(db, key, guid, outcome, ended=ended)
     node_table.release(db, guid)

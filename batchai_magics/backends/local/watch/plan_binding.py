@@ -76,7 +76,8 @@ def _bindings(submitted: SubmittedRun, nodes: Sequence[JobNode]) -> Bindings:
 def _make_folders(layout: Layout, job: JobLayout, nodes: Sequence[JobNode]) -> None:
     for stale in (job.exits, job.preparation_exits):
         shutil.rmtree(stale, ignore_errors=True)
-        private_files.make_folder(stale)
+    for folder in (job.exits, job.preparation_exits, job.checkpoints, job.artifacts):
+        private_files.make_folder(folder)
     for node in nodes:
         private_files.make_folder(layout.tmpdir(node.guid, node.id))
         private_files.make_folder(job.workdir / node.id)

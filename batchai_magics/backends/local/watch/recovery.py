@@ -11,7 +11,8 @@ from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
-from batchai_magics.backends.node import image_registry
+from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
+from batchai_magics.backends.node import image_registry, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.models.states import ExecutionState
 
@@ -56,7 +57,10 @@ def _end(db: Database, layout: Layout, job: JobRow) -> None:
     if end and now.state is not ExecutionState.QUEUED:  # written to the folder, but not to the store
         write_outcome(db, job.key, job.guid, end.outcome, ended=end.ended)
     else:
-        write_outcome(db, job.key, job.guid, _outcome(layout, now))
+        outcome = _outcome(layout, now)
+        if outcome.is_requeued:
+            layout.job(job.guid).plan.unlink(missing_ok=True)  # the next attempt has other nodes
+        write_outcome(db, job.key, job.guid, outcome)
 
 
 def _outcome(layout: Layout, job: JobRow) -> Outcome:
@@ -64,7 +68,8 @@ def _outcome(layout: Layout, job: JobRow) -> Outcome:
         return stopped(job.stop)
     if job.state is not ExecutionState.QUEUED:
         text = "The process that watched over the job disappeared (killed, or the machine was restarted)"
-        return failed_with("JobSupervisorLost", text)
+        lost = failed_with("JobSupervisorLost", text)
+        return lost if job.needs_secrets else _continued(layout, job, lost)
     tail = scheduler.supervisor_tail(layout, job.guid)
     if job.needs_secrets and not tail:
         text = "The process that held its secrets disappeared while the job was queued; they were never saved"
@@ -76,6 +81,15 @@ def _outcome(layout: Layout, job: JobRow) -> Outcome:
     return failed_with(
         "JobLaunchFailed", f"{_silent_end(job.supervisor)}; nothing of it ran: submit it again"
     )
+
+
+def _continued(layout: Layout, job: JobRow, lost: Outcome) -> Outcome:
+    """The outcome of a job that lost its supervisor: a requeue if it has restarts left."""
+    try:
+        plan = SubmittedRun.read(layout.job(job.guid).submitted).plan
+    except (OSError, ValueError, KeyError):  # its folder is damaged, or another version wrote it
+        return lost
+    return restarts.continued(lost, plan, len(job.attempts))
 
 
 def _silent_end(supervisor: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 class SignalPipe:
     """Becomes readable when one of these signals arrives; the signals have no other effect."""
 
-    def __init__(self, numbers: Iterable[int] = (signal.SIGCHLD, signal.SIGTERM)) -> None:
+    def __init__(self, numbers: Iterable[int] = (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1)) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from batchai_magics.backends.node.ranks import leftover_processes
 from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
@@ -33,17 +34,19 @@ def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
         process.send(number)
 
 
+def processes_of(ranks: Ranks) -> list[LiveProcess]:
+    """The processes of a plan and everything they started."""
+    if ranks.plan.containers.engine:  # their runtimes end with them: only what runs inside carries the mark
+        return leftover_processes.marked(ranks.plan.guid)
+    return live_descendants(ranks.helper_pids)
+
+
 def end(ranks: Ranks, *, patience_s: float) -> None:
     """Ends the processes of a plan and everything they started; keeps their last output.
 
     It waits no longer than `patience_s` for a full disk.
     """
-    # Container runtimes end with their containers: only what runs inside carries the mark.
-    find_marked = leftover_processes.marked if ranks.plan.containers.engine else None
-
-    def find() -> list[LiveProcess]:
-        return find_marked(ranks.plan.guid) if find_marked else live_descendants(ranks.helper_pids)
-
+    find = partial(processes_of, ranks)
     send(find(), signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
     while (ranks.is_running or find()) and time.monotonic() < deadline:

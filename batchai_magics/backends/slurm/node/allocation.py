@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 
 _LOST = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
 _FAILED = re.compile(r"Node failure on (\S+)")
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 QUERY_TIMEOUT_S = 10.0
+ORDER_TIMEOUT_S = 60.0  # scontrol itself repeats requests to a controller that does not respond
 EXPAND_TIMEOUT_S = (
     60.0  # scontrol expands names without contacting the controller, but the machine may be busy
 )
@@ -65,6 +68,32 @@ def own_fields() -> dict[str, str]:
     return fields_of(answer)
 
 
+def time_left_s() -> float:
+    """How long Slurm lets this allocation run; infinite if it is not limited, or the limit is unknown."""
+    fields = own_fields()
+    limit_s, spent_s = (_seconds(fields.get(name, "")) for name in ("TimeLimit", "RunTime"))
+    return max(0.0, limit_s - spent_s) if math.isfinite(spent_s) else math.inf
+
+
+def _seconds(text: str) -> float:
+    """The seconds in Slurm's `1-02:03:04`; infinite for anything else, such as UNLIMITED."""
+    match = _TIME.fullmatch(text)
+    if not match:
+        return math.inf
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24.0 + hours) * 60 + minutes) * 60 + seconds
+
+
+def requeue() -> str:
+    """Has Slurm queue this job again once its script has ended; returns why it would not, if so."""
+    return _order("requeue", os.environ["SLURM_JOB_ID"])
+
+
+def forbid_requeue() -> None:
+    """Has Slurm fail this job, instead of queueing it again, when it loses its nodes."""
+    _order("update", f"jobid={os.environ['SLURM_JOB_ID']}", "requeue=0")
+
+
 def is_taken() -> bool:
     """Whether Slurm reports that this allocation is ending; False if the controller does not respond."""
     return own_fields().get("JobState", "RUNNING") != "RUNNING"
@@ -78,6 +107,21 @@ def fields_of(answer: str) -> dict[str, str]:
 def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
     answer = _scontrol("show", "node", ",".join(names), "--oneliner")
     return dict(re.findall(rf"NodeName=(\S+).*?{field}=(\S+)", answer))
+
+
+def _order(*words: str) -> str:
+    """Has the controller change this job; returns its refusal, or what prevented the request, if any."""
+    try:
+        done = subprocess.run(
+            ["scontrol", *words],
+            capture_output=True,
+            text=True,
+            timeout=ORDER_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return (done.stderr.strip() or f"exit code {done.returncode}") if done.returncode else ""
 
 
 def _scontrol(*words: str, timeout_s: float | None = None) -> str:

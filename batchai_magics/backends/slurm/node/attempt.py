@@ -11,7 +11,7 @@ import re
 import time
 from pathlib import Path
 
-from batchai_magics.backends.node import execution_log
+from batchai_magics.backends.node import execution_log, restarts
 from batchai_magics.backends.slurm.node.end_states import EndState
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.launch.plan import Plan
@@ -54,8 +54,14 @@ class Attempt:
         return self._files.is_superseded(self.submission, self.restarts)
 
     def with_own_exits(self, plan: Plan) -> Plan:
-        """The plan with a folder for exits that no earlier attempt used."""
-        return plan if self.number == 1 else plan._replace(exits=f"{plan.exits}-{self.number}")
+        """The plan with a folder for exits that no earlier attempt used, and its variables."""
+        return self.with_variables(
+            plan if self.number == 1 else plan._replace(exits=f"{plan.exits}-{self.number}")
+        )
+
+    def with_variables(self, plan: Plan) -> Plan:
+        """The plan with the variables of this attempt."""
+        return restarts.with_attempt(plan, self.number, self._files.root)
 
     def start(self, nodes: list[str]) -> None:
         """Records the start, and waits a limited time until the previous attempt has ended."""

@@ -19,6 +19,7 @@ from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.backends.node.restarts import EndWarning
 from batchai_magics.backends.slurm.node.end_states import TERMINATED
 from batchai_magics.backends.slurm.node.oom_kills import (
     KILLED,
@@ -66,6 +67,10 @@ class SingleNodeLauncher:
     def poll(self, timeout_s: float) -> set[int]:
         """Waits up to `timeout_s` for output, exits or signals; returns the signals received."""
         return self._ranks.poll(timeout_s)
+
+    def warn(self, warning: EndWarning, reason: str) -> None:
+        """Warns the processes of the end."""
+        warning.give(reason, termination.processes_of(self._ranks))
 
     def end(self, *, patience_s: float) -> None:
         """Ends all processes that still run."""
@@ -181,6 +186,10 @@ class SrunLauncher:
         select.select([self._signal_pipe], [], [], min(timeout_s, POLL_S))
         return self._signal_pipe.read()
 
+    def warn(self, warning: EndWarning, reason: str) -> None:
+        """Announces the end in the run's folder: the program of each rank looks for it."""
+        warning.give(reason, ())
+
     def end(self, *, patience_s: float) -> None:
         """Has srun end all its tasks."""
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -253,6 +262,9 @@ class RankLauncher(Protocol):
 
     def poll(self, timeout_s: float) -> set[int]:
         """Waits up to `timeout_s` for news; returns the signals received."""
+
+    def warn(self, warning: EndWarning, reason: str) -> None:
+        """Warns the processes of the end."""
 
     def end(self, *, patience_s: float) -> None:
         """Ends all processes that still run."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node import elevation, requirements
+from batchai_magics.backends.node import elevation, requirements, restarts
 from batchai_magics.backends.node.execution_log import RESIZED, ExecutionLog
 from batchai_magics.backends.node.outcome import (
     REQUEUE,
@@ -26,11 +26,11 @@ from batchai_magics.backends.node.outcome import (
     not_run,
     of_preparation,
     stopped,
-    time_limit_reached,
 )
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_of, seal_record
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.restarts import EndWarning
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt import Attempt, batch_log_text, logged_end
@@ -44,6 +44,7 @@ from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folde
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.stop_watching import watched
+from batchai_magics.backends.slurm.node.time_limits import TimeLimits
 from batchai_magics.launch.plan import Plan
 
 OUTPUT_TIMEOUT_S = 2.0  # how long a stopped job's last output may take to be written
@@ -67,9 +68,19 @@ def main() -> None:
         outcome = not_run(error)
     if outcome.is_requeued or attempt.is_superseded:
         attempt.record_end()
-    else:
+        outcome = _requeued(outcome)
+    if not (outcome.is_requeued or attempt.is_superseded):
         files.note_end(RunEnd(outcome, time.time()))
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
+
+
+def _requeued(outcome: Outcome) -> Outcome:
+    """The outcome after asking Slurm for another attempt: that of this one if it refuses."""
+    refusal = allocation.requeue() if outcome.reason else ""
+    if not refusal:
+        return outcome
+    text = f"Slurm did not queue the job again: {refusal}"
+    return outcome._replace(is_requeued=False).warned("JobNotRequeued", text)
 
 
 class JobRun:
@@ -83,8 +94,10 @@ class JobRun:
             files.root.name, self._nodes, allocation.addresses(self._nodes)
         )
         self._plan = attempt.with_own_exits(plan)
+        self._preparation = self._preparation and attempt.with_variables(self._preparation)
         self._env = {**os.environ, **read_secrets(files.secrets)}
-        self._deadline = time.monotonic() + self._plan.limits.wall_s
+        self._time = TimeLimits(self._plan.limits)
+        self._warning = EndWarning(self._plan)
         self._next_poll_s = 0.0
         self._is_stopped = False
 
@@ -93,6 +106,8 @@ class JobRun:
         self._make_folders()
         self._plan.write(str(self._files.layout.plan))
         self._attempt.start(self._nodes)
+        if self._plan.limits.max_restarts == self._attempt.number - 1:
+            allocation.forbid_requeue()
         self._log = ExecutionLog(self._plan.execution_logs)
         if sentence := self._attempt.mark(Path(self._plan.output.stdout.path), self._nodes):
             self._log.write(sentence)
@@ -107,6 +122,8 @@ class JobRun:
             left = Collection(self._files, self._plan).collect(self._collect_timeout_s)
             record.write(self._seals())
             record.close()
+        outcome = restarts.continued(outcome, self._plan, self._attempt.number, self._warning)
+        self._attempt.reason = outcome.reason or self._attempt.reason
         outcome = outcome.warned("FilesLeftBehind", *left)
         self._log.write(outcome.sentence)
         return outcome
@@ -118,6 +135,8 @@ class JobRun:
         for stale in (*folders, job.preparation_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
+        for kept in (job.checkpoints, job.artifacts):
+            private_files.make_folder(kept)
         for node in (*self._first_node_plan.nodes, *(self._setup.nodes if self._setup else ())):
             private_files.make_folder(Path(node.folder))
         if self._bundle.scratch:
@@ -136,7 +155,7 @@ class JobRun:
     @property
     def _collect_timeout_s(self) -> float:
         """Time to collect working directories; short after a stop request: Slurm kills soon."""
-        return COLLECT_AFTER_STOP_S if self._is_stopped else self._left_s + COLLECT_S
+        return COLLECT_AFTER_STOP_S if self._is_stopped else self._time.left_s + COLLECT_S
 
     def _set_up(self) -> Outcome | None:
         """Runs the cluster's setup task on the nodes that have not been set up."""
@@ -218,17 +237,23 @@ class JobRun:
         while launcher.is_running and not launcher.is_over:
             if on_poll:
                 on_poll()
-            interrupted = self._interruption(launcher.poll(min(POLL_S, self._left_s)))
-            if interrupted:
+            signals = launcher.poll(min(POLL_S, self._time.left_s))
+            if interrupted := self._interruption(signals):
                 return interrupted
+            if signal.SIGUSR1 in signals or self._time.is_warning_due:
+                self._warn(launcher)
         is_told = signal.SIGTERM in await_ends(launcher)
         if is_told or (is_cut_off(launcher) and allocation.is_taken()):
             return self._interruption({signal.SIGTERM})
         return None
 
-    @property
-    def _left_s(self) -> float:
-        return max(0.0, self._deadline - time.monotonic())
+    def _warn(self, launcher: RankLauncher) -> None:
+        """Warns the processes, once, that the attempt is about to end."""
+        if self._warning.reason or not self._warning.notice_s:
+            return
+        reason = restarts.TIME_LIMIT if self._time.is_warning_due else "Slurm announced its end"
+        self._log.write(f"the processes are warned of the end: {reason}")
+        launcher.warn(self._warning, reason)
 
     def _interruption(self, signals: set[int]) -> Outcome | None:
         """Why the job has to stop now: a stop request, Slurm's signal, or its time limit."""
@@ -241,7 +266,7 @@ class JobRun:
         if signal.SIGTERM in signals:
             self._is_stopped = True
             return self._lost_allocation()
-        return time_limit_reached(self._plan.limits) if now_s >= self._deadline else None
+        return self._time.outcome
 
     def _stop_request(self) -> Outcome | None:
         """The stop request in the job's folder; None without one."""

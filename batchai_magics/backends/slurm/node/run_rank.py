@@ -17,6 +17,7 @@ from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.restarts import EndWarning, signal_handlers_of
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.end_states import TERMINATED
@@ -34,6 +35,7 @@ from batchai_magics.backends.slurm.node.run_files import (
 )
 from batchai_magics.launch.plan import Launcher, Plan
 
+WARNING_POLL_S = 1.0  # interval for checking whether a job that wants a warning is about to end
 POLL_S = 5.0  # interval for checking whether the job has ended or was restarted elsewhere
 OUTPUT_TIMEOUT_S = 2.0  # how long the last output may take to be written
 # How much later than its rank this program may receive a signal that Slurm sends to all processes of a step:
@@ -65,11 +67,13 @@ def main() -> None:
 
 def run(files: RunFiles, plan: Plan, rank: int) -> tuple[int | None, bool]:
     """Runs the rank: its exit code, None if it is not known, and whether it was stopped."""
-    kills, is_stopped = oom_kills(), False
+    kills, is_stopped, warning = oom_kills(), False, RankWarning(plan)
     with contextlib.closing(Ranks(plan, SignalPipe(), env=os.environ | secrets_of(files, plan))) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
-            if signal.SIGTERM in ranks.poll(POLL_S) or files.end or has_next_attempt(plan):
+            signals = ranks.poll(warning.poll_s)
+            warning.forward_to(ranks)
+            if signal.SIGTERM in signals or files.end or has_next_attempt(plan):
                 is_stopped = True
                 mark(cut_off_folder(plan), rank)
                 termination.end(ranks, patience_s=OUTPUT_TIMEOUT_S)
@@ -82,6 +86,25 @@ def run(files: RunFiles, plan: Plan, rank: int) -> tuple[int | None, bool]:
     if code == KILLED and oom_kills() > kills:
         mark(out_of_memory_folder(plan), rank)
     return code, is_stopped
+
+
+class RankWarning:
+    """Forwards the warning of the attempt's end to the processes of a rank, once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._warning = EndWarning(plan)
+        self._is_forwarded = False
+
+    @property
+    def poll_s(self) -> float:
+        """How often to look for the warning, and for other changes in the run's folder."""
+        return WARNING_POLL_S if self._warning.notice_s else POLL_S
+
+    def forward_to(self, ranks: Ranks) -> None:
+        """Signals the processes if the end has been announced."""
+        if self._warning.notice_s and not self._is_forwarded and self._warning.is_announced:
+            self._is_forwarded = True
+            signal_handlers_of(termination.processes_of(ranks))
 
 
 def is_signalled_late(ranks: Ranks, rank: int) -> bool:

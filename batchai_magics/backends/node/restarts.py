@@ -1,0 +1,115 @@
+"""Restarts of a run: which ends start another attempt, and the warning before such an end.
+
+Processes are warned by SIGUSR1, if they handle it, and by a file that `batchai_magics.stopping` looks for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+from batchai_magics.backends.node.execution_log import RESIZED
+from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
+from batchai_magics.launch.plan import Plan
+
+ATTEMPT = "BATCHAI_ATTEMPT"
+STOPPING_FILE = "BATCHAI_STOPPING_FILE"
+SEEN = ".seen"  # suffix of the file that `stopping` creates when it first returns True
+UNFINISHED = os.EX_TEMPFAIL  # exit code of a warned process that wants to continue in the next attempt
+MAX_NOTICE_S = 30.0  # of a preemption: as long before as Azure announced it
+TIME_LIMIT = "it reached its time limit"
+_KILLED = 128 + signal.SIGKILL
+_REASONS = {
+    "JobMaxWallClockTimeReached": TIME_LIMIT,
+    "JobNodeLost": "a node of it was lost",
+    "JobPreempted": "its nodes were taken for another job",
+    "JobSupervisorLost": "its supervisor disappeared",
+}
+
+
+def with_attempt(plan: Plan, number: int, root: Path) -> Plan:
+    """The plan with the variables of an attempt; `root` is the run's folder."""
+    own = {ATTEMPT: str(number), STOPPING_FILE: str(root / f"stopping-{number}")}
+    return plan._replace(nodes=tuple(node._replace(env={**node.env, **own}) for node in plan.nodes))
+
+
+class EndWarning:
+    """The warning of an attempt's processes before it ends, given once; `reason` is why it will end.
+
+    `is_requeued` is whether the engine queues the run again, whatever its limit of restarts.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._file = Path(plan.nodes[0].env[STOPPING_FILE])
+        self.notice_s = plan.limits.warn_s
+        self.reason = ""
+        self.is_requeued = False
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether it was given, by this program or another one."""
+        return self._file.exists()
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a process of the attempt knows of it."""
+        return self._file.with_name(self._file.name + SEEN).exists()
+
+    def give(self, reason: str, processes: Iterable[LiveProcess]) -> None:
+        """Creates the file, and signals processes."""
+        self.reason = reason
+        with contextlib.suppress(OSError):  # a full disk: the signal remains
+            self._file.touch(mode=0o600)
+        signal_handlers_of(processes)
+
+
+def signal_handlers_of(processes: Iterable[LiveProcess]) -> None:
+    """Sends SIGUSR1 to the processes that handle it: it would kill the others."""
+    for process in processes:
+        if _handles(process.pid, signal.SIGUSR1):
+            process.send(signal.SIGUSR1)
+
+
+def _handles(pid: int, number: signal.Signals) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:  # it has ended; or this is no Linux
+        return False
+    mask = status.partition("SigCgt:")[2].split(maxsplit=1)[0]
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def continued(outcome: Outcome, plan: Plan, number: int, warning: EndWarning | None = None) -> Outcome:
+    """The outcome, changed to a requeue if attempt `number` is to be followed by another one.
+
+    A requeue that the engine has started becomes a failure if no restart is left.
+    """
+    limit = plan.limits.max_restarts
+    if outcome.is_requeued:
+        is_over = limit is not None and number > limit and outcome.reason not in ("", RESIZED)
+        text = f"{outcome.reason}; it has been restarted {number - 1} time(s)"
+        return failed_with("JobPreempted", text[:1].upper() + text[1:]) if is_over else outcome
+    is_allowed = bool(warning and warning.is_requeued) if limit is None else number <= limit
+    if not is_allowed:
+        return outcome
+    reason = _reason(outcome, plan, warning)
+    return outcome._replace(is_requeued=True, reason=reason) if reason else outcome
+
+
+def _reason(outcome: Outcome, plan: Plan, warning: EndWarning | None) -> str:
+    """Why a run continues in another attempt; empty if it does not."""
+    if warning and warning.reason and (outcome.exit_code == UNFINISHED or _stopped_early(outcome, warning)):
+        return warning.reason
+    if plan.containers.removals and outcome.exit_code == _KILLED:
+        return "a container of it was killed"
+    codes = (error["code"] for error in outcome.errors)
+    return next((_REASONS[code] for code in codes if code in _REASONS), "")
+
+
+def _stopped_early(outcome: Outcome, warning: EndWarning) -> bool:
+    """Whether the processes ended because `stopping` told them to, not because they were done."""
+    return outcome.is_success and warning.is_seen

@@ -1,0 +1,122 @@
+"""Which ends of an attempt begin another one, and whom the warning before an end reaches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node import restarts
+from batchai_magics.backends.node.execution_log import RESIZED
+from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
+from batchai_magics.backends.node.ranks import leftover_processes
+from batchai_magics.backends.node.restarts import SEEN, EndWarning, continued, with_attempt
+from batchai_magics.launch.plan import Containers, Limits, Plan
+from tests.backends.node.test_outcome import plan as plan_of
+
+TIME_UP, LOST = failed_with("JobMaxWallClockTimeReached", "late"), failed_with("JobNodeLost", "gone")
+FAILED = failed_with("JobFailed", "it failed")
+PREEMPTED = stopped(REQUEUE, "its node n1 was preempted")
+
+
+def with_restarts(count: int | None, root: Path = Path("/run")) -> Plan:
+    return with_attempt(plan_of("rank")._replace(limits=Limits(max_restarts=count, warn_s=5.0)), 1, root)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "limit", "number", "reason"),
+    [
+        (TIME_UP, 1, 1, "it reached its time limit"),
+        (TIME_UP, 1, 2, None),
+        (TIME_UP, None, 1, None),
+        (LOST, 2, 2, "a node of it was lost"),
+        (FAILED, 2, 1, None),
+        (Outcome(0), 2, 1, None),
+        (Outcome(75), 2, 1, None),
+        (PREEMPTED, None, 9, PREEMPTED.reason),
+        (PREEMPTED, 1, 1, PREEMPTED.reason),
+    ],
+)
+def test_an_end_begins_another_attempt(outcome, limit, number, reason) -> None:
+    end = continued(outcome, with_restarts(limit), number)
+    assert (end.reason, end.is_requeued) == ((reason, True) if reason else ("", False))
+
+
+def test_a_preemption_without_a_restart_left_is_a_failure() -> None:
+    end = continued(PREEMPTED, with_restarts(1), 2)
+    assert end.errors[0]["code"] == "JobPreempted"
+    assert end.errors[0]["message"] == "Its node n1 was preempted; it has been restarted 1 time(s)"
+
+
+def test_a_run_whose_nodes_leave_its_cluster_always_continues() -> None:
+    assert continued(stopped(REQUEUE, RESIZED), with_restarts(0), 5).is_requeued
+
+
+@pytest.mark.parametrize(("code", "is_restarted"), [(137, True), (1, False)])
+def test_a_run_whose_container_is_killed_continues(code: int, is_restarted: bool) -> None:
+    plan = with_restarts(1)._replace(containers=Containers(removals=(("podman", "rm", "x"),)))
+    assert continued(FAILED._replace(exit_code=code), plan, 1).is_requeued is is_restarted
+    assert not continued(FAILED._replace(exit_code=code), with_restarts(1), 1).is_requeued
+
+
+@pytest.mark.parametrize(
+    ("code", "is_seen", "is_restarted"), [(0, True, 1), (0, False, 0), (75, False, 1), (3, True, 0)]
+)
+def test_a_warned_run_that_ends_early_continues_if_it_is_not_done(
+    tmp_path, code, is_seen, is_restarted
+) -> None:
+    warning = EndWarning(plan := with_restarts(1, tmp_path))
+    warning.give("it ends", ())
+    (tmp_path / f"stopping-1{SEEN}").touch() if is_seen else None
+    outcome = Outcome(code) if code == 0 else FAILED._replace(exit_code=code)
+    end = continued(outcome, plan, 1, warning)
+    assert (end.is_requeued, end.reason) == (bool(is_restarted), "it ends" * is_restarted)
+
+
+def started(script: str) -> subprocess.Popen[bytes]:
+    """A Python process."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="which signals a process handles is read from /proc")
+def test_only_processes_that_handle_the_signal_receive_it() -> None:
+    handle = "import signal; signal.signal(signal.SIGUSR1, lambda *_: print('warned', flush=True))"
+    with (
+        started(f"{handle}\nprint('up', flush=True); input()") as one,
+        started("print('up', flush=True); input()") as two,
+    ):
+        assert (one.stdout.readline(), two.stdout.readline()) == (b"up\n", b"up\n")
+        restarts.signal_handlers_of(map(leftover_processes.find, (one.pid, two.pid)))
+        assert one.stdout.readline() == b"warned\n"
+        for child in (one, two):
+            child.communicate(b"\n")
+    assert (one.returncode, two.returncode) == (0, 0)
+
+
+@pytest.mark.slow
+def test_a_process_that_asks_learns_of_the_end_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BATCHAI_STOPPING_FILE", str(tmp_path / "stopping-1"))
+    ask = "from batchai_magics import stopping\nimport time\nprint(stopping(), flush=True)"
+    warning = EndWarning(with_restarts(1, tmp_path))
+    with started(f"{ask}\nwhile not stopping(): time.sleep(0.01)") as child:
+        assert child.stdout.readline() == b"False\n"
+        assert not warning.is_seen
+        warning.give("it ends", [leftover_processes.find(child.pid)])
+    assert (child.returncode, warning.is_seen) == (0, True)
+
+
+@pytest.mark.slow
+def test_nothing_stops_outside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BATCHAI_STOPPING_FILE", raising=False)
+    with started("from batchai_magics import stopping; print(stopping())") as child:
+        assert child.stdout.read() == b"False\n"

@@ -1,0 +1,66 @@
+"""Attempts: a run continues as the same run after its time limit or a preemption, with its checkpoints."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.models.states import ExecutionState
+from tests.contract.place import HOLD, Place
+from tests.contract.resumable import RESUMED, said, started
+from tests.world import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("restarts")]
+
+
+@pytest.mark.needs("early_restart")
+def test_a_run_that_reaches_its_time_limit_continues_where_it_stopped(place: Place) -> None:
+    limit = {"constraints": {"maxWallClockTime": "PT3S"}, "batchaiMaxRestarts": 1}
+    job = place.wait(started(place, **limit))
+    assert (job.state, said(place, job.id)) == (ExecutionState.SUCCEEDED, RESUMED)
+    assert [each.reason for each in job.attempts] == ["it reached its time limit", ""]
+    steps = [line for line in place.log(job.id).decode().splitlines() if line.startswith("{")]
+    assert [f'"step": {number}' in line for number, line in enumerate(steps, 1)] == [True] * 4
+
+
+@pytest.mark.needs("early_restart")
+def test_a_run_that_stops_early_because_it_is_warned_continues(place: Place) -> None:
+    fields = {"batchaiMaxRestarts": 1, "batchaiSignalBefore": "PT9M57S"}
+    id = started(place, "polite", constraints={"maxWallClockTime": "PT10M"}, **fields)
+    job = place.wait(id)
+    assert said(place, job.id) == [RESUMED[0], "stops", *RESUMED[1:]]
+    assert (job.state, len(job.attempts)) == (ExecutionState.SUCCEEDED, 2)
+
+
+@pytest.mark.needs("early_restart")
+def test_a_run_has_so_many_restarts_as_it_asks_for(place: Place) -> None:
+    limit = {"constraints": {"maxWallClockTime": "PT2S"}, "batchaiMaxRestarts": 1}
+    job = place.wait(place.start("echo $BATCHAI_ATTEMPT; exec sleep 1000", **limit))
+    assert [error.code for error in job.execution.errors] == ["JobMaxWallClockTimeReached"]
+    assert [line for line in place.log(job.id).decode().splitlines() if len(line) == 1] == ["1", "2"]
+
+
+def test_a_failing_run_is_not_restarted(place: Place) -> None:
+    job = place.run("exit 3", batchaiMaxRestarts=5)
+    assert (job.execution.exit_code, job.attempts) == (3, ())
+
+
+@pytest.mark.needs("preemption")
+def test_a_preempted_run_is_warned_and_continues(place: Place) -> None:
+    cluster = place.make_cluster(vmPriority="lowpriority")
+    id = started(place, "polite", batchaiSignalBefore="PT1M", **place.on(cluster))
+    until(lambda: place.log(id).count(b'"step": 2'))
+    (node,) = place.backend.nodes(cluster.id)
+    place.backend.preemption.preempt(cluster.id, node.id)
+    job = place.wait(id)
+    assert said(place, id) == [RESUMED[0], "stops", *RESUMED[1:]]
+    assert [each.reason for each in job.attempts] == [f"its node {node.id} was preempted", ""]
+
+
+@pytest.mark.needs("preemption")
+def test_a_run_that_is_preempted_too_often_fails(place: Place) -> None:
+    cluster = place.make_cluster(vmPriority="lowpriority")
+    id = place.start(HOLD, batchaiMaxRestarts=0, **place.on(cluster))
+    place.is_up(id)
+    (node,) = place.backend.nodes(cluster.id)
+    place.backend.preemption.preempt(cluster.id, node.id)
+    assert [error.code for error in place.wait(id).execution.errors] == ["JobPreempted"]
