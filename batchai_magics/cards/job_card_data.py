@@ -9,12 +9,16 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.cards.job_card import JobCard, first_failure, to_html
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import last_lines, progress_of
+from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics import Record, summarize
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.job_execution import ERR, OUT
 
 LAST_LINES = 20
 FAILURE_LINES = 12
 MOST_RATES = 8
+MOST_METRICS = 10  # with their figures …
+MOST_NAMES = 20  # … and by name only
 
 
 def job_html(job: Job) -> str:
@@ -31,7 +35,7 @@ def job_card(job: Job) -> JobCard:
         job=shown,
         now=datetime.now(timezone.utc),
         processes=len(shown.ranks),
-        metrics=metrics_of(job.records()),
+        metrics=metrics_of(job.records(), metric_preferences()),
         progress=progress_of(job.backend, shown),
         lines=last_lines(job.backend, FileRef(job.id, OUT), LAST_LINES),
         failure_lines=last_lines(job.backend, error_log, FAILURE_LINES, rank=first.rank if first else None)
@@ -40,24 +44,24 @@ def job_card(job: Job) -> JobCard:
     )
 
 
-def metrics_of(records: Collection[Record]) -> dict[str, str]:
-    """The metrics of a log by label; empty if there are none."""
+def metrics_of(
+    records: Collection[Record], preferences: MetricPreferences = NO_PREFERENCES
+) -> dict[str, str]:
+    """The metrics of a log by label, the headline's first; empty if there are none."""
     if not records:
         return {}
-    summary = summarize(records)
+    summary = summarize(records, preferences=preferences)
+    shown = [metric for metric in summary.metrics if not metric.is_timer] or summary.metrics
+    rest = [metric.label for metric in shown[MOST_METRICS:]]
     texts = {
-        "images/sec": _unless_zero(summary.total_images_per_sec or summary.images_per_sec, ",.1f"),
+        **{metric.label: metric.text for metric in shown[:MOST_METRICS]},
+        "more metrics": ", ".join(rest[:MOST_NAMES]) + (" …" if len(rest) > MOST_NAMES else ""),
         "by rank": _by_rank(summary.rates),
-        "steps": _unless_zero(summary.steps, ","),
-        "last loss": f"{summary.last_loss:.3f}" if summary.last_loss is not None else "",
+        "steps": f"{summary.steps:,}" if summary.steps else "",
         "model": summary.model or "",
         "batch size": str(summary.batch_size_global or ""),
     }
     return {label: text for label, text in texts.items() if text}
-
-
-def _unless_zero(number: float | None, form: str) -> str:
-    return format(number, form) if number else ""
 
 
 def _by_rank(rates: Mapping[int, float] | None) -> str:

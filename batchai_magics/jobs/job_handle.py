@@ -17,6 +17,7 @@ from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_files import all_files, one_level, save
 from batchai_magics.jobs.job_logs import log_metrics, progress_of, retry_if_changed, tail_of
 from batchai_magics.jobs.job_result import read_result
+from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics import LogMetrics, Record, Summary, figure_png, plot, summarize
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.read_notices import warn_of
@@ -204,8 +205,12 @@ class Job:
         return log.frame(tidy=tidy)
 
     def summary(self) -> Summary:
-        """A summary of the run so far: model, batch size, steady images/sec, stragglers, loss trend, …."""
-        summary = summarize(self.records(), nodes={exit.rank: exit.node for exit in self.ranks()})
+        """A summary of the run so far: the last and best values of every metric, speed, stragglers, ….
+
+        `summary.metrics` has the figures of each metric, `summary.metric("val_loss")` those of one.
+        """
+        nodes = {exit.rank: exit.node for exit in self.ranks()}
+        summary = summarize(self.records(), nodes=nodes, preferences=metric_preferences())
         if not summary.stragglers or self.backend.telemetry is None:
             return summary
         means = mean_usage(self.backend.telemetry.read(self.id))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OVER = ("step", "images", "seconds")
 """The x axes an overlay can be drawn over: steps, images seen, seconds of training."""
 
-XValues = Mapping[int, float]
+XValues = Mapping[float, float]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Overlay:
     """
 
     name: str
-    rates: Mapping[int, float]
-    losses: Mapping[int, float]
+    rates: Mapping[float, float]
+    losses: Mapping[float, float]
     x_values: Mapping[str, XValues]
 
     def x_over(self, over: str) -> XValues:
@@ -127,7 +127,7 @@ def _new_panels(names: Sequence[str], *, rows: int) -> list[Axes]:
     return new_panels(rows=rows, size=(7, height))
 
 
-def _values(run: Overlay, label: str) -> Mapping[int, float]:
+def _values(run: Overlay, label: str) -> Mapping[float, float]:
     return run.rates if label == _RATE else run.losses
 
 
@@ -154,7 +154,7 @@ def _columns(names: Sequence[str]) -> int:
     return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names), default=0) + 8))))
 
 
-def _draw_line(panel: Axes, name: str, values: Mapping[int, float], places: XValues, place: int) -> None:
+def _draw_line(panel: Axes, name: str, values: Mapping[float, float], places: XValues, place: int) -> None:
     steps = [step for step in values if step in places]
     panel.plot(
         [places[step] for step in steps],

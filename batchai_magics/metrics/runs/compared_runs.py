@@ -12,7 +12,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
-from batchai_magics.metrics.runs.run_summary import Summary, summarize
+from batchai_magics.metrics.runs.run_summary import Summary
+from batchai_magics.metrics.runs.summary_builder import summarize
 
 
 @runtime_checkable

@@ -20,8 +20,9 @@ from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.read_notices import LogStart, notices_of, warn_of
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.other_programs import value_rows
-from batchai_magics.metrics.runs.run_summary import Summary, summarize, summarize_columns
+from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import COLUMNS, frame
+from batchai_magics.metrics.runs.summary_builder import summarize, summarize_columns
 from batchai_magics.metrics.runs.tidy_table import tidy as to_tidy
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchai_magics.metrics.json_values import json_value
-from batchai_magics.metrics.runs.metric_traits import Direction, Kind, MetricTraits
+from batchai_magics.metrics.runs.metric_traits import Direction, Kind, MetricTraits, traits_of
 
 _LARGE, _SMALL = 1e5, 1e-3
 
@@ -84,6 +84,11 @@ class MetricSummary:
             total=total,
             axis=axis,
         )
+
+    @property
+    def is_timer(self) -> bool:
+        """Whether it is a duration."""
+        return traits_of(self.name, self.phase, self.unit).kind is Kind.TIMER
 
     @property
     def headline_value(self) -> float:

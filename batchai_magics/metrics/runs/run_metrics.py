@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import compress
+from operator import lt
+from typing import NamedTuple, cast
 
 from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.record import (
@@ -30,8 +31,9 @@ from batchai_magics.metrics.runs.metric_traits import (
     ordered,
     traits_of,
 )
+from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.step_counter import StepCounter
-from batchai_magics.metrics.runs.step_series import by_rank, runs
+from batchai_magics.metrics.runs.step_series import StepValues, by_rank, runs
 
 AXES = ("step", "epoch", "time")
 """The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
@@ -59,13 +61,25 @@ class MetricColumns(NamedTuple):
     times: Sequence[float | None]
     values: Sequence[float]
 
-    def positions(self, axis: str) -> Sequence[float | None]:
-        """The column of one of AXES; where the log tells no step, values are numbered."""
-        if axis == "time":
-            return self.times
-        if axis == "epoch":
-            return self.epochs
-        return [number if step is None else step for number, step in enumerate(self.steps, 1)]
+    def placed(self, axis: str, start: float = 0.0) -> tuple[Sequence[float], Sequence[float]]:
+        """Positions and values of the points that one of AXES can place.
+
+        Where the log tells no step, values are numbered. `start` is the time that counts as 0.
+        """
+        places: Sequence[float | None] = self.steps
+        if axis == "step" and None in self.steps:
+            places = [number if step is None else step for number, step in enumerate(self.steps, 1)]
+        elif axis != "step":
+            places = self.epochs if axis == "epoch" else self.times
+        if None in places:
+            is_placed = [place is not None for place in places]
+            return _known(compress(places, is_placed), axis, start), list(compress(self.values, is_placed))
+        return _known(places, axis, start), self.values
+
+
+def _known(places: Iterable[float | None], axis: str, start: float) -> Sequence[float]:
+    known = cast("Sequence[float]", places)  # None has been left out
+    return [place - start for place in known] if axis == "time" else list(known)
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,7 @@ class Metric:
         unit: Its unit, as printed.
         direction: Which values are better.
         ranks: Its points by rank.
+        is_summed: Whether each rank prints its own share, so that ranks add up.
         total: What the program printed of all ranks at the end: `total images/sec`.
         axis: The x axis that suits its run: steps, or epochs where the log tells no step.
     """
@@ -85,6 +100,7 @@ class Metric:
     unit: str
     direction: Direction
     ranks: Mapping[Rank, MetricColumns] = field(repr=False)
+    is_summed: bool = False
     total: float | None = None
     axis: str = AXES[0]
 
@@ -105,16 +121,8 @@ class Metric:
             axis: One of AXES, by default the one that suits the run.
             start: The time that counts as 0.
         """
-        axis = axis or self.axis
-        origin = start if axis == "time" else 0
-        return {
-            rank: [
-                (x - origin, value)
-                for x, value in zip(columns.positions(axis), columns.values, strict=True)
-                if x is not None
-            ]
-            for rank, columns in self.ranks.items()
-        }
+        lines = {rank: columns.placed(axis or self.axis, start) for rank, columns in self.ranks.items()}
+        return {rank: list(zip(xs, values, strict=True)) for rank, (xs, values) in lines.items()}
 
     def combined(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
         """The value over all ranks by position, ascending.
@@ -122,7 +130,10 @@ class Metric:
         This is the mean of the ranks that printed one, but the sum of all ranks where each prints its own
         rate.
         """
-        return combined_points(self.points(axis, start=start).values(), is_sum=self.traits.is_summed)
+        values = StepValues()
+        for columns in self.ranks.values():
+            values.add(*columns.placed(axis or self.axis, start))
+        return values.sums() if self.is_summed else values.means()
 
     @cached_property
     def summary(self) -> MetricSummary | None:
@@ -131,20 +142,6 @@ class Metric:
         return MetricSummary.of(
             self.traits, self.unit, self.direction, values, total=self.total, axis=self.axis
         )
-
-
-def combined_points(series: Iterable[Sequence[tuple[float, float]]], *, is_sum: bool) -> dict[float, float]:
-    """The points of several ranks as one line; see `Metric.combined`."""
-    lines = [points for points in series if points]
-    if len(lines) == 1 and all(before[0] < after[0] for before, after in pairwise(lines[0])):
-        return dict(lines[0])
-    at: defaultdict[float, list[float]] = defaultdict(list)
-    for points in lines:
-        for x, value in points:
-            at[x].append(value)
-    if is_sum and len(lines) > 1:
-        return {x: sum(values) for x, values in sorted(at.items()) if len(values) >= len(lines)}
-    return {x: sum(values) / len(values) for x, values in sorted(at.items())}
 
 
 class RunMetrics(Mapping[str, Metric]):
@@ -204,19 +201,34 @@ class RunMetrics(Mapping[str, Metric]):
 def run_metrics(records: Iterable[Record], preferences: MetricPreferences = NO_PREFERENCES) -> RunMetrics:
     """The metrics of the last run in these records."""
     run = runs(records)[-1]
-    series = [*_of_steps(run), *_of_evaluations(run), *_of_values(run)]
+    steps = by_rank(record for record in run if isinstance(record, StepRecord))
+    is_global = run_header(run, ranks_seen=len(steps)).is_rate_global
     total = next((r.images_per_sec for r in reversed(run) if isinstance(r, TotalRecord)), None)
+    of_steps = _metrics(_of_steps(steps), preferences)
+    rates = [
+        replace(metric, total=total, is_summed=not is_global) if metric.name == RATE else metric
+        for metric in of_steps
+    ]
+    return RunMetrics([*rates, *other_metrics(run, preferences)], preferences)
+
+
+def other_metrics(run: Sequence[Record], preferences: MetricPreferences) -> list[Metric]:
+    """The metrics of one run except those of tf_cnn_benchmarks' step lines."""
+    return _metrics([*_of_evaluations(run), *_of_values(run)], preferences)
+
+
+def _metrics(series: Iterable[_Series], preferences: MetricPreferences) -> list[Metric]:
+    """Metrics from the points of single ranks."""
     by_name: dict[MetricTraits, dict[Rank, MetricColumns]] = {}
     units: dict[MetricTraits, str] = {}
     for traits, unit, rank, columns in series:
         by_name.setdefault(traits, {})[rank] = columns
         units.setdefault(traits, unit)
-    axis = _axis([columns for _, _, _, columns in series])
-    metrics = (
-        Metric(traits, units[traits], preferences.direction(traits), ranks, _total_of(traits, total), axis)
+    axis = _axis([columns for ranks in by_name.values() for columns in ranks.values()])
+    return [
+        Metric(traits, units[traits], preferences.direction(traits), ranks, traits.is_summed, axis=axis)
         for traits, ranks in by_name.items()
-    )
-    return RunMetrics(metrics, preferences)
+    ]
 
 
 _Series = tuple[MetricTraits, str, Rank, MetricColumns]
@@ -228,14 +240,9 @@ def _axis(columns: Sequence[MetricColumns]) -> str:
     return AXES[1] if is_by_epoch else AXES[0]
 
 
-def _total_of(traits: MetricTraits, total: float | None) -> float | None:
-    return total if traits.name == RATE else None
-
-
-def _of_steps(run: Sequence[Record]) -> Iterator[_Series]:
-    """The metrics of tf_cnn_benchmarks' step lines."""
-    steps = [record for record in run if isinstance(record, StepRecord)]
-    for rank, records in by_rank(steps).items() if steps else ():
+def _of_steps(steps: Mapping[int, Sequence[StepRecord]]) -> Iterator[_Series]:
+    """The metrics of tf_cnn_benchmarks' step lines, given by rank."""
+    for rank, records in steps.items():
         for name, unit in STEP_UNITS.items():
             told = [record for record in records if getattr(record, name) is not None]
             if told:
@@ -257,53 +264,54 @@ def _of_evaluations(run: Sequence[Record]) -> Iterator[_Series]:
                 yield traits_of(f"eval_{name}", unit=unit), unit, rank, columns
 
 
-def _columns(records: Sequence[StepRecord | EvalRecord], values: Sequence[float]) -> MetricColumns:
+def _columns(
+    records: Sequence[StepRecord | EvalRecord | PatternRecord], values: Sequence[float]
+) -> MetricColumns:
     nothing = [None] * len(records)
     return MetricColumns([r.step for r in records], nothing, [r.wall_time for r in records], values)
 
 
 def _of_values(run: Sequence[Record]) -> Iterator[_Series]:
     """The metrics of other programs, and of user-defined patterns."""
-    groups: defaultdict[tuple[str, Rank], list[ValueRecord | PatternRecord]] = defaultdict(list)
-    for record in run:
-        if isinstance(record, (ValueRecord, PatternRecord)):
-            groups[record.name, record.rank].append(record)
-    steps = _counted_steps(run, groups.values())
-    for (name, rank), records in groups.items():
-        first = records[0]
-        unit, phase = (first.unit, first.phase) if isinstance(first, ValueRecord) else ("", "")
-        columns = MetricColumns(
-            steps[name, rank] if steps else [record.step for record in records],
-            [getattr(record, "epoch", None) for record in records],
-            [record.wall_time for record in records],
-            [record.value for record in records],
-        )
-        yield traits_of(name, phase, unit), unit, rank, columns
-
-
-def _counted_steps(
-    run: Iterable[Record], groups: Iterable[Sequence[ValueRecord | PatternRecord]]
-) -> Mapping[tuple[str, Rank], Sequence[int | None]] | None:
-    """The steps of each metric and rank, counted over the run; None if the log counts them like that."""
-    if all(map(_has_plain_steps, groups)):
-        return None
-    counter = StepCounter()
-    steps: defaultdict[tuple[str, Rank], list[int | None]] = defaultdict(list)
+    groups: defaultdict[tuple[str, Rank], list[ValueRecord]] = defaultdict(list)
     for record in run:
         if isinstance(record, ValueRecord):
-            place = counter.place(record.rank, record.step, record.epoch, record.phase)
+            groups[record.name, record.rank].append(record)
+    counted = None if all(map(_has_plain_steps, groups.values())) else _counted_steps(run)
+    for (name, rank), records in groups.items():
+        first = records[0]
+        _, values, _, steps, epochs, _, _, times, _ = zip(*records, strict=True)
+        columns = MetricColumns(counted[name, rank] if counted else steps, epochs, times, values)
+        yield traits_of(name, first.phase, first.unit), first.unit, rank, columns
+    yield from _of_patterns(run)
+
+
+def _of_patterns(run: Sequence[Record]) -> Iterator[_Series]:
+    groups: defaultdict[tuple[str, Rank], list[PatternRecord]] = defaultdict(list)
+    for record in run:
+        if isinstance(record, PatternRecord):
+            groups[record.name, record.rank].append(record)
+    for (name, rank), records in groups.items():
+        yield traits_of(name), "", rank, _columns(records, [record.value for record in records])
+
+
+def _counted_steps(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[int | None]]:
+    """The steps of each metric and rank, counted over the run."""
+    counter = StepCounter()
+    steps: defaultdict[tuple[str, Rank], list[int | None]] = defaultdict(list)
+    place, at = None, None
+    for record in run:
+        if isinstance(record, ValueRecord):
+            now = (record.rank, record.step, record.epoch, record.phase)
+            if now != at:  # the numbers of a line stand together
+                at, place = now, counter.place(*now)
             steps[record.name, record.rank].append(place)
-        elif isinstance(record, PatternRecord):
-            steps[record.name, record.rank].append(record.step)
     return steps
 
 
-def _has_plain_steps(records: Sequence[ValueRecord | PatternRecord]) -> bool:
-    """Whether each value has a step after the one before it; a pattern's steps are taken as they are."""
-    first = records[0]
-    if isinstance(first, PatternRecord):
-        return True
+def _has_plain_steps(records: Sequence[ValueRecord]) -> bool:
+    """Whether each value has a step after the one before it, and none is counted in validation alone."""
     steps = [record.step for record in records]
-    if None in steps or (first.phase != TRAIN and first.epoch is not None):
+    if None in steps or (records[0].phase != TRAIN and records[0].epoch is not None):
         return False
-    return all(before < after for before, after in pairwise(steps))  # type: ignore[operator]  # no step is None
+    return all(map(lt, steps, steps[1:]))  # type: ignore[arg-type]  # no step is None

@@ -1,36 +1,16 @@
-"""The summary of a run: speed, ranks and loss, also as text lines and an HTML table."""
+"""The summary of a run: speed, ranks, loss and the figures of every metric, also as text and HTML."""
 
 from __future__ import annotations
 
 import enum
 import html
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypedDict
 
 from batchai_magics.metrics.json_values import json_value
-from batchai_magics.metrics.record import Record, StepRecord, TotalRecord
-from batchai_magics.metrics.runs.run_header import RunHeader, run_header
-from batchai_magics.metrics.runs.steady_speed import (
-    RankHistory,
-    Speed,
-    Speeds,
-    common_warm_up,
-    rate_per_node,
-    skew,
-    speeds,
-)
-from batchai_magics.metrics.runs.step_series import LossMeans, by_rank, runs, runs_of_columns
-from batchai_magics.metrics.runs.stragglers import stragglers
-
-if TYPE_CHECKING:
-    from batchai_magics.metrics.reading.bulk.columns import Columns
-
-
-_MOST_POINTS = 200
-_LEAST_POINTS = 5
-_SIGNIFICANT = 1.96  # standard deviations: 5 % of flat losses are misclassified
+from batchai_magics.metrics.runs.metric_summary import MetricSummary, number_text
+from batchai_magics.metrics.runs.metric_traits import find_metric
+from batchai_magics.metrics.runs.steady_speed import Speed
 
 
 class LossTrend(str, enum.Enum):
@@ -63,6 +43,8 @@ class Summary:
             up because ranks wait for each other. Ranks missing from the log count like the others.
         images_per_sec: The same including the warm-up.
         total_images_per_sec: What the program printed at the end.
+        is_total_of_one_rank: Whether that is what one of several ranks did alone.
+        total_rank: The rank whose total it is; None if it is that of all, or the rank is unknown.
         per_process: `steady` divided by the processes.
         per_device: `steady` divided by the devices.
         per_node: Node → its part of `steady`; ranks without a rate share equally in the remainder.
@@ -74,6 +56,8 @@ class Summary:
         last_loss: The loss at the last printed step.
         loss_trend: How the loss develops.
         has_nan: Whether a loss is NaN or infinite.
+        metrics: The figures of every metric, the headline's first.
+        headline: The metric that stands for the run; None without metrics, or with timers only.
     """
 
     model: str | None = None
@@ -90,6 +74,8 @@ class Summary:
     steady: Speed | None = None
     images_per_sec: float | None = None
     total_images_per_sec: float | None = None
+    is_total_of_one_rank: bool = False
+    total_rank: int | None = None
     per_process: float | None = None
     per_device: float | None = None
     per_node: Mapping[str, float] | None = None
@@ -101,171 +87,28 @@ class Summary:
     last_loss: float | None = None
     loss_trend: LossTrend | None = None
     has_nan: bool = False
+    metrics: tuple[MetricSummary, ...] = ()
+    headline: MetricSummary | None = None
+
+    def metric(self, name: str) -> MetricSummary | None:
+        """The figures of the metric that the user means by a name, as `find_metric` finds it."""
+        found = find_metric([metric.name for metric in self.metrics], name)
+        return next((metric for metric in self.metrics if metric.name == found), None)
 
     def to_dict(self) -> dict[str, object]:
-        """The fields as JSON values: rank keys are strings, numbers that are not finite are words."""
-        return {field.name: json_value(getattr(self, field.name)) for field in fields(self)}
+        """The fields as JSON values: rank keys are strings, numbers that are not finite are words.
+
+        `headline` is the name of one of the `metrics`.
+        """
+        values = {field.name: json_value(getattr(self, field.name)) for field in fields(self)}
+        values["metrics"] = [metric.to_dict() for metric in self.metrics]
+        return {**values, "headline": self.headline.name if self.headline else None}
 
     def __str__(self) -> str:
         return "\n".join(summary_lines(self))
 
     def _repr_html_(self) -> str:
         return summary_html(self)
-
-
-def summarize(records: Iterable[Record], *, nodes: Mapping[int, str] | None = None) -> Summary:
-    """Summarizes the last run in these records.
-
-    Args:
-        records: The records of a log, in file order.
-        nodes: Rank → node, for `per_node`.
-    """
-    run = runs(records)[-1]
-    return _summary(run, by_rank(run).items(), nodes or {})
-
-
-def summarize_columns(columns: Columns) -> Summary:
-    """Summarize a large log with step lines, creating the records of one process at a time."""
-    return _summary(*runs_of_columns(columns), {})
-
-
-def warm_up_of(records: Iterable[Record]) -> int | None:
-    """The `warm_up_steps` of the summary, without computing the rest."""
-    steps_by_rank = by_rank(runs(records)[-1])
-    return common_warm_up({rank: RankHistory.of(steps) for rank, steps in steps_by_rank.items()})
-
-
-def _summary(
-    run: Sequence[Record],
-    steps_by_rank: Iterable[tuple[int, Sequence[StepRecord]]],
-    nodes: Mapping[int, str],
-) -> Summary:
-    histories, losses = {}, LossMeans()
-    for rank, steps in steps_by_rank:
-        histories[rank] = RankHistory.of(steps)
-        losses.add(steps)
-    header = run_header(run, ranks_seen=len(histories))
-    cut = common_warm_up(histories)
-    ranks = max(header.ranks, len(histories))
-    run_speeds = speeds(histories, cut, ranks=ranks, is_rate_global=header.is_rate_global)
-    return Summary(
-        model=header.model,
-        dataset=header.dataset,
-        variable_update=header.variable_update,
-        batch_size_global=header.batch_size_global,
-        batch_size_per_device=header.batch_size_per_device,
-        devices=header.devices,
-        device_count=header.device_count,
-        is_rate_global=header.is_rate_global,
-        ranks=ranks,
-        steps=max((history.last_step for history in histories.values()), default=0),
-        warm_up_steps=cut,
-        images_per_sec=_over_all_steps(histories, run_speeds),
-        total_images_per_sec=_total(run),
-        **_shares_of(run_speeds.total, ranks, header),
-        **_by_rank(run_speeds, header, nodes, whole=_total_rate(run, run_speeds, header, nodes)),
-        stragglers=() if header.is_rate_global else stragglers(histories, run_speeds.rates, cut=cut),
-        **_losses(list(losses.means().values())),
-    )
-
-
-def _over_all_steps(histories: Mapping[int, RankHistory], run_speeds: Speeds) -> float | None:
-    last = [histories[rank].last.images_per_sec for rank in run_speeds.by_rank]
-    return run_speeds.share * sum(last) if last else None
-
-
-def _total(run: Sequence[Record]) -> float | None:
-    """The last printed total: all ranks print the same one, except for the last digit."""
-    return next((r.images_per_sec for r in reversed(run) if isinstance(r, TotalRecord)), None)
-
-
-class _Shares(TypedDict):
-    steady: Speed | None
-    per_process: float | None
-    per_device: float | None
-
-
-def _shares_of(steady: Speed | None, ranks: int, header: RunHeader) -> _Shares:
-    rate, devices = steady.images_per_sec if steady else None, header.device_count
-    return {
-        "steady": steady,
-        "per_process": rate / ranks if rate is not None else None,
-        "per_device": rate / devices if rate is not None and devices else None,
-    }
-
-
-class _Ranks(TypedDict):
-    rates: Mapping[int, float]
-    per_node: Mapping[str, float] | None
-    skew: float | None
-
-
-def _total_rate(
-    run: Sequence[Record], run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str]
-) -> float | None:
-    """The rate of all ranks; None if the log contains too few of them."""
-    total = _total(run)
-    if total is not None:
-        return total
-    together = run_speeds.total
-    is_known = header.is_rate_global or header.ranks >= len(nodes)
-    return together.images_per_sec if together and is_known else None
-
-
-def _by_rank(
-    run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str], *, whole: float | None
-) -> _Ranks:
-    """The speeds of single ranks; unknown if each rank prints the speed of all."""
-    rates = {} if header.is_rate_global else run_speeds.rates
-    return {
-        "rates": rates,
-        "per_node": rate_per_node(rates, nodes, whole=whole),
-        "skew": skew(list(rates.values())),
-    }
-
-
-class _Losses(TypedDict):
-    first_loss: float | None
-    last_loss: float | None
-    loss_trend: LossTrend | None
-    has_nan: bool
-
-
-def _losses(losses: Sequence[float]) -> _Losses:
-    return {
-        "first_loss": losses[0] if losses else None,
-        "last_loss": losses[-1] if losses else None,
-        "loss_trend": loss_trend(losses),
-        "has_nan": any(not math.isfinite(loss) for loss in losses),
-    }
-
-
-def loss_trend(losses: Iterable[float]) -> LossTrend | None:
-    """Whether losses fall or rise significantly; None for fewer than five finite values.
-
-    This is the Mann-Kendall test at 5 %. It compares pairs, so a loss may level off and outliers do not
-    matter.
-    """
-    values = _thinned([loss for loss in losses if math.isfinite(loss)])
-    count = len(values)
-    if count < _LEAST_POINTS:
-        return None
-    score = sum(
-        (later > value) - (later < value)
-        for place, value in enumerate(values)
-        for later in values[place + 1 :]
-    )
-    spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    if abs(score) - 1 <= _SIGNIFICANT * spread:
-        return LossTrend.FLAT
-    return LossTrend.FALLING if score < 0 else LossTrend.RISING
-
-
-def _thinned(values: list[float]) -> list[float]:
-    """Average neighbours until at most 200 values remain."""
-    width = math.ceil(len(values) / _MOST_POINTS) or 1
-    groups = [values[start : start + width] for start in range(0, len(values), width)]
-    return [sum(group) / len(group) for group in groups]
 
 
 _MOST_SHOWN = 8
@@ -290,7 +133,8 @@ def summary_html(summary: Summary) -> str:
 
 def _labelled_rows(summary: Summary) -> list[tuple[str, str]]:
     lines = ((label, text_of(summary)) for label, text_of in _LINES)
-    return [(label, text) for label, text in lines if text]
+    metrics = ((metric.label, metric.text) for metric in summary.metrics if metric.name not in _IN_LINES)
+    return [(label, text) for label, text in (*lines, *metrics) if text]
 
 
 def _batch_size(summary: Summary) -> str:
@@ -350,7 +194,25 @@ def _loss(summary: Summary) -> str:
     if summary.first_loss is None or summary.last_loss is None:
         return ""
     trend = f", {summary.loss_trend.value}" if summary.loss_trend else ""
-    return f"{summary.first_loss:.3f} to {summary.last_loss:.3f}{trend}"
+    return f"{summary.first_loss:.3f} to {summary.last_loss:.3f}{trend}{_best_loss(summary.metrics)}"
+
+
+def _best_loss(metrics: Iterable[MetricSummary]) -> str:
+    """The best loss, where that is neither the first nor the last one."""
+    loss = next((metric for metric in metrics if metric.name == "loss"), None)
+    if loss is None or loss.best is None or loss.best in (loss.first, loss.last):
+        return ""
+    return f", best {loss.best:.3f} at {loss.axis} {number_text(loss.best_step or 0)}"
+
+
+def _total(summary: Summary) -> str:
+    """The printed total, with the rank that it is of if it is not that of all."""
+    if not summary.total_images_per_sec:
+        return ""
+    if not summary.is_total_of_one_rank:
+        return _rate(summary.total_images_per_sec)
+    rank = "one rank" if summary.total_rank is None else f"rank {summary.total_rank}"
+    return f"{_rate(summary.total_images_per_sec)} of {rank} alone"
 
 
 def _join_limited(items: Iterable[str]) -> str:
@@ -373,7 +235,7 @@ _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("warm-up", _warm_up),
     ("steady images/sec", lambda summary: str(summary.steady or "")),
     ("of these", _shares),
-    ("total images/sec", lambda summary: _rate(summary.total_images_per_sec)),
+    ("total images/sec", _total),
     ("by rank", _rates_in_words),
     ("by node", lambda summary: _rates(summary.per_node or {})),
     ("skew", lambda summary: "" if summary.skew is None else f"{summary.skew:.1%} between ranks"),
@@ -381,3 +243,4 @@ _LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("loss", _loss),
     ("NaN or infinite loss", lambda summary: "seen" if summary.has_nan else ""),
 )
+_IN_LINES = frozenset(["images_per_sec", "loss"])  # metrics that have lines of their own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.record import (
@@ -130,7 +131,7 @@ def by_rank(records: Iterable[Record]) -> dict[int, list[StepRecord]]:
     return dict(sorted(result.items()))
 
 
-def combined_rates(series: Mapping[int, Sequence[StepRecord]], ranks: int = 0) -> dict[int, float]:
+def combined_rates(series: Mapping[int, Sequence[StepRecord]], ranks: int = 0) -> dict[float, float]:
     """The rate of `ranks` processes (default: those seen) at each step that all seen processes printed."""
     if not series:
         return {}
@@ -140,26 +141,67 @@ def combined_rates(series: Mapping[int, Sequence[StepRecord]], ranks: int = 0) -
     return {step: share * sum(rate[step] for rate in rates) for step in sorted(common)}
 
 
-class LossMeans:
-    """Accumulates the losses of several processes."""
+class StepValues:
+    """Accumulates one number of several processes by step, or by another position."""
 
     def __init__(self) -> None:
-        self._at: defaultdict[int, list[float]] = defaultdict(list)
+        self._sums: dict[float, float] = {}
+        self._counts: dict[float, int] = {}
+        self._series_count = 0
 
-    def add(self, steps: Iterable[StepRecord]) -> None:
-        """Add the losses of one process."""
-        for record in steps:
-            if record.loss is not ABSENT:
-                self._at[record.step].append(record.loss)
+    def add(self, steps: Sequence[float], values: Sequence[float]) -> None:
+        """Add the values of one process; a step may occur more than once."""
+        self._series_count += 1
+        if not self._sums:
+            self._sums = dict(zip(steps, values, strict=True))
+            self._counts = dict.fromkeys(self._sums, 1)
+            if len(self._sums) == len(steps):
+                return
+            self._sums, self._counts = {}, {}
+        sums, counts = self._sums, self._counts
+        for step, value in zip(steps, values, strict=True):
+            if step in sums:
+                sums[step] += value
+                counts[step] += 1
+            else:
+                sums[step], counts[step] = value, 1
 
-    def means(self) -> dict[int, float]:
-        """The loss at each step, ascending: the mean of the processes that printed it."""
-        return {step: sum(losses) / len(losses) for step, losses in sorted(self._at.items())}
+    def means(self) -> dict[float, float]:
+        """The value at each step, ascending: the mean of the processes that printed it."""
+        if self._series_count == 1 and sum(self._counts.values()) == len(self._sums):
+            return dict(sorted(self._sums.items()))
+        return {step: total / self._counts[step] for step, total in sorted(self._sums.items())}
+
+    def sums(self, share: float = 1.0) -> dict[float, float]:
+        """The value of all processes at each step that all have printed, ascending, times `share`."""
+        if self._series_count == 1:
+            return {step: share * mean for step, mean in self.means().items()}
+        return {
+            step: share * total
+            for step, total in sorted(self._sums.items())
+            if self._counts[step] >= self._series_count
+        }
 
 
-def mean_losses(series: Mapping[int, Sequence[StepRecord]]) -> dict[int, float]:
+def step_values(name: str, series: Iterable[Sequence[StepRecord]]) -> StepValues:
+    """One number of the step lines of several processes; lines that lack it are left out."""
+    values = StepValues()
+    for steps in series:
+        add_steps(values, name, steps)
+    return values
+
+
+def add_steps(values: StepValues, name: str, steps: Sequence[StepRecord]) -> None:
+    """Add one number of the step lines of a process, if it has any."""
+    column = [getattr(record, name) for record in steps]
+    numbers = [record.step for record in steps]
+    if None in column or ABSENT in column:  # the latter by identity: a printed NaN is another object
+        is_told = [value is not None and value is not ABSENT for value in column]
+        numbers, column = list(compress(numbers, is_told)), list(compress(column, is_told))
+    if column:
+        values.add(numbers, column)
+
+
+def mean_losses(series: Mapping[int, Sequence[StepRecord]]) -> dict[float, float]:
     """The loss at each step, ascending: the mean of the processes that printed it."""
-    losses = LossMeans()
-    for steps in series.values():
-        losses.add(steps)
-    return losses.means()
+    return step_values("loss", series.values()).means()

@@ -55,14 +55,14 @@ def line_columns(lines: Overlay) -> PageData:
     """A run's lines as columns of equal length, downsampled evenly with the last point kept (`Lines`)."""
     steps = _downsampled(sorted({*lines.rates, *lines.losses}))
 
-    def column(values: Mapping[int, float]) -> list[float | None]:
+    def column(values: Mapping[float, float]) -> list[float | None]:
         return [json_number(values.get(step)) for step in steps]
 
     over = {name: column(places) for name, places in lines.x_values.items() if places}
     return {"rates": column(lines.rates), "losses": column(lines.losses), "over": over}
 
 
-def _downsampled(steps: list[int]) -> list[int]:
+def _downsampled(steps: list[float]) -> list[float]:
     if len(steps) <= MAX_POINTS:
         return steps
     stride = (len(steps) - 1) / (MAX_POINTS - 1)

@@ -22,7 +22,7 @@ from batchai_magics.follow.follower import read_progress
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
-from batchai_magics.metrics.runs.run_summary import warm_up_of
+from batchai_magics.metrics.runs.summary_builder import warm_up_of
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource

@@ -47,7 +47,7 @@ def card_of(feed: JobFeed, way_back: str) -> JobCard | None:
         now=datetime.now(timezone.utc),
         processes=max(len(feed.job.ranks), feed.processes),
         counts=feed.counts,
-        metrics=metrics_of(feed.records),
+        metrics=metrics_of(feed.records, feed.preferences),
         progress=feed.progress,
         lines=tail.lines(LAST_LINES) if tail else (),
         failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
@@ -71,7 +71,9 @@ def chart_bundle(feed: JobFeed) -> Bundle:
     if not is_drawable(feed.records):
         return EMPTY
     name = feed.job.id.name if feed.job else "the job"
-    numbers = ", ".join(f"{label} {text}" for label, text in metrics_of(feed.records).items())
+    numbers = ", ".join(
+        f"{label} {text}" for label, text in metrics_of(feed.records, feed.preferences).items()
+    )
     return figure(plot(feed.records), f"Charts of {name}: {numbers}")
 
 

@@ -3,8 +3,8 @@ import random
 import pytest
 
 from batchai_magics.metrics import LossTrend, StepRecord
-from batchai_magics.metrics.runs.run_summary import loss_trend
 from batchai_magics.metrics.runs.step_series import mean_losses
+from batchai_magics.metrics.runs.summary_builder import loss_trend
 
 
 def test_a_noisy_descent_is_falling():

@@ -10,7 +10,7 @@ from batchai_magics.metrics import (
     read_metrics,
     summarize,
 )
-from batchai_magics.metrics.runs.run_summary import warm_up_of
+from batchai_magics.metrics.runs.summary_builder import warm_up_of
 from tests.metrics.log_text import HEADER, run, step, total
 
 
@@ -211,3 +211,45 @@ class TestMeaning:
         told = json.loads(json.dumps(summary(tagged({0: 100, 1: 60})).to_dict(), allow_nan=False))
         assert list(told["steady"]) == ["images_per_sec", "uncertainty", "jitter"]
         assert (told["stragglers"], told["loss_trend"]) == ([1], None)
+
+
+def independent(rates, totals):
+    lines = [f"[1,{rank}]<stdout>:{step(n, rate)}" for n in (10, 20, 30) for rank, rate in enumerate(rates)]
+    return "\n".join([*lines, *(f"[1,{rank}]<stdout>:{total(rate)}" for rank, rate in enumerate(totals)), ""])
+
+
+def test_the_total_of_one_of_several_ranks_is_labelled_with_it():
+    found = summary(independent([700] * 4, [701, 702, 703, 706.21]))
+    assert (found.is_total_of_one_rank, found.total_rank) == (True, 3)
+    assert "706.21 of rank 3 alone" in str(found)
+    assert found.metric("images/sec").headline_value == 2800
+
+
+def test_a_total_that_all_ranks_share_has_no_label():
+    found = summary(independent([700] * 4, [2795.5] * 4))
+    assert not found.is_total_of_one_rank
+    assert "2,795.50" in str(found)
+    assert "alone" not in str(found)
+    assert found.metric("images/sec").headline_value == 2795.5
+
+
+def test_the_summary_has_the_figures_of_every_metric_headline_first():
+    text = "".join(f"step {n}: loss 1.5, val_loss {value}, lr 0.1\n" for n, value in ((1, 0.25), (2, 0.5)))
+    found = summary(text)
+    assert [metric.name for metric in found.metrics] == ["val_loss", "loss", "lr"]
+    assert found.headline.name == "val_loss"
+    assert found.metric("val_loss").best_step == 1
+    assert "0.5 (best 0.25 at step 1)" in str(found)
+    assert "val_loss" in found._repr_html_()
+
+
+def test_the_figures_are_json():
+    told = summary("step 1: loss 1.5\nstep 2: loss nan\n").to_dict()
+    (loss,) = told["metrics"]
+    assert (loss["name"], loss["last"], loss["best"], loss["direction"]) == ("loss", "NaN", 1.5, "falls")
+    assert told["headline"] == "loss"
+
+
+def test_accuracies_of_step_lines_are_metrics():
+    found = summary("".join(step(n, accuracies=f"\t0.{n}0\t0.500") + "\n" for n in (10, 20)))
+    assert found.metric("top_1").best == 0.2

@@ -1,0 +1,265 @@
+"""Summarizes the records of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict
+
+from batchai_magics.metrics.record import Record, StepRecord, TotalRecord
+from batchai_magics.metrics.runs.metric_summary import MetricSummary
+from batchai_magics.metrics.runs.metric_traits import (
+    NO_PREFERENCES,
+    MetricPreferences,
+    headline_of,
+    ordered,
+    traits_of,
+)
+from batchai_magics.metrics.runs.run_header import RunHeader, run_header
+from batchai_magics.metrics.runs.run_metrics import RATE, STEP_UNITS, other_metrics
+from batchai_magics.metrics.runs.run_summary import LossTrend, Summary
+from batchai_magics.metrics.runs.steady_speed import (
+    RankHistory,
+    Speed,
+    Speeds,
+    common_warm_up,
+    rate_per_node,
+    skew,
+    speeds,
+)
+from batchai_magics.metrics.runs.step_series import (
+    StepValues,
+    add_steps,
+    by_rank,
+    runs,
+    runs_of_columns,
+)
+from batchai_magics.metrics.runs.stragglers import stragglers
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.reading.bulk.columns import Columns
+
+
+_MOST_POINTS = 200
+_LEAST_POINTS = 5
+_SIGNIFICANT = 1.96  # standard deviations: 5 % of flat losses are misclassified
+
+
+def summarize(
+    records: Iterable[Record],
+    *,
+    nodes: Mapping[int, str] | None = None,
+    preferences: MetricPreferences = NO_PREFERENCES,
+) -> Summary:
+    """Summarizes the last run in these records.
+
+    Args:
+        records: The records of a log, in file order.
+        nodes: Rank → node, for `per_node`.
+        preferences: What the user has said of metrics.
+    """
+    run = runs(records)[-1]
+    return _summary(run, by_rank(run).items(), nodes or {}, preferences)
+
+
+def summarize_columns(columns: Columns) -> Summary:
+    """Summarize a large log with step lines, creating the records of one process at a time."""
+    return _summary(*runs_of_columns(columns), {}, NO_PREFERENCES, is_of_columns=True)
+
+
+def warm_up_of(records: Iterable[Record]) -> int | None:
+    """The `warm_up_steps` of the summary, without computing the rest."""
+    steps_by_rank = by_rank(runs(records)[-1])
+    return common_warm_up({rank: RankHistory.of(steps) for rank, steps in steps_by_rank.items()})
+
+
+def _summary(
+    run: Sequence[Record],
+    steps_by_rank: Iterable[tuple[int, Sequence[StepRecord]]],
+    nodes: Mapping[int, str],
+    preferences: MetricPreferences,
+    *,
+    is_of_columns: bool = False,
+) -> Summary:
+    histories, values = {}, {name: StepValues() for name in STEP_UNITS}
+    has_steps = is_of_columns or any(isinstance(record, StepRecord) for record in run)
+    for rank, steps in steps_by_rank:
+        histories[rank] = RankHistory.of(steps)
+        for name in STEP_UNITS if has_steps else ("loss",):
+            add_steps(values[name], name, steps)
+    header = run_header(run, ranks_seen=len(histories))
+    cut = common_warm_up(histories)
+    ranks = max(header.ranks, len(histories))
+    run_speeds = speeds(histories, cut, ranks=ranks, is_rate_global=header.is_rate_global)
+    total = _total(run, run_speeds, header)
+    found = Summary(
+        model=header.model,
+        dataset=header.dataset,
+        variable_update=header.variable_update,
+        batch_size_global=header.batch_size_global,
+        batch_size_per_device=header.batch_size_per_device,
+        devices=header.devices,
+        device_count=header.device_count,
+        is_rate_global=header.is_rate_global,
+        ranks=ranks,
+        steps=max((history.last_step for history in histories.values()), default=0),
+        warm_up_steps=cut,
+        images_per_sec=_over_all_steps(histories, run_speeds),
+        **total,
+        **_shares_of(run_speeds.total, ranks, header),
+        **_by_rank(run_speeds, header, nodes, whole=_total_rate(total, run_speeds, header, nodes)),
+        stragglers=() if header.is_rate_global else stragglers(histories, run_speeds.rates, cut=cut),
+        **_losses(list(values["loss"].means().values())),
+    )
+    of_steps = _step_summaries(values, found, preferences, share=run_speeds.share)
+    others = (metric.summary for metric in other_metrics(run, preferences))
+    return _with_metrics(found, [*(of_steps if has_steps else ()), *filter(None, others)], preferences)
+
+
+def _step_summaries(
+    values: Mapping[str, StepValues], found: Summary, preferences: MetricPreferences, *, share: float
+) -> Iterator[MetricSummary]:
+    """The figures of the numbers on step lines; `share` scales the speed to that of all processes."""
+    for name, unit in STEP_UNITS.items():
+        traits = traits_of(name, unit=unit)
+        is_sum = name == RATE and not found.is_rate_global
+        by_step = values[name].sums(share) if is_sum else values[name].means()
+        summary = MetricSummary.of(traits, unit, preferences.direction(traits), by_step)
+        if summary:
+            yield _with_speed(summary, found) if name == RATE else summary
+
+
+def _with_speed(summary: MetricSummary, found: Summary) -> MetricSummary:
+    """The figures of images/sec: the program prints cumulative means, so the steady speed is their mean."""
+    mean = found.steady.images_per_sec if found.steady else summary.mean
+    total = None if found.is_total_of_one_rank else found.total_images_per_sec
+    return replace(summary, mean=mean, total=total)
+
+
+def _with_metrics(
+    found: Summary, metrics: Sequence[MetricSummary], preferences: MetricPreferences
+) -> Summary:
+    by_traits = {traits_of(metric.name, metric.phase, metric.unit): metric for metric in metrics}
+    order = [by_traits[traits] for traits in ordered(by_traits, preferences)]
+    name = headline_of(by_traits, preferences)
+    headline = next((metric for metric in order if metric.name == name), None)
+    return replace(found, metrics=tuple(order), headline=headline)
+
+
+def _over_all_steps(histories: Mapping[int, RankHistory], run_speeds: Speeds) -> float | None:
+    last = [histories[rank].last.images_per_sec for rank in run_speeds.by_rank]
+    return run_speeds.share * sum(last) if last else None
+
+
+class _Total(TypedDict):
+    total_images_per_sec: float | None
+    is_total_of_one_rank: bool
+    total_rank: int | None
+
+
+def _total(run: Sequence[Record], run_speeds: Speeds, header: RunHeader) -> _Total:
+    """The last printed total: all ranks print the same one, except for the last digit.
+
+    Ranks that do not train together each print their own: it is closer to the speed of one than of all.
+    """
+    last = next((record for record in reversed(run) if isinstance(record, TotalRecord)), None)
+    total = last.images_per_sec if last else None
+    rates, together = list(run_speeds.rates.values()), run_speeds.total
+    is_own = False
+    if total and together and len(rates) > 1 and not header.is_rate_global and min(rates) > 0:
+        nearest = min(abs(math.log(total / rate)) for rate in rates)
+        is_own = nearest < abs(math.log(total / together.images_per_sec))
+    return {
+        "total_images_per_sec": total,
+        "is_total_of_one_rank": is_own,
+        "total_rank": last.rank if last and is_own else None,
+    }
+
+
+class _Shares(TypedDict):
+    steady: Speed | None
+    per_process: float | None
+    per_device: float | None
+
+
+def _shares_of(steady: Speed | None, ranks: int, header: RunHeader) -> _Shares:
+    rate, devices = steady.images_per_sec if steady else None, header.device_count
+    return {
+        "steady": steady,
+        "per_process": rate / ranks if rate is not None else None,
+        "per_device": rate / devices if rate is not None and devices else None,
+    }
+
+
+class _Ranks(TypedDict):
+    rates: Mapping[int, float]
+    per_node: Mapping[str, float] | None
+    skew: float | None
+
+
+def _total_rate(
+    total: _Total, run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str]
+) -> float | None:
+    """The rate of all ranks; None if the log contains too few of them."""
+    if total["total_images_per_sec"] is not None and not total["is_total_of_one_rank"]:
+        return total["total_images_per_sec"]
+    together = run_speeds.total
+    is_known = header.is_rate_global or header.ranks >= len(nodes)
+    return together.images_per_sec if together and is_known else None
+
+
+def _by_rank(
+    run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str], *, whole: float | None
+) -> _Ranks:
+    """The speeds of single ranks; unknown if each rank prints the speed of all."""
+    rates = {} if header.is_rate_global else run_speeds.rates
+    return {
+        "rates": rates,
+        "per_node": rate_per_node(rates, nodes, whole=whole),
+        "skew": skew(list(rates.values())),
+    }
+
+
+class _Losses(TypedDict):
+    first_loss: float | None
+    last_loss: float | None
+    loss_trend: LossTrend | None
+    has_nan: bool
+
+
+def _losses(losses: Sequence[float]) -> _Losses:
+    return {
+        "first_loss": losses[0] if losses else None,
+        "last_loss": losses[-1] if losses else None,
+        "loss_trend": loss_trend(losses),
+        "has_nan": any(not math.isfinite(loss) for loss in losses),
+    }
+
+
+def loss_trend(losses: Iterable[float]) -> LossTrend | None:
+    """Whether losses fall or rise significantly; None for fewer than five finite values.
+
+    This is the Mann-Kendall test at 5 %. It compares pairs, so a loss may level off and outliers do not
+    matter.
+    """
+    values = _thinned([loss for loss in losses if math.isfinite(loss)])
+    count = len(values)
+    if count < _LEAST_POINTS:
+        return None
+    score = sum(
+        (later > value) - (later < value)
+        for place, value in enumerate(values)
+        for later in values[place + 1 :]
+    )
+    spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    if abs(score) - 1 <= _SIGNIFICANT * spread:
+        return LossTrend.FLAT
+    return LossTrend.FALLING if score < 0 else LossTrend.RISING
+
+
+def _thinned(values: list[float]) -> list[float]:
+    """Average neighbours until at most 200 values remain."""
+    width = math.ceil(len(values) / _MOST_POINTS) or 1
+    groups = [values[start : start + width] for start in range(0, len(values), width)]
+    return [sum(group) / len(group) for group in groups]
