@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.records.parameters import Parameter, bounded
 
+BASELINE = "baseline"  # the tag of at most one run of an experiment: what others are compared with
 MAX_TAGS = 50
 MAX_NOTE = 10_000  # characters
 

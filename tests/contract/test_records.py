@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.errors import NotFoundError, StorageError, UsageError
+from batchai_magics.records.labels import BASELINE, LabelChange
 from batchai_magics.records.record_files import SUBMISSION
 from tests.contract.place import Place
 from tests.world import until
@@ -44,3 +46,46 @@ def test_a_cell_records_what_ran_and_the_machines_that_it_ran_on(place: Place) -
     assert machine.cores > 0
     assert machine.packages["pydantic"]
     assert "Python" in repr(job.wait().provenance())
+
+
+def test_labels_are_changed_by_several_processes_at_once_and_listed(place: Place) -> None:
+    hold = place.submit("hold --tag slow,wide --args '--lr 0.5'", "import time; time.sleep(1000)")
+    other = place.start(name="other")
+
+    def add(tag: str) -> None:
+        with place.reopen() as backend:
+            backend.records.relabel(hold.id, LabelChange((tag,)))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, ("a", "b", "c", "d")))
+    place.backend.records.relabel(hold.id, LabelChange(remove=("slow",), note="à la carte"))
+    with place.reopen() as backend:
+        found = backend.records.labels([hold.id, other, place.job("missing")])
+    assert {*found} == {hold.id.key}
+    labels = found[hold.id.key]
+    assert ({*labels.tags}, labels.note) == ({"wide", "a", "b", "c", "d"}, "à la carte")
+    assert labels.parameters == {"lr": 0.5}
+    with pytest.raises(UsageError, match="is no tag"):
+        place.backend.records.relabel(other, LabelChange(("two words",)))
+    with pytest.raises(NotFoundError):
+        place.backend.records.relabel(place.job("missing"), LabelChange(("a",)))
+
+
+def test_one_run_of_an_experiment_is_the_baseline(place: Place) -> None:
+    records = place.backend.records
+    one, two = place.start(name="one"), place.start(name="two")
+    assert records.baseline(place.experiment) == ""
+    records.relabel(one, LabelChange((BASELINE,)))
+    assert records.relabel(two, LabelChange((BASELINE, "wide"))).tags == (BASELINE, "wide")
+    assert records.baseline(place.experiment) == "two"
+    assert {key: labels.tags for key, labels in records.labels([one, two]).items()} == {
+        two.key: (BASELINE, "wide")
+    }
+    records.relabel(one, LabelChange(remove=(BASELINE,)))
+    assert records.baseline(place.experiment) == "two"
+    records.relabel(two, LabelChange(remove=(BASELINE,)))
+    assert records.baseline(place.experiment) == ""
+    job = place.submit("three --tag baseline")
+    assert records.baseline(job.id.parent) == "three"
+    job.wait().delete()
+    assert records.baseline(job.id.parent) == ""

@@ -45,6 +45,7 @@ from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.telemetry_records import TelemetryRecord
+from batchai_magics.records.labels import LabelChange, Labels
 
 _ACCESS_DENIED = (
     "AuthenticationFailed",
@@ -90,6 +91,7 @@ class ServerDiscovery(Generic[Api]):
         self._is_settled = True
 
 
+_MAX_IDS = 5000  # in one request
 _MAX_JOBS = 500  # whose states are kept for the next request
 _KEEP_ALIVE = CommandBytes(b"")
 
@@ -301,6 +303,26 @@ class Records:
         """The record files with these names, and those in these folders."""
         request = ArmRequest("POST", resource_path(job, "batchaiRecords"), body={"names": list(names)})
         return record_wire.files_from_wire(self._connection.request_json(request))
+
+    def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
+        """The labels of those jobs that have any, by key."""
+        found: dict[str, Labels] = {}
+        path = provider_path(self._connection.subscription, "batchaiLabels")
+        ids = [str(id) for id in jobs]
+        for start in range(0, len(ids), _MAX_IDS):
+            request = ArmRequest("POST", path, body={"ids": ids[start : start + _MAX_IDS]})
+            found |= record_wire.labels_from_wire(self._connection.request_json(request))
+        return found
+
+    def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
+        """Changes the labels of a job."""
+        request = ArmRequest("POST", resource_path(job, "batchaiRelabel"), body=change.to_json())
+        return Labels.from_json(self._connection.request_json(request))
+
+    def baseline(self, experiment: ResourceId) -> str:
+        """The name of the run that others are compared with; empty without one."""
+        request = ArmRequest("POST", resource_path(experiment, "batchaiBaseline"), body={})
+        return str(self._connection.request_json(request).get("value", ""))
 
 
 def _wait_headers(state: str, wait_s: float) -> Mapping[str, str]:

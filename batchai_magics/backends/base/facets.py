@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
+    from batchai_magics.records.labels import LabelChange, Labels
 
 AnyFacet = TypeVar("AnyFacet")
 
@@ -113,6 +114,26 @@ class Records(Protocol):
         Raises:
             NotFoundError: The job does not exist.
             StorageError: A name leaves the folder.
+        """
+
+    def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
+        """The tags, notes and parameters of those jobs that exist and have any: key → labels."""
+
+    def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
+        """Changes the labels of a job, and returns them; concurrent changes are all made.
+
+        The tag `baseline` is taken from the run of the experiment that has it.
+
+        Raises:
+            NotFoundError: The job does not exist.
+            UsageError: A tag is no word, or there are too many of them.
+        """
+
+    def baseline(self, experiment: ResourceId) -> str:
+        """The name of the run that others of the experiment are compared with; empty without one.
+
+        Raises:
+            NotFoundError: The experiment does not exist.
         """
 
 

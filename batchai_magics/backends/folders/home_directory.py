@@ -95,6 +95,9 @@ class HomeDirectory:
     def discard_backups(self, guids: Sequence[str]) -> None:
         """Nothing: records that are files have no backups."""
 
+    def back_up_labels(self, guid: str, text: str) -> None:
+        """Nothing: records that are files have no backups."""
+
     def remove_runs(self, guids: Sequence[str]) -> None:
         """Deletes the folders of runs."""
         for guid in guids:

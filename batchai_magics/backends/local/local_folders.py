@@ -14,10 +14,11 @@ from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.service import deletion
+from batchai_magics.backends.service import deletion, private_files
 from batchai_magics.backends.service.context import Context
 from batchai_magics.errors import ConflictError, StorageError
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.records.record_files import LABELS
 
 
 class LocalFolders(HomeDirectory):
@@ -37,6 +38,11 @@ class LocalFolders(HomeDirectory):
         for guid in guids:
             with contextlib.suppress(OSError):
                 self._layout.job(guid).made.unlink()
+
+    def back_up_labels(self, guid: str, text: str) -> None:
+        """Writes the labels beside the copy of the job's row."""
+        with contextlib.suppress(OSError):
+            private_files.write(self._layout.job(guid).records / LABELS, text)
 
     def remove_runs(self, guids: Sequence[str]) -> None:
         """Deletes the folders of runs, after unmounting."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Spec
-from batchai_magics.backends.service import api_errors, descriptions, quotas, resource_views
+from batchai_magics.backends.service import api_errors, descriptions, quotas, resource_views, run_labels
 from batchai_magics.backends.service.context import BusyNodes, Context, cluster_of, run_of, scale_of
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
@@ -146,10 +146,13 @@ def _create_job(
         CLUSTER_GUID: cluster.guid,
         CLUSTER_SPEC: cluster.spec,
         OUTPUT_ROOT: context.folders.output_root(spec, cluster_spec, record.guid),
+        **run_labels.initial(records),
     }
     record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
     folder = replace(_run_folder(context, record, spec, cluster, engine), records=records)
     made = _submitted(context, record, cluster, folder)
+    if made is record:
+        run_labels.pin_if_tagged(context, made)
     now = context.repository.find(cluster.resource_id)
     if made is record and now and now.more != cluster.more:  # it was resized meanwhile
         status = context.status(made)

@@ -94,5 +94,8 @@ class HomeFolders(Protocol):
     def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""
 
+    def back_up_labels(self, guid: str, text: str) -> None:
+        """Keeps the labels of a run where they are found if all records are lost."""
+
     def setup_files(self, spec: ClusterSpec, path: str) -> Sequence[OutputFile]:
         """Lists the output of a cluster's setup task, one folder at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.service import api_errors, quotas, resource_views
+from batchai_magics.backends.service import api_errors, quotas, resource_views, run_labels
 from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Scale
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
+    from batchai_magics.records.labels import LabelChange, Labels
 
 
 class ServiceNodeCommands:
@@ -78,6 +79,18 @@ class ServiceRecords:
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files with these names, and those in these folders."""
         return self._context.folders.records(self._context.repository.get(job).guid, names)
+
+    def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
+        """The labels of those jobs that have any, by key."""
+        return run_labels.read(self._context, jobs)
+
+    def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
+        """Changes the labels of a job; concurrent changes are all made."""
+        return run_labels.change(self._context, job, change)
+
+    def baseline(self, experiment: ResourceId) -> str:
+        """The name of the run that others are compared with; empty without one."""
+        return run_labels.baseline(self._context, experiment)
 
 
 class ServiceOwnership:

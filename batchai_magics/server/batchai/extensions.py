@@ -31,6 +31,7 @@ from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, check_share_name
 from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
+from batchai_magics.records.labels import LabelChange
 from batchai_magics.server.api_call import (
     MAX_READ_BYTES,
     ApiCall,
@@ -60,11 +61,16 @@ def show_capabilities(context: HandlerContext, call: ApiCall) -> ApiResponse:
 def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The resources of many `ids` that exist; `x-batchai-since` waits for a change."""
     context.check_subscription(call)
+    value = _states_json(context, context.backend.status(_ids(call)))
+    return ApiResponse(data={"value": value}, state=content_digest(value))
+
+
+def _ids(call: ApiCall) -> list[ResourceId]:
+    """The `ids` of a request."""
     ids = call.json().get("ids")
     if not isinstance(ids, list) or len(ids) > MAX_IDS:
         raise ApiError(400, "InvalidRequestContent", f"ids must be a list of at most {MAX_IDS} ids.")
-    value = _states_json(context, context.backend.status([ResourceId.parse(str(id)) for id in ids]))
-    return ApiResponse(data={"value": value}, state=content_digest(value))
+    return [ResourceId.parse(str(id)) for id in ids]
 
 
 def read_file(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -149,6 +155,35 @@ def read_records(context: HandlerContext, call: ApiCall) -> ApiResponse:
         raise ApiError(400, "InvalidRequestContent", "names must be a list of at most 100 texts.")
     records: Records = RECORDS.of(context.backend)
     return ApiResponse(data=record_wire.files_to_wire(records.read(call.id(Kind.JOB), names)))
+
+
+def read_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """The labels of those jobs among `ids` that have any."""
+    context.check_subscription(call)
+    ids = _ids(call)
+    records: Records = RECORDS.of(context.backend)
+    return ApiResponse(data=record_wire.labels_to_wire(records.labels(ids)))
+
+
+def change_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Changes the labels of a job: tags to `add` and `remove`, a `note`, `parameters`."""
+    context.check_subscription(call)
+    job = call.id(Kind.JOB)
+    try:
+        change = LabelChange.from_json(call.json())
+    except ValueError as error:
+        raise ApiError(400, "InvalidRequestContent", f"{error}.") from None
+    records: Records = RECORDS.of(context.backend)
+    context.backend.show(job)
+    context.check_owner(call, job.key)
+    return ApiResponse(data=records.relabel(job, change).to_json())
+
+
+def show_baseline(context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """The name of the run that others of an experiment are compared with."""
+    context.check_subscription(call)
+    records: Records = RECORDS.of(context.backend)
+    return ApiResponse(data={"value": records.baseline(call.id(Kind.EXPERIMENT))})
 
 
 def list_setup_files(context: HandlerContext, call: ApiCall) -> ApiResponse:

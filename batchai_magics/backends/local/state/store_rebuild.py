@@ -6,6 +6,7 @@ Its outcome is in the files that its supervisor writes beside that.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+from batchai_magics.records.record_files import LABELS
 
 VERSION = 1
 Row = Mapping[str, Any]
@@ -75,10 +77,20 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
             _insert(db, table, kept.rows[table])
         _restore_state(db, kept)
     db.execute(FILL_RECORDS)  # backups of versions without records
+    for kept in found:
+        _restore_labels(db, kept)
     for (key,) in db.execute("SELECT key FROM cluster").fetchall():
         target = cluster_table.get(db, key).target
         node_table.resize(db, key, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
     return len(found)
+
+
+def _restore_labels(db: sqlite3.Connection, kept: JobBackup) -> None:
+    """Gives a job the labels that it had last, as far as its folder has them."""
+    with contextlib.suppress(OSError, ValueError):
+        labels = json.loads((kept.folder.records / LABELS).read_text(encoding="utf-8"))
+        statement = "UPDATE resource SET more = json_set(more, '$.labels', json(?)) WHERE key = ?"
+        db.execute(statement, (json.dumps(labels), kept.job["key"]))
 
 
 def _folders(layout: Layout) -> Iterable[JobLayout]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from batchai_magics.models.response_object import unreadable
 from batchai_magics.records import record_files
+from batchai_magics.records.labels import Labels
 
 RECORDS_KEY = "batchaiRecords"  # beside the `properties` of a job that is created
 
@@ -24,6 +25,23 @@ def submitted(body: Mapping[str, Any]) -> dict[str, str]:
         raise ValueError(f"{RECORDS_KEY} must be an object with texts")
     record_files.check_submitted(files)
     return files
+
+
+def labels_to_wire(labels: Mapping[str, Labels]) -> dict[str, Any]:
+    """The JSON of the labels of jobs."""
+    return {"value": {key: each.to_json() for key, each in labels.items()}}
+
+
+def labels_from_wire(data: Mapping[str, Any]) -> dict[str, Labels]:
+    """Reads the JSON of `labels_to_wire`.
+
+    Raises:
+        ServiceError: It has another shape.
+    """
+    value = data.get("value")
+    if not isinstance(value, Mapping):
+        raise unreadable("the labels of runs", "there is no value")
+    return {str(key): Labels.from_json(each) for key, each in value.items()}
 
 
 def files_to_wire(files: Mapping[str, bytes]) -> dict[str, Any]:

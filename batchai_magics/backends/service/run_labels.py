@@ -1,0 +1,114 @@
+"""Tags, notes and parameters of runs, in their records: listing them reads no further file.
+
+The tag `baseline` belongs to at most one run of an experiment, whose record names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from batchai_magics.errors import UsageError
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.run_tags import check_tags
+from batchai_magics.records.labels import BASELINE, LabelChange, Labels
+from batchai_magics.records.record_files import LABELS
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.service.context import Context
+    from batchai_magics.backends.service.repository import Record
+    from batchai_magics.models.resource_ids import ResourceId
+
+_LABELS, _BASELINE = "labels", "baseline"  # in `more` of a job and of an experiment
+
+
+def initial(records: Mapping[str, str]) -> dict[str, object]:
+    """What a new job's `more` has of the labels among its record files.
+
+    Raises:
+        UsageError: A tag is no word.
+    """
+    with contextlib.suppress(ValueError):  # no JSON: no labels
+        labels = Labels.from_json(json.loads(records.get(LABELS, "{}")))
+        return {_LABELS: _checked(LabelChange(labels.tags), labels).to_json()} if any(labels) else {}
+    return {}
+
+
+def pin_if_tagged(context: Context, job: Record) -> None:
+    """Makes a new job the baseline of its experiment if it was created with that tag."""
+    if BASELINE in _stored(job).tags:
+        _pin(context, job.resource_id)
+
+
+def read(context: Context, jobs: Collection[ResourceId]) -> dict[str, Labels]:
+    """The labels of those jobs that exist and have any, by key."""
+    records = context.repository.find_all(jobs)
+    parents = {record.resource_id.parent.key: record.resource_id.parent for record in records}
+    pinned = {_pinned_guid(each) for each in context.repository.find_all(list(parents.values()))}
+    found = {
+        record.key: _with_baseline(_stored(record), is_baseline=record.guid in pinned) for record in records
+    }
+    return {key: labels for key, labels in found.items() if any(labels)}
+
+
+def change(context: Context, job: ResourceId, wanted: LabelChange) -> Labels:
+    """Changes the labels of a job; concurrent changes are all made.
+
+    Raises:
+        UsageError: A tag is no word, or there are too many of them.
+    """
+
+    def changed(record: Record) -> Record:
+        labels = _checked(wanted, _stored(record))
+        context.folders.back_up_labels(record.guid, labels.to_text())
+        return record.changed({_LABELS: labels.to_json()})
+
+    record = context.repository.change(job, changed)
+    if BASELINE in wanted.add:
+        _pin(context, job)
+    elif BASELINE in wanted.remove:
+        _unpin(context, record)
+    return read(context, [job]).get(job.key, Labels())
+
+
+def baseline(context: Context, experiment: ResourceId) -> str:
+    """The name of the baseline of an experiment; empty without one."""
+    name, guid = context.repository.get(experiment).more.get(_BASELINE) or ("", "")
+    job = context.repository.find(experiment.child(Kind.JOB, name)) if name else None
+    return job.name if job and job.guid == guid else ""
+
+
+def _pin(context: Context, job: ResourceId) -> None:
+    pinned = [job.name, context.repository.get(job).guid]
+    context.repository.change(job.parent, lambda record: record.changed({_BASELINE: pinned}))
+
+
+def _unpin(context: Context, job: Record) -> None:
+    def without(record: Record) -> Record:
+        return record.changed({_BASELINE: None}) if _pinned_guid(record) == job.guid else record
+
+    context.repository.change(job.resource_id.parent, without)
+
+
+def _pinned_guid(experiment: Record) -> str:
+    """The guid of the baseline; a job of the same name that came later is another one."""
+    return (experiment.more.get(_BASELINE) or ("", ""))[1]
+
+
+def _checked(wanted: LabelChange, labels: Labels) -> Labels:
+    try:
+        check_tags((*wanted.add, *wanted.remove))
+        return wanted.applied(labels)
+    except ValueError as error:
+        raise UsageError(str(error), hint="Nothing was changed.") from None
+
+
+def _stored(record: Record) -> Labels:
+    return Labels.from_json(record.more.get(_LABELS))
+
+
+def _with_baseline(labels: Labels, *, is_baseline: bool) -> Labels:
+    others = tuple(tag for tag in labels.tags if tag != BASELINE)
+    return labels._replace(tags=(BASELINE, *others) if is_baseline else others)
