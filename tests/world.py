@@ -34,7 +34,7 @@ class World:
 
     def __init__(self, home: Path, *, limits: LocalSettings | None = None) -> None:
         self.home = home
-        self.settings = Settings(sections={"local": LocalSettings(home=home)})
+        self.settings = Settings(provenance="none", sections={"local": LocalSettings(home=home)})
         self.backend = LocalBackend(replace(limits or LocalSettings(), home=home))
         ensure_defaults(self.backend, self.settings)
         self.workspace = workspace_id(self.settings)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base import RECORDS, TELEMETRY, Backend, FileRef
+from batchai_magics.backends.base import RECORDS, TELEMETRY, Backend, FileRef, Records
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs import argument_checks
@@ -27,6 +27,7 @@ from batchai_magics.models.job_execution import OUT, STDOUTERR, Attempt, OutputF
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.labels import LabelChange, Labels
 from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
 from batchai_magics.records.provenance import Provenance
 
@@ -271,6 +272,38 @@ class Job:
             CapabilityError: The backend keeps no records.
         """
         return Provenance.of_files(self.name, RECORDS.of(self.backend).read(self.id, PROVENANCE_FILES))
+
+    def labels(self) -> Labels:
+        """Its tags, note and parameters; the tag `baseline` is that of at most one run of an experiment."""
+        records: Records = RECORDS.of(self.backend)
+        return records.labels([self.id]).get(self.id.key, Labels())
+
+    def tag(self, *tags: str) -> Labels:
+        """Adds tags, by which `job list --tag` finds the run, and returns the labels.
+
+        The tag `baseline` makes it the run that others of its experiment are compared with.
+
+        Raises:
+            UsageError: A tag is no word, or there are too many of them.
+        """
+        return self._relabel(LabelChange(add=tags))
+
+    def untag(self, *tags: str) -> Labels:
+        """Takes tags away, and returns the labels."""
+        return self._relabel(LabelChange(remove=tags))
+
+    def note(self, text: str) -> Labels:
+        """Replaces its note by a text, and returns the labels.
+
+        Raises:
+            UsageError: `text` is no string, or too long.
+        """
+        argument_checks.check_text("job.note", "text", text)
+        return self._relabel(LabelChange(note=text))
+
+    def _relabel(self, change: LabelChange) -> Labels:
+        records: Records = RECORDS.of(self.backend)
+        return records.relabel(self.id, change)
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Plots images/sec and loss over the steps.

@@ -54,7 +54,7 @@ class LabelChange(NamedTuple):
         """The changed labels.
 
         Raises:
-            ValueError: There are too many tags.
+            ValueError: There are too many tags, or the note is too long.
         """
         gone = {tag.lower() for tag in self.remove}
         kept = [tag for tag in labels.tags if tag.lower() not in gone]
@@ -64,6 +64,8 @@ class LabelChange(NamedTuple):
         if len(tags) > MAX_TAGS:
             raise ValueError(f"a run has at most {MAX_TAGS} tags")
         note = labels.note if self.note is None else self.note
+        if len(note) > MAX_NOTE:
+            raise ValueError(f"a note has at most {MAX_NOTE} characters")
         return Labels(tags, note, bounded({**labels.parameters, **self.parameters}))
 
     def to_json(self) -> dict[str, Any]:
@@ -75,18 +77,15 @@ class LabelChange(NamedTuple):
         """Reads the JSON of `to_json`.
 
         Raises:
-            ValueError: The tags are no list of texts, or the note is too long.
+            ValueError: The tags are no list of texts.
         """
         note, parameters = data.get("note"), data.get("parameters")
-        change = cls(
+        return cls(
             _texts(data.get("add")),
             _texts(data.get("remove")),
             None if note is None else str(note),
             bounded(parameters) if isinstance(parameters, Mapping) else {},
         )
-        if change.note and len(change.note) > MAX_NOTE:
-            raise ValueError(f"a note has at most {MAX_NOTE} characters")
-        return change
 
 
 def _texts(value: object) -> tuple[str, ...]:

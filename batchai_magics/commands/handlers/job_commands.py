@@ -72,8 +72,21 @@ def show(context: Context, arguments: Namespace) -> Job:
 def list_all(context: Context, arguments: Namespace) -> JobList:
     """The jobs of the experiment, or its newest `--top`."""
     experiment = context.experiment(arguments)
-    jobs = resource_commands.list_children(context, experiment, Kind.JOB, newest=arguments.top)
-    return JobList((job for job in jobs if isinstance(job, JobResource)), context.backend)
+    is_selecting = bool(arguments.tag or arguments.where)
+    newest = None if is_selecting else arguments.top
+    found = resource_commands.list_children(context, experiment, Kind.JOB, newest=newest)
+    jobs = [job for job in found if isinstance(job, JobResource)]
+    if is_selecting:
+        jobs = _selected(context, arguments, jobs)
+    return JobList(jobs, context.backend)
+
+
+def _selected(context: Context, arguments: Namespace, jobs: list[JobResource]) -> list[JobResource]:
+    """The jobs with the tags of the line that meet its conditions; the newest `--top` of them."""
+    from batchai_magics.jobs.run_selection import RunSelection
+
+    selection = RunSelection.of(arguments.tag or (), arguments.where or ())
+    return selection.of_jobs(context.backend, jobs)[-(arguments.top or 0) :]
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:

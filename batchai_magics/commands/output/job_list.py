@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.resources import JobResource
@@ -18,6 +18,10 @@ MAX_RUNNING_READ, MAX_FAILED_READ = (
     20,
     5,
 )  # of the newest running and failed jobs, whose logs are read for progress
+
+
+MAX_PARAMETERS = 6  # columns of parameters
+MAX_NOTE = 40  # characters of a note
 
 
 class JobList(list[JobResource]):
@@ -45,16 +49,29 @@ class JobList(list[JobResource]):
         yield "\n]" if self else "[]"
 
     def to_table(self) -> Table:
-        """The columns of `az`, and a progress column if any job reports progress."""
+        """The columns of `az`, those of tags and parameters, and progress if any job reports it."""
         from batchai_magics.commands.output.table_columns import columns_of, table_of
         from batchai_magics.commands.output.text_table import Table
 
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
-        told = self._progress()
-        if not told:
-            return table
-        cells = [(*row, told.get(job.id.key, "")) for row, job in zip(table.rows, self, strict=True)]
-        return Table((*table.titles, "Progress"), tuple(cells))
+        for title, texts in (*self._labels(), ("Progress", self._progress())):
+            if texts:
+                cells = [(*row, texts.get(job.id.key, "")) for row, job in zip(table.rows, self, strict=True)]
+                table = Table((*table.titles, title), tuple(cells))
+        return table
+
+    def _labels(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The columns of labels: a title, and key of a job → cell."""
+        records = self._backend.records
+        labels = records.labels([job.id for job in self]) if records and self else {}
+        if not labels:
+            return
+        from batchai_magics.jobs.run_selection import varying_parameters
+
+        for name in varying_parameters(labels, MAX_PARAMETERS):
+            yield name, {key: each.parameters.get(name, "") for key, each in labels.items()}
+        yield "Tags", {key: ", ".join(each.tags) for key, each in labels.items() if each.tags}
+        yield "Note", {key: _first_line(each.note) for key, each in labels.items() if each.note}
 
     def _with_progress(self) -> list[JobResource]:
         """The newest running and failed jobs, whose logs are read for progress."""
@@ -71,3 +88,8 @@ class JobList(list[JobResource]):
         seen = [(job, progress_of(self._backend, job)) for job in telling]
         now = time.time()
         return {job.id.key: progress_text(job, progress, now) for job, progress in seen if progress}
+
+
+def _first_line(note: str) -> str:
+    line = (note.strip().splitlines() or [""])[0]
+    return line if len(line) <= MAX_NOTE else f"{line[: MAX_NOTE - 1]}…"

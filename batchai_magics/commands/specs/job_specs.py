@@ -24,6 +24,15 @@ _STATE = Option(
     ("--state",), "All jobs of the experiment in this state, in place of a name.", choices=_STATES
 )
 _TAG = Option(("--tag",), "Tag of the run, to find it by.", is_repeatable=True)
+_UNTAG = Option(("--untag",), "Tag to take away.", "TAG", is_repeatable=True)
+_NOTE = Option(("--note",), "Text about the run, in place of its note; empty for none.", "TEXT")
+_TAGGED = Option(("--tag",), "Only runs with this tag.", is_repeatable=True)
+_WHERE = Option(
+    ("--where",),
+    'Only runs whose parameter or metric meets this: "lr == 0.1", "loss < 0.3".',
+    "CONDITION",
+    is_repeatable=True,
+)
 _CREATE = (
     *_SOME,
     Option(
@@ -83,7 +92,19 @@ COMMANDS = (
         "job list",
         "List the jobs of an experiment, oldest first.",
         "handlers.job_commands:list_all",
-        (*_SOME, _TOP),
+        (*_SOME, _TOP, _TAGGED, _WHERE),
+    ),
+    CommandSpec(
+        "job update",
+        "Change the tags and the note of a job; the tag baseline pins what others are compared with.",
+        "handlers.run_record_commands:update",
+        (*_JOB, o.IDS, _TAG, _UNTAG, _NOTE),
+    ),
+    CommandSpec(
+        "job provenance",
+        "Show what a job was made of: code, arguments, git state, packages, hardware.",
+        "handlers.run_record_commands:provenance",
+        (*_JOB, o.IDS),
     ),
     CommandSpec(
         "job wait",

@@ -14,10 +14,12 @@ from batchai_magics.backends.local.state.sqlite_repository import SqliteReposito
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.labels import LabelChange, Labels
 from tests.backends.local.still import Still, dead
 from tests.contract.place import manual
 from tests.patience import PATIENCE_S
@@ -156,6 +158,15 @@ def test_backups_of_an_earlier_release_become_records(still: Still) -> None:
     file.write_text(json.dumps(backup))
     found_again(still)
     assert records.get(job) == before
+
+
+def test_labels_are_those_that_a_job_had_last(still: Still) -> None:
+    still.cluster()
+    job = still.job()
+    run_labels.change(still.context(), job, LabelChange(("wide",), note="old"))
+    run_labels.change(still.context(), job, LabelChange(note="new"))
+    found_again(still)
+    assert run_labels.read(still.context(), [job]) == {job.key: Labels(("wide",), "new")}
 
 
 def test_a_cluster_is_as_large_as_the_newest_job_knew_it(still: Still) -> None:
