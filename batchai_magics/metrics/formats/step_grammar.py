@@ -10,11 +10,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.grammar.line_reading import Kind
-from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm
+from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm, LineShapes
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, TimestampSlices, timestamp_slices
 from batchai_magics.metrics.reading.timestamps import (
+    GLOG,
     MIN_TIMESTAMP_BYTES,
     Timestamp,
     glog_month,
@@ -37,7 +38,7 @@ OtherReader = Callable[[int, "Sequence[LineFormat] | None"], OtherReading]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Plan:
+class LinePlan:
     """How the lines of a form are read: behind their tag, and when they were printed."""
 
     form: LineForm
@@ -189,15 +190,25 @@ def _read_with_grammar(block: _Rows, row: int, key: bytes) -> list[Record] | Non
     ]
 
 
-def _plan(form: LineForm, begin: int, text: bytes) -> _Plan:
+def plan_of(shapes: LineShapes, line: bytes) -> LinePlan | None:
+    """The plan for a line of a known shape that is read the same wherever it stands; None for other lines."""
+    key = line.translate(None, DIGITS)
+    if key in shapes.elsewhere or key not in shapes.known or shapes.may_open_table(key, line):
+        return None
+    form = shapes.form_of(line)
+    return None if form is None else _plan(form, 0, line)
+
+
+def _plan(form: LineForm, begin: int, text: bytes) -> LinePlan:
     end, reading = form.prefix_end, form.shape.reading
     has_prefix = end >= MIN_TIMESTAMP_BYTES - 4
     timestamp = timestamp_slices(text[:end].translate(DIGITS_TO_ZERO), 0, end) if has_prefix else None
     is_step = reading.kind is Kind.STEP and not (reading.is_bar or reading.is_dict or form.shape.has_time)
-    return _Plan(form, begin, timestamp, has_prefix and timestamp is None, is_step)
+    has_glog = has_prefix and timestamp is None and GLOG.match(text) is not None
+    return LinePlan(form, begin, timestamp, has_glog, is_step)
 
 
-def _read_planned(block: _Rows, row: int, plan: _Plan) -> list[Record]:
+def _read_planned(block: _Rows, row: int, plan: LinePlan) -> list[Record]:
     cursor, text = block.cursor, block.lines[row]
     if plan.begin:
         cursor.skip_tag(block.start(row))
@@ -207,7 +218,7 @@ def _read_planned(block: _Rows, row: int, plan: _Plan) -> list[Record]:
     return _records(cursor, plan, text, cursor.offset_of(block.ends[row]), cursor.first_line + row)
 
 
-def _records(cursor: BlockCursor, plan: _Plan, text: bytes, end: int, number: int) -> list[Record]:
+def _records(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int, number: int) -> list[Record]:
     form, rank = plan.form, cursor.rank
     if rank is None and form.rank is not None:
         rank = int(text[form.rank])
@@ -232,7 +243,7 @@ def _records(cursor: BlockCursor, plan: _Plan, text: bytes, end: int, number: in
     ]
 
 
-def _seconds(cursor: BlockCursor, plan: _Plan, text: bytes, end: int) -> float | None:
+def _seconds(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int) -> float | None:
     """When a line was printed."""
     timestamp = _timestamp(cursor, plan, text)
     if cursor.clock is None:
@@ -240,7 +251,7 @@ def _seconds(cursor: BlockCursor, plan: _Plan, text: bytes, end: int) -> float |
     return wall_time(timestamp, cursor.clock.at(end))
 
 
-def _timestamp(cursor: BlockCursor, plan: _Plan, text: bytes) -> Timestamp | None:
+def _timestamp(cursor: BlockCursor, plan: LinePlan, text: bytes) -> Timestamp | None:
     if plan.form.shape.has_time and (found := _TIME.search(text)):
         return json_timestamp(found[1].decode())
     if plan.timestamp is not None:

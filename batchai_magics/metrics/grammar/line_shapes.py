@@ -52,6 +52,7 @@ class LineShape:
     lead: bytes
     metrics: tuple[MetricName, ...]
     converters: tuple[Callable[[bytes], float], ...]
+    factors: tuple[float, ...]
     has_step: bool
     has_epoch: bool
     has_rank: bool
@@ -142,6 +143,10 @@ class LineShapes:
         form = self._known_form(key, line)
         return [(form, line)] if form else self._learn(key, line)
 
+    def form_of(self, line: bytes) -> LineForm | None:
+        """The form of a line whose shape is known."""
+        return self._known_form(line.translate(None, DIGITS), line)
+
     def _known_form(self, key: bytes, line: bytes) -> LineForm | None:
         for shape in self.known.get(key, ()):
             match = shape.expression.fullmatch(line)
@@ -228,6 +233,7 @@ def shape_of(line: bytes, reading: LineReading) -> LineShape:
         _RUN.split(line, maxsplit=1)[0],
         tuple(_metric(each, reading.phase) for each in reading.numbers),
         converters,
+        tuple(_FACTORS.get(each.unit, 1.0) for each in reading.numbers),
         reading.step is not None,
         reading.epoch is not None,
         reading.rank is not None,

@@ -31,10 +31,10 @@ class LogFile:
         self._patterns = patterns
         self._lines = LineSplitter()
         self._header = HeaderWindow()
-        self._states = RankStates()
+        self.states = RankStates()
         self._streams = TaggedStreams(rank)
         self._tags = TagShapes()
-        self._shapes = LineShapes()
+        self.shapes = LineShapes()
         self._line_count = 0
         self._clock: WriteClock | None = None
 
@@ -63,7 +63,12 @@ class LogFile:
     def is_between_lines(self) -> bool:
         """Whether the next line does not depend on earlier ones."""
         is_within_line = self._streams.is_any_within_line or self._lines.is_within_line
-        return not (is_within_line or self._patterns or self._states.is_in_table)
+        return not (is_within_line or self._patterns or self.states.is_in_table)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether lines of known forms may be read in any number at once: no header and no table is open."""
+        return self.is_between_lines and not (self.is_in_header or self.states.has_table)
 
     @property
     def is_in_header(self) -> bool:
@@ -108,7 +113,7 @@ class LogFile:
 
     def _is_self_contained(self, block: Block, *, is_tagged: bool) -> bool:
         """Whether no line of the block is partial, continues an earlier one or is a table row."""
-        if block.data[-1:] != b"\n" or self._states.is_in_table:
+        if block.data[-1:] != b"\n" or self.states.is_in_table:
             return False
         return not (self._streams.is_any_within_line if is_tagged else self._streams.is_within_line)
 
@@ -121,7 +126,7 @@ class LogFile:
         yield from self._read_line_by_line(block.slice(begin, end))
         if end < len(block.data):
             rest = block.slice(end, len(block.data))
-            is_open = self._header.is_open or self._states.is_in_table
+            is_open = self._header.is_open or self.states.is_in_table
             yield from self._read_block(rest) if is_open else self._read_line_by_line(rest)
 
     def _read_body(self, block: Block, contents: ScanResult, *, is_tagged: bool) -> Iterable[Record]:
@@ -159,11 +164,11 @@ class LogFile:
             block.offset,
             None,
             self.cadence,
-            self._states,
+            self.states,
             is_tagged=is_tagged,
             clock=self._clock,
             raw_ends=block.raw_ends,
-            shapes=self._shapes,
+            shapes=self.shapes,
             first_line=first_line,
         )
         return read_records(cursor, contents)
@@ -180,11 +185,11 @@ class LogFile:
             line.end - len(line.text),
             line.end,
             self.cadence,
-            self._states,
+            self.states,
             is_continued=line.is_continued,
             clock=self._clock,
             tag_timestamp=line.timestamp,
-            shapes=self._shapes,
+            shapes=self.shapes,
             first_line=self._line_count,
         )
         self._line_count += 1
@@ -197,7 +202,7 @@ class LogFile:
 
     def _read_row(self, cursor: BlockCursor) -> list[Record]:
         """The numbers of a table row, if a table is open."""
-        if not self._states.is_in_table or not (line_and_end := line_at(cursor, 0)):
+        if not self.states.is_in_table or not (line_and_end := line_at(cursor, 0)):
             return []
         line, has_ended = line_and_end
         return [*read_table_row(line)] if has_ended and line.state.table_lines_left else []

@@ -20,13 +20,13 @@ _ISO = re.compile(
 _CTIME = re.compile(rb"(?P<month>[A-Z][a-z]{2}) (?P<day>[ \d]\d) " + _CLOCK + rb" (?P<year>\d{4})")
 _SLASHES = re.compile(rb"(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{4}) " + _CLOCK)  # CNTK BrainScript
 _KINDS = (_ISO, _CTIME, _SLASHES)
-_GLOG = re.compile(rb"[IW](?P<year>\d{4})?(?P<month>\d\d)(?P<day>\d\d) " + _CLOCK)
+GLOG = re.compile(rb"[IW](?P<year>\d{4})?(?P<month>\d\d)(?P<day>\d\d) " + _CLOCK)
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 MIN_TIMESTAMP_BYTES = 19
 """The shortest timestamp, except glog's."""
 
 _EARLIEST_S = 1e8  # 1973: smaller numbers count from program start
-_LATEST_S = 9e9  # 2255: later times are rejected; pandas could not represent them
+LATEST_S = 9e9  # 2255: later times are rejected; pandas could not represent them
 _UNITS = (1.0, 1e3, 1e6, 1e9)  # units per second: s, ms, µs, ns
 _NUMBER = re.compile(r"\d{9,20}(?:\.\d{0,12})?")
 
@@ -78,7 +78,7 @@ def match_timestamp(text: bytes) -> re.Match[bytes] | None:
 
 def parse_glog_timestamp(text: bytes, year: int | None) -> Timestamp | None:
     """Parse the timestamp of a glog or absl line; `year` is the year in the file's header, if any."""
-    match = _GLOG.match(text)
+    match = GLOG.match(text)
     if match is None or (match["year"] is None and year is None):
         return None
     return _timestamp(match, int(match["year"] or year or 0))
@@ -86,7 +86,7 @@ def parse_glog_timestamp(text: bytes, year: int | None) -> Timestamp | None:
 
 def glog_month(text: bytes) -> int:
     """The month of a glog line, 0 for other text."""
-    match = _GLOG.match(text)
+    match = GLOG.match(text)
     return int(match["month"]) if match else 0
 
 
@@ -99,7 +99,7 @@ def json_timestamp(value: object) -> Timestamp | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     for unit in _UNITS:
-        if _EARLIEST_S * unit <= value < _LATEST_S * unit:
+        if _EARLIEST_S * unit <= value < LATEST_S * unit:
             return Timestamp(value / unit)
     return None
 
@@ -115,7 +115,7 @@ def _timestamp(match: re.Match[bytes], year: int) -> Timestamp | None:
     except (ValueError, OverflowError):  # not a valid date
         return None
     seconds = time.timestamp() + fraction_s
-    return Timestamp(seconds, zone is not None) if 0 <= seconds < _LATEST_S else None
+    return Timestamp(seconds, zone is not None) if 0 <= seconds < LATEST_S else None
 
 
 def _zone(text: bytes | None) -> timezone:

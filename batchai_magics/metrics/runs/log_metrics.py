@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run_chart import plot
-from batchai_magics.metrics.formats.step_lines import RATE
 from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.read_notices import LogStart, notices_of, warn_of
@@ -24,6 +23,7 @@ from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import COLUMNS, frame
 from batchai_magics.metrics.runs.summary_builder import summarize, summarize_columns
 from batchai_magics.metrics.runs.tidy_table import tidy as to_tidy
+from batchai_magics.metrics.runs.value_columns import value_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,7 +124,11 @@ class LogMetrics:
         """
         if tidy:
             return to_tidy(self.records)
-        return self._columns.frame() if self._columns and self._has_columns else frame(self.records)
+        if self._columns is None:
+            return frame(self.records)
+        if self._has_columns or not self._columns.has_values:
+            return self._columns.frame()
+        return value_frame(self._columns, COLUMNS)
 
     def summary(self) -> Summary:
         """Speed, ranks and loss of the last run in the log."""
@@ -201,7 +205,7 @@ def read_log(source: str | os.PathLike[str] | bytes | BinaryIO, patterns: Mappin
     with _opened(source) as stream:
         head = _read_head(stream)
         is_bulk = not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto")
-        if is_bulk and RATE in head:
+        if is_bulk:
             from batchai_magics.metrics.reading.bulk.reader import read_stream
 
             return LogMetrics(columns=read_stream(head, stream))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from batchai_magics.metrics.record import Record, StepRecord, step_record
+from batchai_magics.metrics.reading.bulk.value_rows import ValueRows
+from batchai_magics.metrics.record import Record, StepRecord, ValueRecord, step_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,14 +106,30 @@ _FLOATS = ("images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
 class Columns(Collection[Record]):
     """All records of a log: its steps, and each other record with the number of steps before it.
 
-    One asks it for records as one asks a tuple of them.
+    Many lines of other programs may stand together, as rows. One asks it for records as one asks a tuple of
+    them.
     """
 
     steps: StepColumns
-    others: Sequence[tuple[int, Record]]
+    parts: Sequence[tuple[int, Record | ValueRows]]
+
+    @property
+    def others(self) -> Iterator[tuple[int, Record]]:
+        """Each record that is no step, and the number of steps before it."""
+        for place, part in self.parts:
+            if isinstance(part, ValueRows):
+                yield from ((place, record) for record in part)
+            else:
+                yield place, part
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there are numbers of other programs."""
+        return any(isinstance(part, (ValueRows, ValueRecord)) for _, part in self.parts)
 
     def __len__(self) -> int:
-        return len(self.steps) + len(self.others)
+        sizes = (len(part) if isinstance(part, ValueRows) else 1 for _, part in self.parts)
+        return len(self.steps) + sum(sizes)
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()
@@ -137,9 +154,10 @@ class Columns(Collection[Record]):
         """The records of all parts, one part behind the other."""
         if len(parts) == 1:
             return parts[0]
-        others, before = [], 0
+        others: list[tuple[int, Record | ValueRows]] = []
+        before = 0
         for part in parts:
-            others += [(before + place, record) for place, record in part.others]
+            others += [(before + place, record) for place, record in part.parts]
             before += len(part.steps)
         return cls(StepColumns.concatenated([part.steps for part in parts]), others)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,15 @@ from batchai_magics.metrics.reading.line_prefixes import (
     parse_timestamp_cached,
     prefix_shape,
 )
+from batchai_magics.metrics.reading.timestamps import LATEST_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
+_ISO = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _MOST_SHAPES = 64  # of one width in a block; more are left to the parser
 _ZERO = ord("0")
 
@@ -119,15 +123,37 @@ def _first_seconds(chars: Array, stamps: tuple[TimestampSlices, ...]) -> tuple[A
         is_open = np.isnan(seconds)
         if not is_open.any():
             break
-        seconds = np.where(is_open, _seconds(chars, place), seconds)
+        seconds = np.where(is_open, seconds_of(chars, place), seconds)
         is_exact[is_open & ~np.isnan(seconds)] = place.has_zone
     return seconds, is_exact
 
 
-def _seconds(chars: Array, place: TimestampSlices) -> Array:
+def seconds_of(chars: Array, place: TimestampSlices) -> Array:
+    """The times at a place of each row of characters, NaN where none is."""
     before, behind, digits = chars[:, place.before], chars[:, place.after], chars[:, place.fraction]
     fractions: Array = _numbers(digits) / place.fraction_scale
+    if _is_iso(before[:1].tobytes(), behind[:1].tobytes()):
+        return fractions + iso_seconds(before)
     return fractions + _whole_seconds(np.concatenate((before, behind), axis=1))
+
+
+def _is_iso(before: bytes, behind: bytes) -> bool:
+    return behind in (b"", b"Z") and _ISO.fullmatch(before) is not None
+
+
+def iso_seconds(chars: Array) -> Array:
+    """The seconds since 1970 of `2026-03-02 10:25:36`, a row each; NaN for what is no date."""
+    year, month, day = (_numbers(chars[:, begin:end]) for begin, end in ((0, 4), (5, 7), (8, 10)))
+    hour, minute, second = (_numbers(chars[:, begin : begin + 2]) for begin in (11, 14, 17))
+    is_leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    last_day = _MONTH_DAYS[np.minimum(month, 12)] + (is_leap & (month == 2))
+    is_date = (year > 0) & (month > 0) & (month < 13) & (day > 0) & (day <= last_day)
+    is_time = (hour < 24) & (minute < 60) & (second < 60)
+    months = (year - 1970) * 12 + np.where(is_date, month, 1) - 1
+    days = months.astype("M8[M]").astype("M8[D]").astype(np.int64) + day - 1
+    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+    is_known = is_date & is_time & (seconds >= 0) & (seconds < LATEST_S)
+    return np.where(is_known, seconds.astype(np.float64), np.nan)
 
 
 def _whole_seconds(stamps: Array) -> Array:

@@ -13,12 +13,16 @@ from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS
 from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, long_lines, take_apart
 from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Columns, StepColumns
 from batchai_magics.metrics.reading.bulk.escapes import cleaned
+from batchai_magics.metrics.reading.bulk.form_block import FormBlock, FormIndex
+from batchai_magics.metrics.reading.bulk.row_positions import placed
 from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES, NEWLINE, RATE
+from batchai_magics.metrics.reading.bulk.value_rows import ValueRows
 from batchai_magics.metrics.reading.line_cleaning import has_controls
 from batchai_magics.metrics.reading.line_prefixes import TagShapes, parse_prefix_cached
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.parser_state import StepCadence
+from batchai_magics.metrics.reading.prefix_patterns import has_tag
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from batchai_magics.metrics.record import Record, StepRecord, at_offset
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _HEADER_BLOCK_BYTES = 1 << 18
+_FIRST_FORM_BYTES, _MAX_FORM_BYTES = 1 << 13, 1 << 21
 _FIRST_STRIDE_BYTES, _LAST_STRIDE_BYTES = 1 << 8, 1 << 16
 _MARGIN = b"\n" * MARGIN_BYTES
 
@@ -58,7 +63,9 @@ class BulkLines:
         self._offset = offset  # in the file
         self._parts: list[StepColumns] = []
         self._count = 0  # of all steps
-        self._others: list[tuple[int, Record]] = []
+        self._others: list[tuple[int, Record | ValueRows]] = []
+        self._forms = FormIndex(self._file.shapes)
+        self._stride_bytes = _FIRST_FORM_BYTES
         self._parsed: list[StepRecord] = []  # of the block in hand …
         self._rows: list[Array] = []  # … and its rows, in file order; the parsed steps come behind its own
 
@@ -109,12 +116,56 @@ class BulkLines:
             lines = np.searchsorted(clean_ends, steps.offset)
             self._parts[number] = steps.at_offsets(raw_ends[lines])
         for number, (place, record) in enumerate(self._others[other:], other):
-            line = np.searchsorted(clean_ends, record.offset)
-            self._others[number] = place, at_offset(record, int(raw_ends[line]))
+            self._others[number] = place, _moved(record, clean_ends, raw_ends)
 
     def _read_lines(self, start: int, end: int) -> None:
         while start < end:
-            start = self._read_block(start, end)
+            stop = self._buffer.find(b"\n", min(start + self._stride_bytes, end) - 1, end) + 1
+            if self._buffer.find(RATE, start, stop) >= 0 or self._file.is_in_header:
+                start = self._read_block(start, end)
+            else:
+                start = self._read_forms(start, stop)
+
+    def _read_forms(self, start: int, stop: int) -> int:
+        """Read lines by their forms, few of them while most are new; gives where they end."""
+        text = bytes(self._buffer[start:stop])
+        if not self._file.is_uniform or has_tag(text) or len(long_lines(self._buffer, start, stop)):
+            return self._parse(start, self._line_behind(start, stop))
+        block = self._forms.take_apart(text, offset=self._offset, rank=self._file.rank)
+        hard = sum(last - first for first, last in block.hard)
+        is_known = 8 * hard < len(block.ends)
+        self._stride_bytes = min(2 * self._stride_bytes, _MAX_FORM_BYTES) if is_known else _FIRST_FORM_BYTES
+        return start + self._walk_rows(block, start)
+
+    def _line_behind(self, start: int, end: int) -> int:
+        return self._buffer.find(b"\n", min(start + _FIRST_FORM_BYTES, end) - 1, end) + 1 or end
+
+    def _walk_rows(self, block: FormBlock, start: int) -> int:
+        """Read the lines of a block in their order, up to one behind which forms do not tell all."""
+        done, count = 0, len(block.ends)
+        for first, last in [*block.hard, (count, count)]:
+            if done < first:
+                self._take_rows(block, done, first)
+            done = last
+            if first < last:
+                begin, stop = (int(block.ends[row - 1]) if row else 0 for row in (first, last))
+                self._parse(start + begin, start + stop)
+                if not self._file.is_uniform:
+                    break
+        return int(block.ends[done - 1])
+
+    def _take_rows(self, block: FormBlock, first: int, last: int) -> None:
+        rows = block.rows(first, last)
+        if rows.tables:
+            rows = placed(rows, lambda rank: self._file.states.of(rank).context)
+            if self._clock:
+                for table in rows.tables:
+                    _set_times(self._clock, table.time, table.offset, table.is_exact)
+            self._others.append((self._count, rows))
+        begin = int(block.ends[first - 1]) if first else 0
+        size = int(block.ends[last - 1]) - begin
+        self._offset += size
+        self._file.skip(size, lines=last - first)
 
     def _read_block(self, start: int, end: int) -> int:
         """Read lines up to the end, or to where a header begins or ends; gives where that is."""
@@ -197,6 +248,16 @@ class BulkLines:
         if len(rows):
             self._parts.append(steps.take(rows))
         self._rows, self._parsed = [], []
+
+
+def _moved(part: Record | ValueRows, clean_ends: Array, raw_ends: Array) -> Record | ValueRows:
+    """A record or rows of clean lines, at the offsets of the raw ones."""
+    if isinstance(part, ValueRows):
+        tables = part.tables
+        return ValueRows(
+            [table.at_offsets(raw_ends[np.searchsorted(clean_ends, table.offset)]) for table in tables]
+        )
+    return at_offset(part, int(raw_ends[np.searchsorted(clean_ends, part.offset)]))
 
 
 def _line_ends(lines: bytes) -> Array:

@@ -1,0 +1,142 @@
+"""A block of whole lines, taken apart by the forms that were learned so far."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchai_magics.metrics.formats.format_table import scan
+from batchai_magics.metrics.formats.step_grammar import plan_of
+from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape, LineShapes
+from batchai_magics.metrics.reading.bulk.form_reader import FormReader
+from batchai_magics.metrics.reading.bulk.value_rows import NO_COUNT, ValueRows, ValueTable
+from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_SILENT, _HARD = -1, -2  # lines without a record, and lines for the parser
+_MAX_FORMS = 1 << 16
+_MAX_GAP_BYTES = 1024  # between two lines for the parser, which is quicker read with them
+_NEWLINE = ord("\n")
+
+
+@dataclass(frozen=True)
+class FormBlock:
+    """The lines of known forms in a block, and the spans of rows that the parser must read."""
+
+    tables: Sequence[ValueTable]
+    ends: Array  # of the lines
+    hard: Sequence[tuple[int, int]]
+
+    def rows(self, first: int, last: int) -> ValueRows:
+        """The lines of known forms among some rows."""
+        tables = []
+        for table in self.tables:
+            begin, end = np.searchsorted(table.row, (first, last)).tolist()
+            if begin < end:
+                tables.append(table.take(slice(begin, end)))
+        return ValueRows(tables)
+
+
+class FormIndex:
+    """The forms of a log's lines."""
+
+    def __init__(self, shapes: LineShapes) -> None:
+        self._shapes = shapes
+        self._ids: dict[bytes, int] = {b"": _SILENT}
+        self._readers: list[FormReader] = []
+
+    def take_apart(self, text: bytes, *, offset: int, rank: int | None) -> FormBlock:
+        """The lines of a text, whose first byte is at `offset` of its file; `rank` None: taken from them."""
+        forms = text.translate(DIGITS_TO_ZERO).split(b"\n")
+        del forms[-1]
+        chars = np.frombuffer(text, np.uint8)
+        ends = np.flatnonzero(chars == _NEWLINE) + 1
+        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+        ids = self._ids_of(forms, text, starts)
+        tables = [*self._tables(chars, starts, ends + offset, ids, rank)]
+        return FormBlock(tables, ends, _spans(np.flatnonzero(ids == _HARD), starts, ends))
+
+    def _ids_of(self, forms: list[bytes], text: bytes, starts: Array) -> Array:
+        known = list(map(self._ids.get, forms))
+        found: dict[bytes, int] = {}
+        for row, id in enumerate(known):
+            if id is None:
+                form = forms[row]
+                if form not in found:
+                    begin = int(starts[row])
+                    found[form] = self._resolved(form, text[begin : begin + len(form)])
+                known[row] = found[form]
+        return np.array(known, np.int64)
+
+    def _resolved(self, form: bytes, line: bytes) -> int:
+        shapes = self._shapes
+        contents = scan(line)
+        if contents.embedded or contents.openings:
+            return _HARD
+        if form in shapes.silent_forms or line.translate(None, DIGITS) in shapes.silent:
+            return self._remember(form, _SILENT)
+        plan = shapes.plans.get(form) or plan_of(shapes, line)
+        reader = FormReader.of(plan, form) if plan else None
+        if reader is None:
+            return _HARD
+        self._readers.append(reader)
+        return self._remember(form, len(self._readers) - 1)
+
+    def _remember(self, form: bytes, id: int) -> int:
+        if len(self._ids) >= _MAX_FORMS:
+            self._ids.clear()
+        self._ids[form] = id
+        return id
+
+    def _tables(
+        self, chars: Array, starts: Array, offsets: Array, ids: Array, rank: int | None
+    ) -> Iterator[ValueTable]:
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        first = int(np.searchsorted(ordered, 0))
+        parts: dict[LineShape, list[ValueTable]] = defaultdict(list)
+        while first < len(order):
+            id = int(ordered[first])
+            last = int(np.searchsorted(ordered, id, side="right"))
+            rows, reader = order[first:last], self._readers[id]
+            parts[reader.plan.form.shape].append(_table(reader, chars, rows, starts, offsets, rank))
+            first = last
+        return map(ValueTable.joined, parts.values())
+
+
+def _table(
+    reader: FormReader, chars: Array, rows: Array, starts: Array, offsets: Array, rank: int | None
+) -> ValueTable:
+    read, count = reader.read(chars, starts[rows]), len(rows)
+    ranks = read.rank
+    if rank is not None or ranks is None:
+        ranks = np.full(count, NO_COUNT if rank is None else rank)
+    return ValueTable(
+        reader.plan.form.shape.metrics,
+        rows,
+        np.full(count, NO_COUNT) if read.step is None else read.step,
+        np.full(count, np.nan) if read.epoch is None else read.epoch,
+        np.full(count, reader.is_whole_epoch),
+        ranks,
+        offsets[rows],
+        np.full(count, np.nan) if read.time is None else read.time,
+        np.full(count, reader.has_zone),
+        read.values,
+    )
+
+
+def _spans(rows: Array, starts: Array, ends: Array) -> list[tuple[int, int]]:
+    """Spans of rows around these; near ones are one span."""
+    if not len(rows):
+        return []
+    gaps = np.flatnonzero(starts[rows[1:]] - ends[rows[:-1]] > _MAX_GAP_BYTES)
+    firsts, lasts = rows[np.concatenate(([0], gaps + 1))], rows[np.concatenate((gaps, [len(rows) - 1]))]
+    return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
