@@ -226,9 +226,9 @@ def _yaml(file: Path) -> Any:
     try:
         return yaml.safe_load(_text(file)) or {}
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError) as error:
-        raise UsageError(f"{file} is no valid YAML: {' '.join(str(error).split())}") from None
+        raise UsageError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise UsageError(f"{file} is no valid YAML: it is nested too deeply, or in itself") from None
+        raise UsageError(f"{file} is not valid YAML: it is nested too deeply, or in itself") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
 
@@ -296,7 +296,7 @@ def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | N
 
 def _count(text: str, what: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise UsageError(f"{what}: {text!r} is no whole number of at least 1")
+        raise UsageError(f"{what}: {text!r} is not a positive integer")
     return int(text)
 
 
@@ -304,7 +304,7 @@ def _number(text: str, what: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= float(text) < math.inf:
             return float(text)
-    raise UsageError(f"{what}: {text!r} is no number of at least 0")
+    raise UsageError(f"{what}: {text!r} is not a number of at least 0")
 
 
 def _choice(text: str, choices: Collection[str], what: str) -> str:

@@ -56,7 +56,7 @@ def test_a_warning_is_one_plain_line(home, tmp_path):
     shell("job", "wait", "-n", "j")
     for file in home.glob("state.db*"):
         file.unlink()
-    text = "was lost: it was made again with 1 jobs, as far as their folders tell"
+    text = "was lost and was rebuilt with 1 jobs from their folders"
     assert shell("job", "list").stderr == f"WARNING: {home / 'state.db'} {text}\n"
 
 
@@ -184,7 +184,7 @@ def test_an_interrupt_stops_a_wait_for_many_jobs_and_not_the_jobs(home, tmp_path
     waiting.send_signal(signal.SIGINT)
     assert waiting.wait(PATIENCE_S) == 130
     printed += rest_of(ours)
-    assert b"The jobs run on. To come back: batchai experiment wait -n default" in printed
+    assert b"The jobs keep running. To resume: batchai experiment wait -n default" in printed
     assert json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running"
 
 

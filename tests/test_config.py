@@ -82,7 +82,9 @@ def test_what_stood_among_the_general_settings_is_still_read(file):
 def test_a_bad_setting_of_a_backend_is_named_with_where_it_stands(file):
     assert f"setting local.idle_s in {file}" in refused(file, "local:\n  idle_s: many")
     told = refused(file, BATCHAI_LOCAL_DISK_GRACE_S="-1")
-    assert "setting local.disk_grace_s (BATCHAI_LOCAL_DISK_GRACE_S): '-1' is no number of at least 0" in told
+    assert (
+        "setting local.disk_grace_s (BATCHAI_LOCAL_DISK_GRACE_S): '-1' is not a number of at least 0" in told
+    )
 
 
 def test_an_unknown_setting_of_a_backend_gets_a_guess(file):
@@ -109,7 +111,7 @@ def test_the_home_is_absolute_and_knows_the_tilde(file, monkeypatch, tmp_path):
 def test_a_bad_count_names_the_setting_and_its_variable(count, file):
     told = refused(file, BATCHAI_CLUSTER_NODES=count)
     assert "setting cluster_nodes (BATCHAI_CLUSTER_NODES)" in told
-    assert "no whole number of at least 1" in told
+    assert "not a positive integer" in told
 
 
 def test_a_bad_value_in_the_file_names_the_setting_and_the_file(file):
@@ -139,12 +141,12 @@ def test_a_file_without_settings_is_refused(text, file):
 
 @pytest.mark.parametrize("text", ["a: [", "a: b: c", "\x01"])
 def test_a_broken_file_is_named(text, file):
-    assert f"{file} is no valid YAML" in refused(file, text)
+    assert f"{file} is not valid YAML" in refused(file, text)
 
 
 def test_a_file_that_is_no_text_is_named(file):
     file.write_bytes(b"workspace: \xff")
-    with pytest.raises(UsageError, match="is no valid YAML"):
+    with pytest.raises(UsageError, match="is not valid YAML"):
         load({}, path=file)
 
 

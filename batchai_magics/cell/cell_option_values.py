@@ -120,7 +120,7 @@ def values_of(
 
 
 def tags_of(texts: Sequence[str] | None, option: str = "--tag") -> tuple[str, ...]:
-    """The tags of `--tag a,b` without duplicates; raises UsageError for one that is no word."""
+    """The tags of `--tag a,b` without duplicates; raises UsageError for one that is not a word."""
     try:
         return check_tags(tag for text in texts or () for tag in text.split(",") if tag)
     except ValueError as error:
@@ -199,7 +199,7 @@ def _checked(option: str, text: str, check: Callable[[str], Any], hint: str) -> 
     try:
         if check(text):
             return text
-        raise ValueError("it must be longer than no time at all")
+        raise ValueError("it must be longer than zero")
     except ValueError as error:
         raise UsageError(f"{option}: {error}", hint=hint) from None
 
@@ -208,5 +208,5 @@ def _variable(name: str | None) -> str:
     if name is None:
         return "job"
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise UsageError(f"--var {name}: this is no name for a Python variable")
+        raise UsageError(f"--var {name}: this is not a name for a Python variable")
     return name

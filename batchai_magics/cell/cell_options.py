@@ -140,7 +140,7 @@ def _usage_error(message: str) -> UsageError:
 def _unknown(word: str, options: Sequence[Option]) -> UsageError:
     if not word.startswith("-"):
         hint = f'put texts with blanks in quotes, as in --args "--model {word}"'
-        return UsageError(f"{word!r} is one word too many: the job's name is given already", hint=hint)
+        return UsageError(f"unexpected argument {word!r}: the job's name is already given", hint=hint)
     flag = word.split("=")[0]
     hint = did_you_mean(flag, [option.flags[0] for option in options]) or _HELP_HINT
     return UsageError(f"there is no option {flag}", hint=hint)

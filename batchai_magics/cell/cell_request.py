@@ -203,7 +203,7 @@ def _target(options: CellOptions, settings: Settings, notebook: Notebook) -> _Ta
 def _account_key(options: CellOptions, env: Mapping[str, str], settings: Settings) -> AccountKey:
     """The storage account of the mounts, as in `az` from options, environment or settings.
 
-    Without one it is the default account, which any backend has that is no client of a server.
+    Without one it is the default account, which every backend but a client of a server has.
     """
     is_client = hasattr(settings.sections.get(settings.backend), "endpoint")
     return AccountKey(

@@ -106,7 +106,7 @@ def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -
         real = Path(entry.path).resolve() if entry.is_symlink() else None
         if real and not any(map(real.is_relative_to, allowed)):
             hint = "put the file itself there, or name the link itself with --upload"
-            raise UsageError(f"--upload {item.word}: the link {entry.path} leads out, to {real}", hint=hint)
+            raise UsageError(f"--upload {item.word}: the link {entry.path} points out, to {real}", hint=hint)
         if not entry.is_dir():
             yield inner
             continue
@@ -143,20 +143,20 @@ def _size(item: _UploadItem) -> int:
         found = item.source.stat()
     except OSError as error:
         is_link = item.source.is_symlink()
-        what = f"{item.source} leads nowhere" if is_link else f"{item.source}: {error.strerror or error}"
+        what = f"{item.source} is a broken link" if is_link else f"{item.source}: {error.strerror or error}"
         raise UsageError(f"--upload {item.word}: {what}") from None
     if not stat.S_ISREG(found.st_mode):
-        text = f"--upload {item.word}: {item.source} is no regular file"
+        text = f"--upload {item.word}: {item.source} is not a regular file"
         raise UsageError(text, hint="pipes, sockets and devices cannot be uploaded")
     return found.st_size
 
 
 def _check_total(item: _UploadItem, size: int, count: int) -> None:
     if size > MAX_BYTES:
-        most = f"at most {MAX_BYTES >> 20} MiB go along, and {item.target} exceeds that"
+        most = f"at most {MAX_BYTES >> 20} MiB can be uploaded, and {item.target} exceeds that"
         raise UsageError(f"--upload {item.word}: {most}", hint=_ON_SHARE)
     if count > MAX_FILES:
-        text = f"--upload {item.word}: at most {MAX_FILES} files go along"
+        text = f"--upload {item.word}: at most {MAX_FILES} files can be uploaded"
         raise UsageError(text, hint=_ON_SHARE)
 
 

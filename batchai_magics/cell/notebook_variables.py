@@ -27,7 +27,7 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
     size = sum(map(len, data.values()))
     if size > MOST_BYTES:
         largest = max(data, key=lambda name: len(data[name]))
-        text = f"--use: {_mib(size)} are too much, at most {_mib(MOST_BYTES)} go along"
+        text = f"--use: {_mib(size)} are too much; the limit is {_mib(MOST_BYTES)}"
         hint = f"{largest} alone has {_mib(len(data[largest]))}: put it on the share, and read it there"
         raise UsageError(text, hint=hint)
     return {VARIABLES: pickle.dumps({name: variables[name] for name in names}, protocol=4)}
@@ -79,7 +79,7 @@ def _check(name: str, variables: Mapping[str, object]) -> None:
         hint = did_you_mean(name, variables) or "define it in a cell first"
         raise UsageError(f"--use {name}: there is no variable {name}", hint=hint)
     if is_secret_name(name) or _holds_secret(variables[name]):
-        text = f"--use {name}: it looks like a secret, which a file on the share is no place for"
+        text = f"--use {name}: it looks like a secret, which does not belong in a file on the share"
         raise UsageError(text, hint="put it into an environment variable, and name that with --secret")
 
 

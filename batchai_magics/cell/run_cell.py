@@ -138,7 +138,7 @@ def _plain_table(value: Any) -> Any:
         value = value.detach().cpu()
     if hasattr(value, "__array__"):
         return _plain_array(value.__array__(), kind)
-    raise TypeError(f"{_name(kind)} is no plain data")
+    raise TypeError(f"{_name(kind)} is not plain data")
 
 
 def _name_in_pandas(kind: type) -> str:
@@ -154,7 +154,7 @@ def _plain_array(array: Any, kind: type) -> Any:
     if array.dtype.kind == "U":
         return to_plain(array.tolist())
     if array.dtype.kind not in _ARRAYS:
-        raise TypeError(f"{_name(kind)} of {array.dtype} is no plain data")
+        raise TypeError(f"{_name(kind)} of {array.dtype} is not plain data")
     if not array.shape and array.dtype.kind in "biuf":
         return array.item()
     data = base64.b64encode(array.tobytes()).decode()

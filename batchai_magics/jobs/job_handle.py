@@ -120,7 +120,7 @@ class Job:
         """Blocks until the job has ended; `state` then says how.
 
         Args:
-            timeout_s: Seconds to wait at most; None for ever. The job keeps running afterwards, as after
+            timeout_s: Seconds to wait at most; by default forever. The job keeps running afterwards, as after
                 Ctrl-C.
 
         Returns:
@@ -145,7 +145,7 @@ class Job:
         """Yields the events of the job until it has ended or `stop` is set; blocks between them.
 
         Raises:
-            UsageError: `stop` is no threading.Event.
+            UsageError: `stop` is not a threading.Event.
         """
         if not (stop is None or hasattr(stop, "is_set")):
             raise argument_checks.argument_error("job.events", "stop", stop, "a threading.Event or None")
@@ -312,7 +312,7 @@ class Job:
             ax: Axes to draw on; None for a new figure.
 
         Raises:
-            UsageError: `ax` is no matplotlib Axes.
+            UsageError: `ax` is not a matplotlib Axes.
         """
         if not (ax is None or hasattr(ax, "plot")):
             raise argument_checks.argument_error("job.plot", "ax", ax, "matplotlib Axes or None")
@@ -337,7 +337,7 @@ class Job:
         Raises:
             NotFoundError: There is no such directory or folder.
             StorageError: The path leaves the directory.
-            UsageError: An argument is no string.
+            UsageError: An argument is not a string.
         """
         argument_checks.check_text("job.files", "directory_id", directory_id)
         argument_checks.check_text("job.files", "path", path)
@@ -412,5 +412,5 @@ def _place_inside(folder: Path, path: str) -> Path:
     place = (folder / path).resolve()
     if not place.is_relative_to(folder):
         hint = "Name a file of the job's output directory."
-        raise StorageError(f"{path!r} leads out of {folder}", hint=hint)
+        raise StorageError(f"{path!r} is outside {folder}", hint=hint)
     return place

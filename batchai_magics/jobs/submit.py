@@ -51,11 +51,9 @@ class Submitted:
     def _run_note(self) -> str:
         name = self.job.name
         if not self.is_new:
-            return f"{name} was submitted before from this very cell: here it is again. --new runs it anew."
+            return f"{name} was already submitted from this cell; showing that run. --new runs it again."
         if self.kept:
-            return (
-                f"The cell is not that of {self.kept}, which is kept: this run is {name}. --same refuses it."
-            )
+            return f"The cell changed after {self.kept}: running as {name} (--same makes this an error)."
         return ""
 
 

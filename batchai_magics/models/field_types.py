@@ -37,7 +37,7 @@ def _not_blank(text: str) -> str:
 
 def _no_null(text: str) -> str:
     if "\0" in text:
-        raise ValueError("this text holds a null character")
+        raise ValueError("this text contains a null character")
     return text
 
 
@@ -52,7 +52,7 @@ def _suffix(text: str) -> str:
 def _variable(text: str) -> str:
     if not _VARIABLE.fullmatch(text):
         name = quoted(text.partition("=")[0])  # the rest may contain a secret
-        raise ValueError(f"{name} is no name for an environment variable; use letters, digits and '_'")
+        raise ValueError(f"{name} is not a name for an environment variable; use letters, digits and '_'")
     return text
 
 
@@ -96,7 +96,7 @@ def account_in(url: str) -> str:
 
 def _mode(text: str) -> str:
     if not _MODE.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is no file mode; write it as 0777")
+        raise ValueError(f"{quoted(text)} is not a file mode; write it as 0777")
     return text
 
 
@@ -114,7 +114,7 @@ def _language(text: str) -> str:
 
 def _duration(text: str) -> str:
     if not duration(text):
-        raise ValueError("expected more than no time at all")
+        raise ValueError("expected more than zero")
     return text
 
 

@@ -188,12 +188,12 @@ _MEANINGS = {
     127: "the command was not found",
     130: "interrupted (SIGINT)",
     132: "illegal instruction (SIGILL): built for another processor",
-    _ABORTED: "aborted by itself (SIGABRT)",
+    _ABORTED: "aborted (SIGABRT)",
     135: "bus error (SIGBUS): shared memory or a disk was full",
     136: "arithmetic error (SIGFPE)",
-    _KILLED: "killed (SIGKILL): by somebody, or by the system because memory ran out",
-    _SEGMENTATION_FAULT: "segmentation fault (SIGSEGV): it touched memory that it does not have",
-    143: "told to end (SIGTERM)",
+    _KILLED: "killed (SIGKILL): by a user, or by the system because memory ran out",
+    _SEGMENTATION_FAULT: "segmentation fault (SIGSEGV): invalid memory access",
+    143: "terminated (SIGTERM)",
 }
 
 
@@ -216,7 +216,7 @@ class FileKind(enum.Enum):
 _WORDS = {
     FileKind.DIRECTORY: "a folder",
     FileKind.PIPE: "a named pipe",
-    FileKind.LINK: "a link that leads out of its folder or nowhere",
+    FileKind.LINK: "a link that is outside its folder or nowhere",
 }
 
 

@@ -81,7 +81,7 @@ class ResourceId:
         """Parses an id case-insensitively.
 
         Raises:
-            SpecError: The text is no id of a Batch AI resource.
+            SpecError: The text is not the id of a Batch AI resource.
         """
         match = _ID.fullmatch(text.strip())
         if not match:
@@ -163,7 +163,7 @@ def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
     An id of 2017, before there were workspaces, means the cluster of that name in `workspace`.
 
     Raises:
-        SpecError: The text is no valid id or name.
+        SpecError: The text is not a valid id or name.
         UsageError: The id is of another kind of resource.
     """
     *before, name = text.strip("/").split("/")
@@ -212,7 +212,7 @@ def check_name(name: str, kind: Kind) -> str:
     if NAME.fullmatch(name):
         return name
     allowed = "1 to 64 letters, digits, '-' and '_'"
-    problem = Problem("name", f"{quoted(name)} is no valid {kind.noun} name", f"use {allowed}")
+    problem = Problem("name", f"{quoted(name)} is not a valid {kind.noun} name", f"use {allowed}")
     raise SpecError([problem], what=f"the {kind.noun} name")
 
 
@@ -225,14 +225,14 @@ def check_group_name(name: str) -> str:
     if _GROUP.fullmatch(name):
         return name
     fix = "use 1 to 90 letters, digits and -_.()"
-    raise SpecError([Problem("name", f"{quoted(name)} is no resource group name", fix)], what="the group")
+    raise SpecError([Problem("name", f"{quoted(name)} is not a resource group name", fix)], what="the group")
 
 
 def _check_subscription(subscription: str) -> str:
     if re.fullmatch(_PART, subscription):
         return subscription
     problem = Problem(
-        "subscription", f"{quoted(subscription)} is no subscription", "leave --subscription out"
+        "subscription", f"{quoted(subscription)} is not a subscription", "leave --subscription out"
     )
     raise SpecError([problem], what="the subscription")
 
@@ -246,7 +246,7 @@ def check_account_name(name: str) -> str:
     if _ACCOUNT.fullmatch(name):
         return name
     fix = "use 3 to 24 small letters and digits"
-    raise SpecError([Problem("name", f"{quoted(name)} is no storage account name", fix)], what="the account")
+    raise SpecError([Problem("name", f"{quoted(name)} is not an account name", fix)], what="the account")
 
 
 def check_share_name(share: str) -> str:
@@ -258,11 +258,11 @@ def check_share_name(share: str) -> str:
     if _SHARE.fullmatch(share):
         return share
     fix = "use 3 to 63 small letters, digits and single '-'"
-    raise SpecError([Problem("share", f"{quoted(share)} is no valid share name", fix)], what="the share")
+    raise SpecError([Problem("share", f"{quoted(share)} is not a valid share name", fix)], what="the share")
 
 
 def _ill_formed(text: str) -> SpecError:
     fix = "expected /subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W/…"
     return SpecError(
-        [Problem("id", f"{quoted(text)} is no Batch AI resource id", fix)], what="the resource id"
+        [Problem("id", f"{quoted(text)} is not a Batch AI resource id", fix)], what="the resource id"
     )

@@ -46,7 +46,7 @@ class ResponseObject:
         """Wraps a JSON object.
 
         Raises:
-            ServiceError: It is no object.
+            ServiceError: It is not an object.
         """
         if not isinstance(data, Mapping):
             raise unreadable(path, f"expected an object, got {type(data).__name__}")
@@ -64,7 +64,7 @@ class ResponseObject:
         """The integer at `key`; required without a default."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise unreadable(join_path(self.path, key), f"{value!r} is no whole number")
+            raise unreadable(join_path(self.path, key), f"{value!r} is not a whole number")
         return value
 
     def optional_number(self, key: str) -> int | None:

@@ -84,7 +84,7 @@ def stop_condition(text: str) -> StopCondition:
     """
     match = _CONDITION.fullmatch(text)
     if not match:
-        raise ValueError(f"{quoted(text)} is no condition{_guess(text)}; {FORM}")
+        raise ValueError(f"{quoted(text)} is not a valid condition{_guess(text)}; {FORM}")
     word, bound = match["word"], float(match["bound"] or 0)
     test = Predicate(f"is {' '.join(word.lower().split())}" if word else match["sign"])
     held_s = float(match["count"]) * _UNITS[match["unit"].lower()] if match["count"] else 0.0

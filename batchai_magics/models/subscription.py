@@ -134,5 +134,5 @@ def _parts(response: ResponseObject) -> tuple[str, str, str]:
     """Subscription, group and account of the id; the account may be empty."""
     match = _ID.fullmatch(response.text("id"))
     if not match:
-        raise unreadable(f"{response.path}.id", f"{response.text('id')!r} is no id")
+        raise unreadable(f"{response.path}.id", f"{response.text('id')!r} is not an id")
     return match["subscription"], match["group"], match["account"] or ""

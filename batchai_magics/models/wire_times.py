@@ -26,11 +26,11 @@ def duration(text: str) -> timedelta:
     """Parses a duration of the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`).
 
     Raises:
-        ValueError: It is none of these, or too long for a timedelta.
+        ValueError: It is not one of these, or too long for a timedelta.
     """
     match = _SPAN.fullmatch(text) or _CLOCK.fullmatch(text)
     if not match:
-        raise ValueError(f"{quoted(text)} is no duration; write it as PT30M, PT2H or P7D")
+        raise ValueError(f"{quoted(text)} is not a duration; write it as PT30M, PT2H or P7D")
     try:
         return timedelta(**{unit: float(value) for unit, value in match.groupdict().items() if value})
     except OverflowError:
@@ -47,11 +47,11 @@ def parse_time(text: str) -> datetime:
     """Parses a time to UTC: any number of decimals, with `Z`, an offset, or neither (UTC).
 
     Raises:
-        ValueError: It is no time.
+        ValueError: It is not a time.
     """
     match = _MOMENT.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"{quoted(text)} is no time")
+        raise ValueError(f"{quoted(text)} is not a time")
     zone = (match["zone"] or "Z").upper().replace("Z", "+00:00")
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     return datetime.fromisoformat(f"{match['second']}.{fraction}{zone}").astimezone(timezone.utc)

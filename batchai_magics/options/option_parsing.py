@@ -102,7 +102,7 @@ class _Parser(argparse.ArgumentParser):
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Argparse takes `--` as a missing value and gives an empty list for text, so it is rejected here."""
         if action.option_strings and "--" in arg_strings:
-            self.error(f"argument {'/'.join(action.option_strings)}: '--' is no value")
+            self.error(f"argument {'/'.join(action.option_strings)}: '--' is not a value")
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
@@ -149,7 +149,7 @@ def _one_of(text: str, *, choices: Collection[str]) -> str:
     if choice is None:
         guess = did_you_mean(text, choices)
         raise argparse.ArgumentTypeError(
-            f"{text!r} is none of {', '.join(choices)}" + (f"; {guess}" if guess else "")
+            f"{text!r} is not one of {', '.join(choices)}" + (f"; {guess}" if guess else "")
         )
     return choice
 
@@ -160,7 +160,7 @@ def relative_path(path: str, option: str, *, place: str = "output directory") ->
     is_out = pure.is_absolute() or ".." in pure.parts or PureWindowsPath(path).drive or "\0" in path
     if is_out:
         hint = f"Give a path below the {place}, without '..' and not beginning with '/'."
-        raise UsageError(f"{option}: {path} leads out of the {place}", hint=hint)
+        raise UsageError(f"{option}: {path} is outside the {place}", hint=hint)
     return "" if str(pure) == "." else str(pure)
 
 
@@ -169,7 +169,7 @@ def _replacement(match: re.Match[str], names: Mapping[str, object], place: str) 
     if text in ("{{", "}}"):
         return text[0]
     if name is None or not name.isidentifier():
-        raise UsageError(f"{text!r} {place} is no variable's name", hint="write {{ and }} for braces")
+        raise UsageError(f"{text!r} {place} is not a variable name", hint="write {{ and }} for braces")
     if name not in names:
         hint = did_you_mean(name, names) or "define it in a cell first, or write {{ and }} for braces"
         raise UsageError(f"{{{name}}} {place}: there is no variable {name}", hint=hint)

@@ -75,7 +75,7 @@ def compile_expression(source: str, *, option: str, ignores_case: bool = False) 
         return cast("Expression", re2.compile(f"(?m){by_line}".encode(), options))
     except (re2.error, UnicodeEncodeError) as error:
         raise UsageError(
-            f"{option}: {source!r} is no valid expression: {_reason(error)}", hint=_HINT
+            f"{option}: {source!r} is not a valid expression: {_reason(error)}", hint=_HINT
         ) from error
 
 

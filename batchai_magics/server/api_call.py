@@ -149,7 +149,7 @@ def parse_query(text: bytes) -> dict[str, str]:
 
 
 def _reject_constant(word: str) -> float:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def invalid_content(reason: str) -> Exception:

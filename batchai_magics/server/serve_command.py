@@ -29,10 +29,10 @@ _NETWORK = "Network Arguments"
 _WILDCARD_ADDRESSES = ("0.0.0.0", "::")  # not usable by clients as an address
 TOKEN_FILE = Option(("--token-file",), "File of the administrator's token; made when it is missing.", "FILE")
 OPTIONS = (
-    Option(("--host",), "Address to listen at.", "ADDRESS", default="127.0.0.1", section=_NETWORK),
+    Option(("--host",), "Address to listen on.", "ADDRESS", default="127.0.0.1", section=_NETWORK),
     Option(
         ("--port",),
-        "Port to listen at.",
+        "Port to listen on.",
         "PORT",
         ValueKind.NUMBER,
         default=10000,
@@ -114,9 +114,9 @@ def _check_network(arguments: Namespace) -> None:
     _check_certificate(arguments)
     is_encrypted = bool(arguments.cert or arguments.tls)
     if arguments.host not in LOOPBACK and not is_encrypted:
-        hint = "Give --cert and --key, or --tls self: a token in the clear is everybody's."
+        hint = "Give --cert and --key, or --tls self: without TLS, others on the network can read the token."
         raise usage_error(
-            PROGRAM, f"--host {arguments.host}: elsewhere than on the loopback it takes TLS", hint
+            PROGRAM, f"--host {arguments.host}: TLS is required except on a loopback address", hint
         )
     if arguments.host in _WILDCARD_ADDRESSES and not arguments.name:
         hint = "Give --name HOST: requests for other names are refused."
@@ -146,7 +146,7 @@ def _existing_file(text: str | None, option: str) -> Path | None:
         return None
     file = Path(text).expanduser()
     if not file.is_file():
-        raise UsageError(f"{option}: there is no file {file}")
+        raise UsageError(f"{option}: {file} does not exist")
     return file
 
 
@@ -213,14 +213,14 @@ def _az_config(arguments: Namespace) -> int:
 
 def _add_user(arguments: Namespace) -> int:
     token = _users().add(arguments.name)
-    print(f"{arguments.name} comes in with this token, which is kept nowhere and not shown again:")
+    print(f"{arguments.name} signs in with this token, which is not stored and not shown again:")
     print(f"  export BATCHAI_TOKEN={token}")
     return 0
 
 
 def _remove_user(arguments: Namespace) -> int:
     _users().remove(arguments.name)
-    print(f"{arguments.name} does not come in any more. What is theirs stays.")
+    print(f"{arguments.name} can no longer sign in. Their resources remain.")
     return 0
 
 
@@ -242,9 +242,9 @@ _SUBCOMMANDS: Mapping[str, ServeCommand] = {
         _az_config,
         "Write a configuration with which a genuine `az` works against this server.",
     ),
-    "user add": ServeCommand((_USER,), _add_user, "Let somebody in, with a token of their own."),
-    "user list": ServeCommand((), _list_users, "Show who may come in beside you."),
-    "user remove": ServeCommand((_USER,), _remove_user, "Let somebody in no more."),
+    "user add": ServeCommand((_USER,), _add_user, "Add a user, who gets a token."),
+    "user list": ServeCommand((), _list_users, "List the users."),
+    "user remove": ServeCommand((_USER,), _remove_user, "Remove a user."),
 }
 
 

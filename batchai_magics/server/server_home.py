@@ -117,8 +117,8 @@ class ServerHome:
 def _check_owner(file: Path, found: os.stat_result) -> None:
     """Raises StorageError for a file that another user could have planted."""
     if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
-        whose = "is a link" if stat.S_ISLNK(found.st_mode) else f"belongs to user number {found.st_uid}"
-        hint = "Look who put it there, and delete it; a missing one is made."
+        whose = "is a link" if stat.S_ISLNK(found.st_mode) else f"belongs to uid {found.st_uid}"
+        hint = "Check who created it, and delete it; a new one is created then."
         raise StorageError(f"{file} {whose}", code="HomeNotOwned", hint=hint)
     if found.st_mode & _WRITABLE_BY_OTHERS:
         raise StorageError(
@@ -141,8 +141,8 @@ def read_token(file: Path) -> str:
         hint = f"chmod 600 {file}"
         raise UsageError(f"the token in {file} can be read by others", hint=hint)
     if found.st_uid not in (os.geteuid(), 0):
-        hint = "Whoever made it knows it: name a file of your own."
-        raise UsageError(f"the token in {file} belongs to user number {found.st_uid}", hint=hint)
+        hint = "Its owner knows the token: use a file of your own."
+        raise UsageError(f"the token in {file} belongs to uid {found.st_uid}", hint=hint)
     token = file.read_text(encoding="utf-8").strip()
     if len(token) < 16:
         raise UsageError(f"the token in {file} is too short", hint="Delete the file: a new one is made.")

@@ -181,7 +181,7 @@ def _listen(serving: ServerConfig) -> socket.socket:
     except OSError as error:
         listener.close()
         hint = "Give another one with --port, or --port 0 for any that is free."
-        text = f"--port {serving.port}: {serving.host} cannot be listened at: {error.strerror}"
+        text = f"--port {serving.port}: cannot listen on {serving.host}: {error.strerror}"
         raise UsageError(text, hint=hint) from error
     listener.listen(_BACKLOG)
     return listener

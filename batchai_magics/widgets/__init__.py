@@ -69,7 +69,7 @@ def is_text(ui: str) -> bool:
     """Whether `ui` means plain text here. Raises UsageError for an unknown value."""
     if ui not in TIERS:
         hint = did_you_mean(ui, TIERS) or f"one of {TIERS}"
-        raise UsageError(f"ui: {ui!r} is no way to show anything", hint=hint)
+        raise UsageError(f"ui: {ui!r} is not a valid value", hint=hint)
     from batchai_magics.widgets.core import display
 
     return ui == "text" or (ui == "auto" and not display.has_frontend())

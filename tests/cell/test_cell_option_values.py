@@ -90,5 +90,5 @@ def test_a_pattern_that_could_not_be_searched_is_refused_before_anything_is_subm
 
 @pytest.mark.parametrize("name", ["1a", "a b", "for", "", "a.b"])
 def test_a_variable_needs_a_python_name(name):
-    with pytest.raises(UsageError, match="no name for a Python variable"):
+    with pytest.raises(UsageError, match="not a name for a Python variable"):
         values("--var", name)

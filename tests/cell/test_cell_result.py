@@ -118,8 +118,8 @@ def test_arrays_and_tables_come_back_with_their_types():
 
 def test_what_is_more_than_data_is_refused_with_its_type():
     np = pytest.importorskip("numpy")
-    assert refusal_of({"model": object()}) == "object is no plain data"
-    assert refusal_of(np.array([object()])) == "numpy.ndarray of object is no plain data"
+    assert refusal_of({"model": object()}) == "object is not plain data"
+    assert refusal_of(np.array([object()])) == "numpy.ndarray of object is not plain data"
     endless = []
     endless.append(endless)
     assert "holds itself" in refusal_of(endless)

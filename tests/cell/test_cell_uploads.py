@@ -145,7 +145,7 @@ def test_a_dry_run_does_not_list_thousands_of_files(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("MAX_BYTES", "at most 0 MiB go along"), ("MAX_FILES", "at most 3 files")]
+    ("name", "told"), [("MAX_BYTES", "at most 0 MiB can be uploaded"), ("MAX_FILES", "at most 3 files")]
 )
 def test_too_much_is_refused_before_it_is_read(folder, monkeypatch, name, told):
     monkeypatch.setattr(cell_uploads, name, 3)
@@ -158,15 +158,15 @@ def test_too_much_is_refused_before_it_is_read(folder, monkeypatch, name, told):
 
 def test_a_pipe_is_refused_and_not_opened(folder):
     os.mkfifo(folder / "a/pipe")
-    assert f"{folder}/a/pipe is no regular file" in refused("r --upload a", folder=folder)
+    assert f"{folder}/a/pipe is not a regular file" in refused("r --upload a", folder=folder)
 
 
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("../../lib/a", "leads out, to"),
+        ("../../lib/a", "points out, to"),
         ("..", "leads to a folder that it is in"),
-        ("nothing", "leads nowhere"),
+        ("nothing", "is a broken link"),
     ],
 )
 def test_links_that_cannot_be_followed_are_refused(folder, target, told):

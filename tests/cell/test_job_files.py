@@ -118,7 +118,7 @@ def test_a_file_of_a_recipe_is_taken_as_it_stands(tmp_path):
     assert request.spec.settings.to_wire() == {"commandLine": "true"}
     (note,) = request.notes
     path = "properties.customToolkitSettings.processCount"
-    assert note.startswith(f"Horovod-PyTorch/job.json: {path} means nothing here")
+    assert note.startswith(f"Horovod-PyTorch/job.json: {path} is not used here")
 
 
 def test_the_first_word_names_a_job_from_a_file(tmp_path):

@@ -58,7 +58,7 @@ def test_a_job_that_failed_has_none_even_if_it_was_set(world: World) -> None:
 def test_a_value_that_cannot_come_back_fails_no_job_and_says_why(world: World) -> None:
     job = world.run("r", "result = open('/dev/null')")
     assert job.exit_code == 0
-    with pytest.raises(StorageError, match=r"_io\.TextIOWrapper is no plain data"):
+    with pytest.raises(StorageError, match=r"_io\.TextIOWrapper is not plain data"):
         _ = job.result
 
 

@@ -80,11 +80,11 @@ def test_a_number_that_never_comes_is_told_of_at_the_end(world: World, tmp_path:
 
 
 def test_a_bad_condition_is_refused_and_nothing_written(world: World) -> None:
-    with pytest.raises(UsageError, match="--stop-if: 'loss = nan' is no condition"):
+    with pytest.raises(UsageError, match="--stop-if: 'loss = nan' is not a valid condition"):
         world.submit('r --stop-if "loss = nan"')
     fields = {"cluster": {"id": str(world.cluster)}, "nodeCount": 1, "stdOutErrPathPrefix": "x"}
     fields |= {"customToolkitSettings": {"commandLine": "true"}, "batchaiStopIf": ["loss is nan", "loss"]}
-    with pytest.raises(SpecError, match=r"properties\.batchaiStopIf\[1\]: 'loss' is no condition"):
+    with pytest.raises(SpecError, match=r"properties\.batchaiStopIf\[1\]: 'loss' is not a valid condition"):
         JobSpec.from_wire({"properties": fields})
     spec = JobSpec.from_wire(
         {"properties": {**fields, "batchaiStopIf": ["x > 1"], "batchaiPatterns": {"x": "x=1"}}}

@@ -120,7 +120,7 @@ def edited(**changes):
 def test_an_edited_cell_is_the_next_run_and_the_old_one_is_kept(tmp_path):
     submitted = submit(Taken(tmp_path, "resnet", "resnet-2"), edited(), SETTINGS)
     assert (submitted.job.name, submitted.is_new, submitted.kept) == ("resnet-3", True, "resnet-2")
-    assert submitted.note.startswith("The cell is not that of resnet-2, which is kept: this run is resnet-3.")
+    assert submitted.note.startswith("The cell changed after resnet-2: running as resnet-3")
 
 
 def test_an_edited_cell_is_refused_where_the_same_is_asked_for(tmp_path):

@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_S
         ("%%batchai_job hello", "the cell is empty"),
         ("%%batchai_job hello\ndef (", "syntax error at line 2 of the cell"),
         ("%%batchai_job hello --ndoes 2\npass", 'did you mean "--nodes"?'),
-        ("%%batchai_job he.llo\npass", "no valid job name"),
+        ("%%batchai_job he.llo\npass", "not a valid job name"),
         ("%%batchai_job hello --upload nowhere.py\npass", "nowhere.py"),
         ("%%batchai_job hello --file nowhere.json", "nowhere.json"),
         ("%%batchai_job hello --nodes {count}\npass", "there is no variable count"),
@@ -44,7 +44,7 @@ def test_what_means_nothing_in_a_job_file_is_told(run, tmp_path, capsys):
     (tmp_path / "job.json").write_text(json.dumps({"$schema": "x", "properties": body}))
     run(f"%%batchai_job --file {tmp_path}/job.json --dry-run\n")
     path = "properties.customToolkitSettings.processCount"
-    assert capsys.readouterr().out.startswith(f"{tmp_path}/job.json: {path} means nothing here")
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/job.json: {path} is not used here")
 
 
 def test_a_dry_run_tells_of_too_many_nodes(run):
@@ -104,14 +104,14 @@ def test_a_cell_that_ran_before_says_so(run, capsys):
     run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
     assert "--new" not in capsys.readouterr().out
     run("%%batchai_job again\nprint(1)")
-    assert "again was submitted before from this very cell" in capsys.readouterr().out
+    assert "again was already submitted from this cell" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_an_edited_cell_is_the_next_run_and_says_so(run, capsys):
     run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
     assert run("%%batchai_job again\nprint(2)").wait(PATIENCE_S).log() == "2\n"
-    assert "not that of again, which is kept: this run is again-2" in capsys.readouterr().out
+    assert "The cell changed after again: running as again-2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_az_does_what_stands_beside_batchai(run, shell, tmp_path, capsys):
 def test_what_people_should_know_is_said_beside_the_result(run, capsys):
     made = run("%az batchai cluster create -l eastus -n old -s Standard_D2 -t 0")
     assert made.value.id.name == "old"
-    assert capsys.readouterr().out.startswith("Words of 2017: without -l; workspace default")
+    assert capsys.readouterr().out.startswith("Syntax of 2017: without -l; workspace default")
 
 
 def test_defaults_hold_for_the_session(run):

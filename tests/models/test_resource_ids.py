@@ -65,7 +65,7 @@ def test_parents_are_known():
      str(WORKSPACE) + "/clusters", str(WORKSPACE) + "/jobs/j", str(WORKSPACE) + "/things/t"],
 )  # fmt: skip
 def test_what_is_no_id_is_refused(text):
-    with pytest.raises(SpecError, match="is no Batch AI resource id"):
+    with pytest.raises(SpecError, match="is not a Batch AI resource id"):
         ResourceId.parse(text)
 
 
@@ -80,7 +80,7 @@ def test_a_group_called_workspaces_is_no_workspace():
 @pytest.mark.parametrize("part", ["w", "g", "s"])
 def test_no_id_holds_what_ends_a_line_or_steers_a_terminal(part, sign):
     text = str(WORKSPACE).replace(f"/{part}", f"/{part}{sign}x", 1)
-    with pytest.raises(SpecError, match="is no Batch AI resource id"):
+    with pytest.raises(SpecError, match="is not a Batch AI resource id"):
         ResourceId.parse(text + "/clusters/c")
 
 
@@ -91,7 +91,7 @@ def test_good_names_are_taken(name):
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "../a", "ä", "x" * 65, "a\n", "a/b"])
 def test_bad_names_are_refused(name):
-    with pytest.raises(SpecError, match="is no valid job name"):
+    with pytest.raises(SpecError, match="is not a valid job name"):
         check_name(name, Kind.JOB)
 
 
@@ -99,7 +99,7 @@ def test_a_workspace_is_that_of_the_settings_or_the_one_that_is_named():
     names = SimpleNamespace(subscription="s", resource_group="g", workspace="w")
     assert workspace_id(names) == WORKSPACE
     assert workspace_id(names, "other").workspace == "other"
-    with pytest.raises(SpecError, match="is no valid workspace name"):
+    with pytest.raises(SpecError, match="is not a valid workspace name"):
         workspace_id(names, "a/b")
 
 

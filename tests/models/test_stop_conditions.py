@@ -34,18 +34,18 @@ def test_a_condition_is_read(text, metric, predicate, bound, held_s):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "is no condition; write it as"),
+        ("", "is not a valid condition; write it as"),
         ("loss", "compares with nothing"),
         ("loss = 3", "== does"),
         ("loss is not nan", "being well"),
         ("loss < 3 for 5", "a number with s, m or h"),
-        ("lossis nan", "is no condition"),
-        ("loss < nan", "is no condition"),
-        ("__import__('os') > 1", "is no condition"),
+        ("lossis nan", "is not a valid condition"),
+        ("loss < nan", "is not a valid condition"),
+        ("__import__('os') > 1", "is not a valid condition"),
     ],
 )
 def test_what_is_none_is_refused_with_how_to_write_it(text, reason):
-    with pytest.raises(ValueError, match="is no condition") as caught:
+    with pytest.raises(ValueError, match="is not a valid condition") as caught:
         stop_condition(text)
     assert reason in str(caught.value)
     assert "`loss is nan`" in str(caught.value)
@@ -61,7 +61,7 @@ def test_a_value_meets_a_condition_or_not():
 def test_a_line_names_the_one_that_is_wrong():
     assert conditions_of(["loss is nan", "loss is nan"]) == ("loss is nan",)
     assert conditions_of(None) == ()
-    with pytest.raises(UsageError, match="--stop-if: 'loss' is no condition"):
+    with pytest.raises(UsageError, match="--stop-if: 'loss' is not a valid condition"):
         conditions_of(["loss is nan", "loss"])
 
 

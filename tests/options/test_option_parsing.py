@@ -36,7 +36,7 @@ def test_other_values_are_refused(value):
 
 @pytest.mark.parametrize("word", ["{", "}", "{}", "{a.b}", "{a[0]}", "{ a }", "{a!r}", "{a:>3}", '{"a": 1}'])
 def test_only_names_stand_in_braces(word):
-    with pytest.raises(UsageError, match="is no variable's name"):
+    with pytest.raises(UsageError, match="is not a variable name"):
         expand(word, {"a": 1})
 
 

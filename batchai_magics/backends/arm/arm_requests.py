@@ -61,4 +61,4 @@ def request_body(spec: Spec) -> dict[str, Any]:
 def check_inside(path: str) -> None:
     """Raises StorageError for a path that leaves its folder."""
     if ".." in path.split("/"):
-        raise StorageError(f"{path!r} leads out of its folder", hint="Paths are relative and stay inside.")
+        raise StorageError(f"{path!r} is outside its folder", hint="Paths are relative and stay inside.")

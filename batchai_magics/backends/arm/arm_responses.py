@@ -75,7 +75,7 @@ def storage_error(status: int, text: str, code: str) -> ServiceError:
         own.code = _CODES.get(own.code, own.code)
         return own
     if data["code"] == _INVALID_NAME:
-        return StorageError("the path leads out of its place", hint="Paths are relative and stay inside.")
+        return StorageError("the path is outside its folder", hint="Paths are relative and stay inside.")
     kind = _ERROR_TYPES.get(status, ServiceError)
     return kind(
         message or f"the storage answered {status}", code=data["code"], hint=told.get(error_wire.HINT, "")
@@ -92,7 +92,7 @@ def unreachable_error(url: str, reason: str) -> UnreachableError:
         text = f"{url} does not speak TLS"
         return UnreachableError(text, code="EndpointUnreachable", hint="Is it http://?")
     is_refused = "refused" in reason.lower()
-    why = "nobody listens there" if is_refused else _shortened(reason)
+    why = "nothing is listening there" if is_refused else _shortened(reason)
     hint = "Does the server run (`batchai serve`), and is the endpoint right?"
     return UnreachableError(f"{url} cannot be reached: {why}", code="EndpointUnreachable", hint=hint)
 

@@ -43,7 +43,7 @@ class Endpoint:
             text = f"the endpoint {url} is plain http: its token would go over the network for all to read"
             raise UsageError(text, hint=hint)
         if settings.authority and not Path(settings.authority).expanduser().is_file():
-            raise UsageError(f"setting arm.authority: there is no file {settings.authority}")
+            raise UsageError(f"setting arm.authority: {settings.authority} does not exist")
         return cls(url, settings)
 
     @property
@@ -84,7 +84,7 @@ def _parts(url: str) -> SplitResult:
     except ValueError:
         is_whole = False
     if not is_whole or parts.username or parts.query or parts.fragment:
-        raise UsageError(f"{url!r} is no endpoint", hint="Write it as https://HOST:PORT.")
+        raise UsageError(f"{url!r} is not an endpoint", hint="Write it as https://HOST:PORT.")
     return parts
 
 

@@ -163,7 +163,7 @@ def checked_path(path: str) -> str:
     """A normalized path; StorageError for one that leaves its share."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise StorageError(f"{path!r} leads out of the share", hint="Paths are relative and stay inside.")
+        raise StorageError(f"{path!r} is outside the share", hint="Paths are relative and stay inside.")
     return "/".join(parts)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 4 << 20
 STALE_S = 24 * 3600.0  # after this time, an unfinished upload is never resumed
-RESUME_HINT = "The same line goes on where it stopped."
+RESUME_HINT = "Run the same line again to resume."
 _MARK_LENGTH = 12
 
 
@@ -63,7 +63,7 @@ def naming(copy: Copy, done: str) -> Iterator[None]:
 
 def transfer_error(copy: Copy, *, is_changed: bool) -> StorageError:
     """The StorageError for a file that changed during its transfer, or was damaged by it."""
-    what = "changed while it was read" if is_changed else "was damaged on its way"
+    what = "changed while it was read" if is_changed else "was corrupted in transit"
     return StorageError(f"{copy.path} {what}", hint="Run the same line again.")
 
 

@@ -224,7 +224,7 @@ class Backend(Protocol):
         A file that does not exist yet is an empty chunk of size 0; so is one read at its end.
 
         Raises:
-            NotFoundError: There is no such job or output directory, or the path is no regular file.
+            NotFoundError: There is no such job or output directory, or the path is not a regular file.
             StorageError: The path leaves the directory, by `..` or by a link.
         """
 

@@ -66,7 +66,7 @@ class Storage(Protocol):
         """Writes files (path → content) and the folders they are in, each file atomically."""
 
     def list(self, share: str, path: str = "") -> Sequence[ShareFile]:
-        """One level of a folder, sorted by name; a link that leads out of the share is listed as a link."""
+        """One level of a folder, sorted by name; a link that is outside the share is listed as a link."""
 
     def show(self, share: str, path: str) -> ShareFile:
         """The properties of a file or folder.

@@ -114,7 +114,7 @@ def _open_regular(path: str) -> tuple[int, os.stat_result]:
     if stat.S_ISREG(status.st_mode):
         return descriptor, status
     os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is no regular file")
+    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _open_part(part: str, mode: int) -> int:

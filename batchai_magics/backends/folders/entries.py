@@ -102,7 +102,7 @@ def resolve_inside(folder: Path, path: str) -> Path:
     """`folder/path` with links resolved; StorageError if that is outside the folder."""
     full = _real(join(folder, path))
     if not full.is_relative_to(_real(folder)):
-        raise StorageError(f"{path!r} leads out of {folder.name}", hint="Paths are relative and stay inside.")
+        raise StorageError(f"{path!r} is outside {folder.name}", hint="Paths are relative and stay inside.")
     return full
 
 
@@ -125,12 +125,12 @@ def checked_name(path: str) -> str:
         name = name_of(path)
         os.fsencode(name)
     except UnicodeEncodeError:
-        raise StorageError(f"{path!r} is no path: it holds half a character", hint=_NO_PATH) from None
+        raise StorageError(f"{path!r} is not a valid path: it is not valid UTF-8", hint=_NO_PATH) from None
     if "\0" in name:
-        raise StorageError(f"{path!r} is no path: it holds a null character", hint=_NO_PATH)
+        raise StorageError(f"{path!r} is not a valid path: it contains a null character", hint=_NO_PATH)
     if name.count("/") > _MAX_DEPTH or any(len(os.fsencode(part)) > _MAX_NAME for part in name.split("/")):
         limits = f"a name has at most {_MAX_NAME} bytes, a path {_MAX_DEPTH} folders"
-        raise StorageError(f"{quoted(path)} is no path: {limits}", hint=_NO_PATH)
+        raise StorageError(f"{quoted(path)} is not a valid path: {limits}", hint=_NO_PATH)
     return name
 
 

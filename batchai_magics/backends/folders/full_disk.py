@@ -30,6 +30,6 @@ def refused(home: Path, *, setting: str) -> Iterator[None]:
     except OSError as error:
         if not is_disk_full(error):
             raise
-        hint = f"Free some room there, or set {setting} to a folder that has some; then try again."
-        text = f"{home} is full ({error.strerror}): nothing was made or submitted"
+        hint = f"Free some space there, or set {setting} to a folder that has some; then try again."
+        text = f"{home} is full ({error.strerror}): nothing was created or submitted"
         raise StorageError(text, code=DISK_FULL, hint=hint) from error

@@ -35,7 +35,7 @@ def make_home(home: Path, *, setting: str = "BATCHAI_HOME") -> None:
     if is_read_only(home):  # nothing will be written there
         return
     if status.st_uid != (home.expected_owner() if is_remote(home) else os.geteuid()):
-        text = f"{home} belongs to another user (number {status.st_uid})"
+        text = f"{home} belongs to another user (uid {status.st_uid})"
         raise StorageError(text, code="HomeNotOwned", hint=_choose(setting))
     if status.st_mode & OTHERS:
         _restrict(home, status.st_mode, setting)

@@ -93,7 +93,7 @@ class FolderStorage:
     def show(self, share: str, path: str) -> ShareFile:
         """The current status of a file or folder."""
         folder = self._existing(share)
-        resolve_inside(folder, path)  # raises for a link that leads out of the share
+        resolve_inside(folder, path)  # raises for a link that is outside the share
         try:
             entry = Entry.at(folder, entries.unresolved(folder, path))
             return replace(_entry(entry, ""), path=str(PurePosixPath(path)))

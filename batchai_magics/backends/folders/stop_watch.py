@@ -97,7 +97,7 @@ def _read(file: Path, offset: int) -> tuple[bytes, int]:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "is no regular file", str(file))
+            raise OSError(errno.EINVAL, "is not a regular file", str(file))
         return os.pread(descriptor, BLOCK_BYTES, offset), found.st_size
     finally:
         os.close(descriptor)

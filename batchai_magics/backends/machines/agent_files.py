@@ -37,7 +37,7 @@ def read(path: str, offset: int, limit: int, head: int = 0, regular: bool = Fals
     try:
         found = os.fstat(file)
         if regular and not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.ELOOP, "it is no regular file")
+            raise OSError(errno.ELOOP, "it is not a regular file")
         data = _pread(file, limit, offset)
         first = os.pread(file, head, 0) if head else b""
         return [_status(found), len(first)], first + data

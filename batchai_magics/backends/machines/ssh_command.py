@@ -57,7 +57,7 @@ def check_host(host: str) -> None:
     """Raises UsageError for a host that `ssh` could take for an option."""
     if host.startswith("-") or re.search(r"\s", host):
         hint = "Write a host of ~/.ssh/config, or user@host."
-        raise UsageError(f"setting slurm.ssh: {host!r} is no host", hint=hint)
+        raise UsageError(f"setting slurm.ssh: {host!r} is not a host", hint=hint)
 
 
 def ssh_arguments(ssh: Sequence[str], host: str, control_path: str, *, python: str, ready: str) -> list[str]:
@@ -125,7 +125,7 @@ def connection_error(host: str, stderr: str, *, python: str, login: str, forget:
         hint = f"Log in once in a terminal and compare it: {login}"
         return ServiceError(text, code="HostKeyUnknown", hint=hint)
     if _LOGIN_REFUSED.search(stderr):
-        text = f"{host} lets nobody in without a question: {last}"
+        text = f"{host} requires interactive authentication: {last}"
         hint = f"Give it a key (ssh-copy-id, ssh-add), or log in once, which is kept for us: {login}"
         return ServiceError(text, code="KeyRefused", hint=hint)
     if _UNREACHABLE.search(stderr):
@@ -137,7 +137,7 @@ def connection_error(host: str, stderr: str, *, python: str, login: str, forget:
         return CapabilityError(
             text, code="NoPython", hint="Name one that is there: setting slurm.ssh_python."
         )
-    hint = f"Look what it says in a terminal: {login}"
+    hint = f"See what it prints in a terminal: {login}"
     return UnreachableError(
         f"ssh to {host} ended: {last or 'without a word'}", code="HostUnreachable", hint=hint
     )

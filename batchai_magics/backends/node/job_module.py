@@ -69,11 +69,11 @@ def _rank(process: int) -> Mapping[str, int]:
 def _number(name: str, value: Any) -> float:
     """Converts other numeric types to float."""
     if isinstance(value, (str, bytes)):
-        raise TypeError(f"log(): {name} is {value!r}, which is no number; print it instead")
+        raise TypeError(f"log(): {name} is {value!r}, which is not a number; print it instead")
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"log(): {name} is no number: {error}") from error
+        raise TypeError(f"log(): {name} is not a number: {error}") from error
 
 
 CHECK_S = 0.2  # how often `stopping` looks for its file

@@ -56,7 +56,7 @@ def group_not_found(name: str) -> NotFoundError:
 def account_not_found(name: str, names: Sequence[str] = ()) -> NotFoundError:
     """The storage account does not exist; `names` are existing ones."""
     text = f'Cannot find "{name}" storage account.'
-    return NotFoundError(text, code="StorageAccountNotFound", hint=_known(names) or "There is none yet.")
+    return NotFoundError(text, code="StorageAccountNotFound", hint=_known(names) or "There are none yet.")
 
 
 def share_not_found(share: str, noun: str = "share") -> NotFoundError:
@@ -89,13 +89,13 @@ def not_on_share(share: str, path: str) -> NotFoundError:
 
 
 def no_file_of_share(share: str, path: str) -> NotFoundError:
-    """There is no file at that path."""
-    return NotFoundError(f"{path!r} is no file of share {share!r}", code="ResourceNotFound")
+    """No file exists at that path."""
+    return NotFoundError(f"{path!r} is not a file of share {share!r}", code="ResourceNotFound")
 
 
 def no_folder_of_share(share: str, path: str) -> NotFoundError:
-    """There is no folder at that path."""
-    return NotFoundError(f"{path!r} is no folder of share {share!r}", code="ParentNotFound")
+    """No folder exists at that path."""
+    return NotFoundError(f"{path!r} is not a folder of share {share!r}", code="ParentNotFound")
 
 
 def share_not_written(share: str, error: OSError) -> ServiceError:
@@ -113,14 +113,14 @@ def share_not_written(share: str, error: OSError) -> ServiceError:
     if error.errno == errno.EFBIG:
         return StorageError(f"{text}: no file can be that large there", code=DISK_FULL)
     if error.errno in _CLOSED:
-        hint = "Let the account that the backend runs as write there."
+        hint = "Give the backend's user write permission there."
         return StorageError(f"{text}: {error.strerror}", code="ShareReadOnly", hint=hint)
     return StorageError(f"{text}: {error.strerror}", code="ShareUnavailable", hint="Try again in a moment.")
 
 
 def damaged_upload(share: str, path: str) -> StorageError:
     """The data received differs from the data sent."""
-    return StorageError(f"{path!r} was damaged on its way to {share!r}", hint="Upload it again.")
+    return StorageError(f"{path!r} was corrupted in transit to {share!r}", hint="Upload it again.")
 
 
 def already_exists(id: ResourceId) -> ConflictError:
@@ -142,7 +142,7 @@ def account_taken(name: str) -> ConflictError:
 
 def not_low_priority(cluster: ResourceId) -> ConflictError:
     """The cluster's nodes cannot be preempted."""
-    text = f"{cluster.name} is no lowpriority cluster: nothing takes its nodes away"
+    text = f"{cluster.name} is not a lowpriority cluster: its nodes are not preempted"
     return ConflictError(text, code="NotLowPriority", hint="Create one with --vm-priority lowpriority.")
 
 
@@ -165,7 +165,7 @@ def too_many_nodes(count: int, cluster: ResourceId, maximum: int) -> SpecError:
 
     resize = f"%batchai cluster resize -n {cluster.name} -t {count}"
     fix = f"ask for at most {maximum}, add --grow to the cell, or run `{resize}`"
-    text = f"{count} nodes are asked for, and cluster {cluster.name} has {maximum}"
+    text = f"{count} nodes were requested, but cluster {cluster.name} has {maximum}"
     return SpecError([Problem("properties.nodeCount", text, fix)], what=JobSpec.what)
 
 

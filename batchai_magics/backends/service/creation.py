@@ -167,7 +167,7 @@ def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:
         return ()
     credentials = spec.container_settings.image_source_registry.credentials
     if credentials and not credentials.password:
-        problem = Problem(_PASSWORD_FIELD, "this field is required", "it is kept nowhere: give it each time")
+        problem = Problem(_PASSWORD_FIELD, "this field is required", "it is not stored: give it each time")
         raise SpecError([problem], what=spec.what)
     has_credentials = bool(credentials)
     return context.runner.container_engine(has_credentials=has_credentials)

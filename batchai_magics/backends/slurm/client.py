@@ -106,7 +106,7 @@ class SlurmClient:
         if conf and not self.machine.resolve(PurePosixPath(conf)).exists():
             name = "setting slurm.conf" if self.conf else "SLURM_CONF"
             hint = "Name Slurm's configuration file, or leave it out where that is the usual one."
-            text = f"{name}: there is no file {conf} on {self.machine.name}"
+            text = f"{name}: {conf} does not exist on {self.machine.name}"
             raise CapabilityError(text, code="NoSlurm", hint=hint)
 
 

@@ -111,7 +111,7 @@ def _parse_check(done: CompletedCommand, file: Path, token: str) -> _Finding:
     words = done.stdout.decode(errors="replace").split()
     errors = done.stderr.decode(errors="replace").strip().splitlines()
     if not words:
-        return _Finding(problem=errors[-1].removeprefix("srun: ") if errors else "srun ended without a word")
+        return _Finding(problem=errors[-1].removeprefix("srun: ") if errors else "srun ended without output")
     if token in words:
         return _Finding(words[0])
     return _Finding(words[0], next((line for line in errors if str(file) in line), "no such file"))

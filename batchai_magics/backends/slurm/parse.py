@@ -78,8 +78,8 @@ _SUFFIXES = {
 _REASONS = {
     "None": "",
     "Resources": "too few of its nodes are free",
-    "Priority": "other jobs are before it in Slurm's queue",
-    "Dependency": "its attempt before this one is ending",
+    "Priority": "other jobs are ahead of it in Slurm's queue",
+    "Dependency": "its previous attempt is still ending",
     "JobHeldUser": "it is held: resize the cluster if that is too small, or use scontrol release",
     "JobHeldAdmin": "an administrator of Slurm holds it",
     "BeginTime": "the time at which it may begin has not come",
@@ -88,9 +88,9 @@ _REASONS = {
     "Licenses": "a licence that it needs is taken",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition is closed",
-    "PartitionNodeLimit": "it asks for more nodes than its partition gives a job",
-    "PartitionTimeLimit": "it asks for more time than its partition gives a job",
-    "BadConstraints": "no node has what it asks for",
+    "PartitionNodeLimit": "it requests more nodes than its partition allows",
+    "PartitionTimeLimit": "it requests more time than its partition allows",
+    "BadConstraints": "no node meets its requirements",
     "NodeDown": "a node that it needs is down",
     "ReqNodeNotAvail": "nodes that it needs cannot be used now",
     "Nodes required for job are DOWN": "nodes that it needs are down, drained or reserved",
@@ -129,7 +129,7 @@ def _expected_start(line: JobLine, now: float | None) -> str:
     begins = datetime.fromisoformat(line.start).replace(tzinfo=timezone.utc)  # the time zone hardly matters
     is_far = now is not None and begins - datetime.fromtimestamp(now, timezone.utc) > MAX_START_DELAY
     if is_far and line.reason.partition(",")[0] in _QUEUE_REASONS:
-        return "when it starts is not known: a job before it has no time limit"
+        return "when it starts is not known: a job ahead of it has no time limit"
     return f"Slurm expects it to start on {start[1]} at {start[2]}"
 
 

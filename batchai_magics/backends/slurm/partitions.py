@@ -64,7 +64,7 @@ def _no_partition(partition: str, known: Sequence[str]) -> SpecError:
 
 
 def _too_large(lines: Sequence[NodeLine], count: int) -> ConflictError:
-    text = f"The partition {lines[0].partition} has {len(lines)} nodes, and {count} are asked for"
+    text = f"The partition {lines[0].partition} has {len(lines)} nodes, but {count} were requested"
     return ConflictError(text, code="OperationNotAllowed", hint="Ask for fewer, or set slurm.partition.")
 
 
@@ -86,7 +86,7 @@ def option_problems(
     shown = [Problem(field, text.format(partition=name), fix) for text, fix in problems]
     most = _most_nodes(lines[0].job_size)
     if most is not None and node_count > most:
-        text = f"the partition {name} gives a job {most} nodes at most, and {node_count} are asked for"
+        text = f"the partition {name} allows {most} nodes per job, but {node_count} were requested"
         shown.append(Problem("properties.nodeCount", text, "Ask for fewer, or use another partition."))
     return shown
 
@@ -134,7 +134,7 @@ def _count(match: re.Match[str]) -> int:
 def _time(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[tuple[str, str]]:
     limit, asked = minutes(lines[0].limit), _asked_minutes(values.get("time", ""))
     if limit is not None and asked is not None and asked > limit:
-        yield f"--time: the partition {{partition}} gives a job {lines[0].limit} at most", "Ask for less."
+        yield f"--time: the partition {{partition}} allows jobs {lines[0].limit} at most", "Ask for less."
 
 
 def _asked_minutes(text: str) -> int | None:

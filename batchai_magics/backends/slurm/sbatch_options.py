@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from batchai_magics.models.backend_options import BackendOption
 
 _LOGS = "logs go where stdOutErrPathPrefix says"
-_FOUND = "the job is found again by it"
-_HANDED = "it says how the job is handed to Slurm"
+_FOUND = "it identifies the job"
+_HANDED = "it controls how the job is submitted to Slurm"
 # Options that the backend sets itself, and what to use instead.
 OWN: Mapping[str, str] = {
     "array": "create one job for each",
     "clusters": "a job runs on the cluster of the backend",
     "comment": _FOUND,
-    "container": "say the image in containerSettings",
+    "container": "set the image in containerSettings",
     "error": _LOGS,
-    "export": "say the variables in environmentVariables",
-    "export-file": "say the variables in environmentVariables",
-    "get-user-env": "say the variables in environmentVariables",
+    "export": "set the variables in environmentVariables",
+    "export-file": "set the variables in environmentVariables",
+    "get-user-env": "set the variables in environmentVariables",
     "gid": "jobs are yours",
     "help": _HANDED,
     "hold": "resize the cluster to nothing to keep its jobs waiting",
@@ -107,11 +107,11 @@ def slurm_words(text: str, refused: Mapping[str, str] = OWN) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} is no line of options: {error}") from None
+        raise ValueError(f"{text!r} is not a list of options: {error}") from None
     for name in slurm_values(words):
         owner = name if name in refused else _abbreviated(name, refused)
         if owner:
-            raise ValueError(f"--{owner} is not yours to say: {refused[owner]}")
+            raise ValueError(f"--{owner} cannot be set: {refused[owner]}")
     return words
 
 
@@ -137,7 +137,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word in ("-", "--"):
-            raise ValueError(f"{word!r} is no option")
+            raise ValueError(f"{word!r} is not an option")
         for name, value in _long(word) if word.startswith("--") else _short(word):
             yield name, _next_value(word, rest) if value is None else value
 
@@ -154,7 +154,7 @@ def _long(word: str) -> Iterator[tuple[str, str | None]]:
     """Name and value in a word such as `--qos=long`; None for a value that is the next word."""
     name, sign, value = word[2:].partition("=")
     if not _LONG.fullmatch(name):
-        raise ValueError(f"{word!r} is no option")
+        raise ValueError(f"{word!r} is not an option")
     yield name, value if sign or name in _SWITCHES else None
 
 

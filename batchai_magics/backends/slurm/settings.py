@@ -32,7 +32,7 @@ class SlurmSettings:
         default_factory=_default_home,
         metadata={"help": "a folder that this machine and all nodes share: state, shares, logs"},
     )
-    ssh: str = setting("", "a login node, as `ssh` is given it, where this machine is none")
+    ssh: str = setting("", "a login node to reach with `ssh`, if this machine is not one")
     ssh_command: str = setting("ssh", "the program `ssh`, with options such as `ssh -F ~/cluster.conf`")
     ssh_python: str = setting("python3", "the Python on the login node, 3.6 or later")
     conf: str = setting("", "Slurm's configuration file (SLURM_CONF), where it is not the usual one")
@@ -49,11 +49,9 @@ class SlurmSettings:
     container_command: str = setting(
         "", "what runs containers on nodes, such as `apptainer`; `host` runs jobs without their images"
     )
-    look_s: float = setting(
-        10.0, "seconds between two questions to Slurm, for all kernels of a user together"
-    )
+    look_s: float = setting(10.0, "seconds between two queries to Slurm, shared by all kernels of a user")
     lost_s: float = setting(
-        30.0, "seconds after which a job that Slurm has ended, and that left no word, is lost"
+        30.0, "seconds after which a job that Slurm has ended, but that reported no status, counts as lost"
     )
     core_quota: int = setting(1000, "cores that all clusters may have together")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
@@ -95,7 +93,7 @@ class SlurmSettings:
             raise UsageError(f"setting slurm.placement: there is no {self.placement!r}", hint=guess)
         if self.scratch and not self.scratch.startswith(("/", "$")):
             hint = "Write an absolute path, or one that begins with a variable of the nodes, such as $TMPDIR."
-            raise UsageError(f"setting slurm.scratch: {self.scratch!r} is no absolute path", hint=hint)
+            raise UsageError(f"setting slurm.scratch: {self.scratch!r} is not an absolute path", hint=hint)
         _words("options", self.options, {**OWN, **OF_CLUSTERS})
         self._sizes()
 

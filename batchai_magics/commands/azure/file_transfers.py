@@ -17,7 +17,7 @@ from batchai_magics.errors import StorageError, UsageError
 from batchai_magics.models.file_names import text_of
 from batchai_magics.options.option_parsing import relative_path
 
-RESUME_HINT = "The same line goes on where it stopped."
+RESUME_HINT = "Run the same line again to resume."
 
 
 def upload(bucket: Bucket, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
@@ -46,7 +46,7 @@ class DownloadFolder:
         target, above = self.path / path, path.rpartition("/")[0]
         if above not in self._checked or path.endswith(".."):
             if ".." in path.split("/") or not target.parent.resolve().is_relative_to(self._real):
-                raise StorageError(f"{path!r} leads out of {self.path}", hint="Nothing was written there.")
+                raise StorageError(f"{path!r} is outside {self.path}", hint="Nothing was written there.")
             self._checked.add(above)
         return target
 
@@ -57,7 +57,7 @@ def file_upload(source: str, there: str) -> Copy:
     if here.is_dir():
         raise UsageError(f"{source} is a folder", hint="Use upload-batch for all files in it.")
     if not here.is_file():
-        raise UsageError(f"there is no file {here.absolute()}")
+        raise UsageError(f"{here.absolute()} does not exist")
     return Copy(here, there, here.stat().st_size)
 
 
@@ -69,7 +69,7 @@ def folder_uploads(source: str, below: str, pattern: str | None, *, place: str =
     """
     root = Path(source).expanduser()
     if not root.is_dir():
-        raise UsageError(f"--source: there is no folder {root.absolute()}")
+        raise UsageError(f"--source: the folder {root.absolute()} does not exist")
     base = relative_path(below, "--destination-path", place=place)
     return [
         Copy(Path(entry.path), f"{base}/{text_of(name)}".lstrip("/"), entry.stat().st_size)
@@ -95,9 +95,9 @@ def _is_own_file(entry: os.DirEntry[str], root: Path) -> bool:
         target = path.resolve()
         if not target.is_relative_to(root.resolve()):
             hint = "Put the file itself there, upload it alone, or leave it out with --pattern."
-            raise UsageError(f"--source: the link {path} leads out of {root}, to {target}", hint=hint)
+            raise UsageError(f"--source: the link {path} points outside {root}, to {target}", hint=hint)
         if not target.exists():
-            raise UsageError(f"--source: the link {path} leads nowhere: there is no {target}")
+            raise UsageError(f"--source: the link {path} is broken: {target} does not exist")
     return entry.is_file()
 
 

@@ -53,7 +53,7 @@ def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not (name and sign):
-            raise UsageError(f"{option}: {text!r} is no NAME=VALUE")
+            raise UsageError(f"{option}: {text!r} is not NAME=VALUE")
         by_name[name] = value
     return by_name
 

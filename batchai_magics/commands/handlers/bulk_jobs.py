@@ -37,7 +37,7 @@ def create(context: Context, arguments: Namespace) -> Operation:
     submissions = [
         job_submission.read_new_job(context, arguments, *one) for one in job_ids_and_files(context, arguments)
     ]
-    back = f"What was made runs on: batchai job list -e {experiment.name} -w {experiment.workspace}"
+    back = f"The created jobs keep running: batchai job list -e {experiment.name} -w {experiment.workspace}"
     return Operation("Submitting", len(submissions), "job", _create_all(context, submissions), back)
 
 
@@ -53,7 +53,7 @@ def job_ids_and_files(context: Context, arguments: Namespace) -> list[tuple[Reso
 
 def default_name_note(arguments: Namespace, id: ResourceId) -> tuple[str, ...]:
     """A message about a name that was derived from the file."""
-    return () if arguments.name else (f"The job is called {id.name}, after its file; -n names it otherwise.",)
+    return () if arguments.name else (f"The job is called {id.name}, after its file; -n sets another name.",)
 
 
 def job_ids_in_state(context: Context, arguments: Namespace) -> list[ResourceId]:
@@ -66,7 +66,7 @@ def job_ids_in_state(context: Context, arguments: Namespace) -> list[ResourceId]
 def delete(context: Context, arguments: Namespace) -> Operation:
     """Deletes all jobs in a state."""
     ids = job_ids_in_state(context, arguments)
-    back = "The same line goes on with the rest."
+    back = "Run the same line again for the rest."
     return Operation("Deleting", len(ids), "job", _delete_all(context, ids, arguments.state), back)
 
 
@@ -121,7 +121,7 @@ def _matching_files(text: str) -> list[Path]:
     pattern = str(Path(text).expanduser())
     names = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  the pattern may be absolute
     if not names:
-        raise UsageError(f"--config-file: no file fits {text}")
+        raise UsageError(f"--config-file: no file matches {text}")
     return [Path(name) for name in names]
 
 

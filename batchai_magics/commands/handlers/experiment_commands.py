@@ -42,7 +42,7 @@ def wait(context: Context, arguments: Namespace) -> Operation:
     named = Namespace(**{**vars(arguments), "experiment": arguments.name})
     id = context.experiment(named)
     jobs = resource_commands.list_children(context, id, Kind.JOB)
-    back = f"The jobs run on. To come back: batchai experiment wait -n {id.name} -w {id.workspace}"
+    back = f"The jobs keep running. To resume: batchai experiment wait -n {id.name} -w {id.workspace}"
     return Operation("Waiting", len(jobs), "job", _wait_for_all(context, id, jobs), back)
 
 

@@ -32,7 +32,7 @@ def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
     jobs = [_job_of(context, id) for id in bulk_jobs.job_ids_in_state(context, arguments)]
     for job in jobs:
         _spec(context.backend, job, secrets)  # before anything is created
-    back = "What was made runs on; see it with `batchai job list`."
+    back = "The created jobs keep running; see it with `batchai job list`."
     return Operation("Submitting", len(jobs), "job", _resubmit_all(context, jobs, secrets), back)
 
 
@@ -67,7 +67,7 @@ def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> Job
     missing = [item.name for item in job.spec.secrets or () if item.name not in secrets]
     if missing:
         raise UsageError(
-            f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not kept",
+            f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not stored",
             hint=f"Put them in the environment and add --secret {' '.join(missing)}.",
         )
     wire = _wire_with(job.spec, secrets)

@@ -36,7 +36,7 @@ def watch_job(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -
 def connection_message(event: ConnectionLost | ConnectionRestored) -> Message:
     """The message for a lost or restored connection to the backend."""
     if isinstance(event, ConnectionLost):
-        return Message(f"Warning: {event.reason}. Trying again; the job goes on.")
+        return Message(f"Warning: {event.reason}. Trying again; the job continues.")
     return Message("Connected again.")
 
 
@@ -50,14 +50,14 @@ def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
         if job.state.is_final:
             yield from _outcome(job)
     if job.waiting and not (last and last.waiting == job.waiting):
-        yield f"Job waits: {job.waiting}"
+        yield f"Job is waiting: {job.waiting}"
 
 
 def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:
     if job.execution and not (last and last.execution):
         yield f"Job started execution at {_utc_time(job.execution.started)}"
     if last is None or len(job.attempts) > len(last.attempts):
-        yield from (f"Job was begun again: {each.sentence}" for each in job.attempts[:-1][-1:])
+        yield from (f"Job was restarted: {each.sentence}" for each in job.attempts[:-1][-1:])
 
 
 def _outcome(job: JobResource) -> Iterator[str]:
@@ -104,7 +104,7 @@ def job_exit(job: JobResource) -> CommandExit:
     if job.is_cancelled:
         return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was cancelled')
     if job.is_stopped:
-        return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was stopped by a condition of its own')
+        return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was stopped by its --stop-if condition')
     code = job.execution.exit_code if job.execution else None
     how = "without an exit code" if code is None else f"with exit code {code}"
     return CommandExit(_NO_EXIT_CODE if code is None else code, f'the job "{job.id.name}" failed {how}')

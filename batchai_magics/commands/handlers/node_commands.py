@@ -66,7 +66,7 @@ def wait_for_interrupt() -> None:
 def _parse_forward(text: str) -> PortForward:
     parts = text.split(":")
     if len(parts) != 3 or not (parts[0].isdigit() and parts[1] and parts[2].isdigit()):
-        raise UsageError(f"--address: {text!r} is no PORT:HOST:PORT", hint="such as 8888:localhost:8888")
+        raise UsageError(f"--address: {text!r} is not PORT:HOST:PORT", hint="such as 8888:localhost:8888")
     return PortForward(int(parts[0]), parts[1], int(parts[2]))
 
 

@@ -66,9 +66,7 @@ def download(context: Context, arguments: Namespace) -> Operation:
     left_out = [f"{visible(file.path)} is {file.kind.words}: left out" for file in found if not file.is_file]
     steps = _download_all(job, copied, Path(arguments.dest), left_out)
     total = sum(file.size_bytes for file in copied)
-    return Operation(
-        "Downloading", total, BYTES, steps, "The same line begins again with the file it was at."
-    )
+    return Operation("Downloading", total, BYTES, steps, "Run the same line again to resume with that file.")
 
 
 def _named_file(backend: Backend, file: FileRef) -> list[OutputFile]:
@@ -128,7 +126,7 @@ def _missing_file(backend: Backend, file: FileRef) -> StreamParts:
     """Reports a file that the job never wrote: the files beside it, and how the job ended."""
     yield Message(f'The file "{file.path}" not found for the completed job.')
     names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _siblings(backend, file))
-    yield Message(f"There is: {names}." if names else "There is nothing beside it.")
+    yield Message(f"There is: {names}." if names else "There are no other files.")
     job = backend.show(file.job)
     assert isinstance(job, JobResource)
     yield job_exit(job)

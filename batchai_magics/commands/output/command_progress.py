@@ -49,7 +49,7 @@ class Stream:
 
 def job_stream(parts: StreamParts, resume_command: str) -> Stream:
     """The stream of a job, which interrupting does not affect; `resume_command` is shown to resume it."""
-    return Stream(parts, f"Stopped watching; the job is left as it is. To come back: {resume_command}")
+    return Stream(parts, f"Stopped watching; the job keeps running. To resume: {resume_command}")
 
 
 BYTES = "B"

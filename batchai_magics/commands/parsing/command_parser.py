@@ -109,7 +109,7 @@ class Invocation:
             return ()
         places = ((name, getattr(self.arguments, name, None)) for name in ("workspace", "experiment"))
         where = ", ".join(f"{name} {value or getattr(settings, name)}" for name, value in places)
-        return (f"Words of 2017: {', '.join(self.translations)}; {where}.",)
+        return (f"Syntax of 2017: {', '.join(self.translations)}; {where}.",)
 
 
 def parse(words: Sequence[str], settings: Settings | None = None) -> Invocation | DisplayText:

@@ -88,7 +88,7 @@ _CREATE = (
     Option(("--vm-size", "-s"), "VM size, such as Standard_NC6.", section=_NODES),
     Option(
         ("--vm-priority",),
-        "Whether nodes may be taken away.",
+        "Whether nodes may be preempted.",
         choices=("dedicated", "lowpriority"),
         section=_NODES,
     ),
@@ -161,7 +161,7 @@ CLUSTER_COMMANDS = (
     ),
     CommandSpec(
         "cluster node preempt",
-        "Take a node of a lowpriority cluster away.",
+        "Preempt a node of a lowpriority cluster.",
         "handlers.node_commands:preempt",
         (*_OF_CLUSTER, _NODE),
     ),

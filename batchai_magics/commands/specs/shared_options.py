@@ -12,7 +12,7 @@ from batchai_magics.options.option import NameKind, Option, ValueKind, with_decl
 
 GROUP = Option(
     ("--resource-group", "-g"),
-    "Name of the resource group; by default that of `configure --defaults group=NAME`.",
+    "Name of the resource group; by default the one of `configure --defaults group=NAME`.",
     completes=NameKind.GROUP,
 )
 LOCATION = Option(("--location", "-l"), "Location, such as eastus.")

@@ -57,7 +57,7 @@ class Description:
     def notes(self) -> tuple[str, ...]:
         """A message per unknown key, and one if mounts use the default account."""
         unknown = (
-            f"{self.source}: {problem.path} means nothing here and is left out ({problem.fix})"
+            f"{self.source}: {problem.path} is not used here and is ignored ({problem.fix})"
             for problem in self.unknown
         )
         account = _BY_DEFAULT.format(source=self.source, account=self.default_account)

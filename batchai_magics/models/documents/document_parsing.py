@@ -24,12 +24,12 @@ def read_file(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)  # devices may be endless
         if len(data) > _LARGEST:
-            raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB: it is no description")
+            raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB: it is not a description")
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
-        raise UsageError(f"there is no file {path.absolute()}") from None
+        raise UsageError(f"{path.absolute()} does not exist") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is no text file", hint="expected JSON or YAML in UTF-8") from None
+        raise UsageError(f"{path} is not a text file", hint="expected JSON or YAML in UTF-8") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
 
@@ -66,7 +66,7 @@ def _json(text: str, source: str) -> Any:
         return json.loads(text, object_pairs_hook=lambda pairs: _unique_keys(pairs, source))
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise UsageError(f"{source} is no valid JSON: {error.msg} at {where}") from None
+        raise UsageError(f"{source} is not valid JSON: {error.msg} at {where}") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
@@ -83,4 +83,4 @@ def _yaml(text: str, source: str) -> Any:
     try:
         return load(text)
     except YamlError as error:
-        raise UsageError(f"{source} is no valid YAML: {error}") from None
+        raise UsageError(f"{source} is not valid YAML: {error}") from None

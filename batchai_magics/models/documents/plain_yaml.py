@@ -78,7 +78,7 @@ class _Loader(yaml.SafeLoader):
             if key.tag == f"{_TAG}merge":
                 continue
             if not isinstance(key, yaml.ScalarNode):
-                raise _error("the key is no text", key)
+                raise _error("the key is not text", key)
             if key.value in seen:
                 raise YamlError(f"{quoted(key.value)} twice at line {key.start_mark.line + 1}")
             key.tag = f"{_TAG}str"

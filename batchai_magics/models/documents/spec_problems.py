@@ -91,7 +91,7 @@ def _has_surrogate(value: Any) -> bool:
 
 
 def _surrogate(path: str) -> Problem:
-    return Problem(path, "this text holds a lone surrogate, which is no character", r"such as \ud800")
+    return Problem(path, "this text holds a lone surrogate, which is not a character", r"such as \ud800")
 
 
 def _may_hold_secret(model: type[BaseModel], location: tuple[str | int, ...]) -> bool:

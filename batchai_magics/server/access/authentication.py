@@ -89,7 +89,7 @@ class Users:
             UsageError: for an invalid name, or one that exists in any letter case.
         """
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is no user's name", hint="Use letters, digits and . _ - @")
+            raise UsageError(f"{name!r} is not a user name", hint="Use letters, digits and . _ - @")
         users = self._load()
         taken = next((known for known in (*users, *_RESERVED_NAMES) if known.lower() == name.lower()), None)
         if taken:

@@ -81,7 +81,7 @@ def requested_page(call: ApiCall) -> Page:
 def check_skip_token(token: str) -> str:
     """The token, if it has the form of our `nextLink`s; ApiError (400) otherwise."""
     if token and not (token.isascii() and token.isdigit() and len(token) < 19):
-        raise ApiError(400, "InvalidSkipToken", f"The $skiptoken {token!r} is none of this service.")
+        raise ApiError(400, "InvalidSkipToken", f"The $skiptoken {token!r} is not from this service.")
     return token
 
 

@@ -251,7 +251,7 @@ def _parse_resources(context: HandlerContext, body: Mapping[str, Any]) -> Iterat
             raise ApiError(400, "InvalidRequestContent", "Each of resources must have an id and a body.")
         id = _parse_id(context, string_field(item, "id"))
         if id.kind not in _MODELS:
-            message = f"{id} is no workspace, experiment or cluster."
+            message = f"{id} is not a workspace, experiment or cluster."
             raise ApiError(400, "InvalidRequestContent", message)
         yield id, _MODELS[id.kind].from_wire(item["body"])
 

@@ -82,6 +82,6 @@ def directory_path(directory: str) -> str:
     parts = [part for part in directory.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise ApiError(
-            400, "InvalidQueryParameterValue", f"The directory {directory!r} leads out of the job's."
+            400, "InvalidQueryParameterValue", f"The directory {directory!r} is outside the job's."
         )
     return "/".join(parts)

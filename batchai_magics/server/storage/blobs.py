@@ -189,7 +189,7 @@ def _read(request: StorageRequest, path: str, span: ByteSpan | None = None) -> I
 
 
 def _block_ids(body: bytes) -> list[str]:
-    invalid = StorageApiError(400, "InvalidXmlDocument", "The block list is no XML.")
+    invalid = StorageApiError(400, "InvalidXmlDocument", "The block list is not XML.")
     if b"<!" in body:  # block lists contain no entities
         raise invalid
     try:
@@ -245,4 +245,4 @@ def _verify_md5(pieces: Iterator[bytes], wanted_md5: str | None) -> Iterator[byt
             digest.update(piece)
         yield piece
     if wanted_md5 and base64.b64encode(digest.digest()).decode() != wanted_md5:
-        raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body is not that of its header.")
+        raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body does not match its header.")

@@ -70,5 +70,5 @@ def _source_resource(request: StorageRequest) -> StorageResource:
 def source_error(call: ApiCall) -> StorageApiError:
     """The error for a source that does not exist or may not be read."""
     path = decode_url_text(urlsplit(call.headers[COPY_SOURCE]).path, f"The header {COPY_SOURCE}")
-    message = f"The source {path!r} is no file of this account that the request may read."
+    message = f"The source {path!r} is not a file of this account that the request may read."
     return StorageApiError(404, "CannotVerifyCopySource", message)

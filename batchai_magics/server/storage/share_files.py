@@ -228,7 +228,7 @@ def check_body(request: StorageRequest, length: int) -> None:
         message = f"The range has {length} bytes, and the body {len(body)}."
         raise StorageApiError(400, "InvalidInput", message)
     if digest and digest != _md5(body):
-        raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body is not that of its header.")
+        raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body does not match its header.")
 
 
 def _write(request: StorageRequest, offset: int, data: bytes) -> None:

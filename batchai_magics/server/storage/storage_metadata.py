@@ -118,7 +118,7 @@ def metadata_headers(metadata: Mapping[str, str]) -> dict[str, str]:
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         code = "InvalidMetadata" if name else "EmptyMetadataKey"
-        raise StorageApiError(400, code, f"{name!r} is no name of metadata: use letters, digits and _.")
+        raise StorageApiError(400, code, f"{name!r} is not a name of metadata: use letters, digits and _.")
 
 
 def metadata_element(call: ApiCall, metadata: Mapping[str, str]) -> str:

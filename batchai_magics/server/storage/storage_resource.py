@@ -138,13 +138,13 @@ def check_path(path: str) -> str:
         StorageError: for a path that escapes the share, or that no file can have.
     """
     if not _is_encodable(path) or "\0" in path:
-        raise StorageError(f"{path!r} is no path: it holds half a character, or a null character")
+        raise StorageError(f"{path!r} is not a valid path: it is not valid UTF-8, or contains NUL")
     if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_DEPTH:
         raise StorageError(
-            f"{quoted(path)} is no path: it is too long, or more than {_MAX_DEPTH} folders deep"
+            f"{quoted(path)} is not a valid path: it is too long, or more than {_MAX_DEPTH} folders deep"
         )
     if ".." in path.split("/") or "\\" in ESCAPED.sub("", path):
-        raise StorageError(f"{path!r} leads out of the share")
+        raise StorageError(f"{path!r} is outside the share")
     return path.strip("/")
 
 

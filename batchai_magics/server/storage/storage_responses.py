@@ -111,4 +111,4 @@ def _parse_marker(marker: str) -> str:
     try:
         return base64.b64decode(marker.encode("ascii"), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError):
-        raise StorageApiError(400, "OutOfRangeQueryParameterValue", "The marker is none of a list.") from None
+        raise StorageApiError(400, "OutOfRangeQueryParameterValue", "The marker is invalid.") from None

@@ -26,14 +26,14 @@ def describe_wait(job: JobResource, queue: QueueChanged | None, cluster: NodeSta
     if job.waiting:
         return f"Waiting for {wanted}: {job.waiting}."
     reasons = [*_of_queue(queue), *_of_cluster(cluster, job.spec.node_count)]
-    return f"Waiting for {wanted}: {', '.join(reasons)}." if reasons else f"Waiting for {wanted} …"
+    return f"Waiting for {wanted}: {'; '.join(reasons)}." if reasons else f"Waiting for {wanted} …"
 
 
 def _of_queue(queue: QueueChanged | None) -> Iterator[str]:
     if queue and queue.on_nodes:
-        yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'has', 'have')} nodes of it"
+        yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'is', 'are')} using its nodes"
     if queue and queue.before:
-        yield f"{_jobs_before(queue.before)} before it in the queue"
+        yield f"{_jobs_before(queue.before)} ahead in the queue"
 
 
 def _of_cluster(cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
@@ -51,7 +51,7 @@ def describe_start(tails: Mapping[str, LogTail]) -> str:
         said = _last_line(tails, "stdout-job_prep") or _last_line(tails, "stderr-job_prep")
         return f"Preparing the nodes: {said}" if said else "Preparing the nodes …"
     if sentence.startswith(_STARTING):
-        return "Started. Nothing was printed yet …"
+        return "Started; no output yet …"
     return f"Starting: {sentence}" if sentence else "Starting …"
 
 
@@ -65,7 +65,7 @@ def describe_activity(
     if job.state is ExecutionState.QUEUED:
         return describe_wait(job, queue, cluster)
     if job.state is ExecutionState.TERMINATING:
-        return "The job is being ended …"
+        return "The job is being terminated …"
     return "" if job.state.is_final else describe_start(tails)
 
 

@@ -175,7 +175,7 @@ class JobView(anywidget.AnyWidget):
 
     def _on_detach(self, content: PageData) -> None:
         self.is_detached = True
-        self._reply(text_answer(content, "detached: the job runs on"))
+        self._reply(text_answer(content, "detached: the job keeps running"))
         self._work(lambda: None)
 
     def _on_hold(self, content: PageData) -> None:

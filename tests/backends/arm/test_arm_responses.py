@@ -78,7 +78,7 @@ def test_a_good_answer_that_is_no_json_is_a_wrong_endpoint_too() -> None:
 @pytest.mark.parametrize(
     ("reason", "code", "words"),
     [
-        ("[Errno 111] Connection refused", "EndpointUnreachable", "nobody listens"),
+        ("[Errno 111] Connection refused", "EndpointUnreachable", "nothing is listening"),
         ("SSLError(CERTIFICATE_VERIFY_FAILED)", "CertificateNotTrusted", "certificate"),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version", "EndpointUnreachable", "TLS"),
         ("timed out", "EndpointUnreachable", "timed out"),

@@ -88,7 +88,7 @@ def test_files_that_have_grown_since_they_were_listed_arrive_whole(
 def test_of_a_pack_with_a_damaged_file_nothing_is_on_the_share(server: Running, client: ArmBackend) -> None:
     body = file_packs.to_bytes({"good": b"text", "bad": b"text"})
     status, told = stored(server, body[:-4] + b"tex_")
-    assert (status, "'bad' was damaged" in told["error"]["message"]) == (400, True)
+    assert (status, "'bad' was corrupted" in told["error"]["message"]) == (400, True)
     assert client.storage.list("packed") == []
 
 

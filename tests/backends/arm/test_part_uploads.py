@@ -87,7 +87,7 @@ def test_a_damaged_file_is_deleted_and_the_one_in_its_place_stays(
     shares.upload("data", {"a": b"old"})
     part_uploads.begin("data", "a", len(wrong))
     part_uploads.write("data", "a", 0, wrong)
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match="corrupted"):
         part_uploads.finish("data", "a", digest(DATA))
     assert (names(shares), shares.download("data", "a")) == (["a"], b"old")
 

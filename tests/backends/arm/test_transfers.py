@@ -91,7 +91,7 @@ class Damaging:
 @pytest.mark.parametrize("is_packed", [True, False])
 def test_a_file_that_was_damaged_on_its_way_here_is_not_kept(is_packed: bool, tmp_path: Path) -> None:
     copies = [Copy(tmp_path / name, name, 4) for name in ("a", "b")]
-    with pytest.raises(StorageError, match="was damaged on its way"):
+    with pytest.raises(StorageError, match="was corrupted in transit"):
         drained(fetch(Damaging(is_packed=is_packed), "share", copies))
     assert list(tmp_path.iterdir()) == []
 

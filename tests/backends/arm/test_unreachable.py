@@ -55,7 +55,7 @@ def refused(backend: Backend) -> ServiceError:
 def test_where_nobody_listens_it_is_said_at_once() -> None:
     error = refused(connected(f"http://127.0.0.1:{free_port()}"))
     assert isinstance(error, UnreachableError)
-    assert "nobody listens there" in error.message
+    assert "nothing is listening there" in error.message
 
 
 def test_storage_says_so_too() -> None:

@@ -84,7 +84,7 @@ def test_a_file_may_have_any_name_on_a_share(storage, local_folder):
 
 def test_those_that_are_whole_get_their_places_when_another_fails(storage, local_folder):
     os.mkfifo(local_folder / "pipe")
-    with pytest.raises(StorageError, match="pipe cannot be read: it is no regular file"):
+    with pytest.raises(StorageError, match="pipe cannot be read: it is not a regular file"):
         sent(up(storage, local_folder / "big", local_folder / "pipe"))
     assert [file.path for file in storage.list("data")] == ["big"]
 
@@ -165,7 +165,7 @@ def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, local_folder, tmp
     monkeypatch.setattr(
         os, "pwrite", lambda file, data, at: pwrite(file, bytes(data).replace(b"5", b"6"), at)
     )
-    with pytest.raises(StorageError, match="big was damaged on its way"):
+    with pytest.raises(StorageError, match="big was corrupted in transit"):
         sent(up(storage, local_folder / "big"))
     assert storage.list("data") == []
     assert files_in(tmp_path / "unfinished") == []
@@ -189,14 +189,14 @@ def test_a_link_on_a_share_is_written_where_it_leads_and_never_out_of_it(storage
     (share / "out").symlink_to(tmp_path)
     sent(storage.send("data", [Copy(local_folder / "big", "link", 10)]))
     assert storage.download("data", "real") == BIG
-    with pytest.raises(StorageError, match="leads out"):
+    with pytest.raises(StorageError, match="is outside"):
         sent(storage.send("data", [Copy(local_folder / "big", "out/new", 10)]))
     assert not (tmp_path / "new").exists()
 
 
 def test_what_is_no_file_does_not_come_down(storage, local_folder, tmp_path):
     os.mkfifo(tmp_path / "shares/local/data/pipe")
-    with pytest.raises(StorageError, match="it is no regular file"):
+    with pytest.raises(StorageError, match="it is not a regular file"):
         list(storage.fetch("data", [Copy(local_folder / "pipe", "pipe", 0)]))
     with pytest.raises(NotFoundError):
         list(storage.fetch("data", [Copy(local_folder / "nope", "nope", 0)]))

@@ -45,7 +45,7 @@ def test_a_job_as_large_as_its_cluster_is_taken_and_a_larger_one_is_not(still: S
     still.cluster(scale=scale)
     still.job("a", 2)
     before = counts(still)
-    with pytest.raises(SpecError, match="3 nodes are asked for"):
+    with pytest.raises(SpecError, match="3 nodes were requested"):
         still.job("b", 3)
     assert counts(still) == before
 

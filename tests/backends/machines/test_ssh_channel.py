@@ -145,7 +145,7 @@ def test_an_ssh_that_is_not_there_is_named() -> None:
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "two words"])
 def test_what_is_no_host_is_refused(host: str) -> None:
-    with pytest.raises(UsageError, match="is no host"):
+    with pytest.raises(UsageError, match="is not a host"):
         SshChannel(host)
 
 

@@ -39,7 +39,7 @@ def test_what_is_not_there_is_said_in_the_recorded_words(id, message, code):
 def test_what_is_there_in_its_place_is_named():
     assert api_errors.not_found(JOB, ["a", "b"]).hint == "There are: a, b."
     assert api_errors.account_not_found("x", ["acc"]).hint == "There are: acc."
-    assert api_errors.account_not_found("x").hint == "There is none yet."
+    assert api_errors.account_not_found("x").hint == "There are none yet."
 
 
 def test_an_output_directory_is_not_known_or_not_here():
@@ -62,7 +62,7 @@ def test_too_many_nodes_are_told_with_what_would_help():
     error = api_errors.too_many_nodes(3, WORKSPACE.child(Kind.CLUSTER, "c"), 2)
     (problem,) = error.problems
     assert (problem.path, error.what) == ("properties.nodeCount", "the job description")
-    assert problem.message == "3 nodes are asked for, and cluster c has 2"
+    assert problem.message == "3 nodes were requested, but cluster c has 2"
     resize = "%batchai cluster resize -n c -t 3"
     assert problem.fix == f"ask for at most 2, add --grow to the cell, or run `{resize}`"
 
@@ -76,7 +76,11 @@ WAIT = "or terminate what runs."
     [
         (lambda: api_errors.node_not_found("n"), "Cannot find a node with id=n", ""),
         (lambda: api_errors.group_not_found("g"), "Resource group 'g' could not be found.", ""),
-        (lambda: api_errors.account_not_found("a"), 'Cannot find "a" storage account.', "There is none yet."),
+        (
+            lambda: api_errors.account_not_found("a"),
+            'Cannot find "a" storage account.',
+            "There are none yet.",
+        ),
         (
             lambda: api_errors.share_not_found("s", "container"),
             "The specified container s does not exist",
@@ -93,11 +97,11 @@ WAIT = "or terminate what runs."
             f"Wait for the end of a, b, c and others, {WAIT}",
         ),
         (lambda: api_errors.not_on_share("s", "p"), "'p' is not on share 's'", ""),
-        (lambda: api_errors.no_file_of_share("s", "p"), "'p' is no file of share 's'", ""),
-        (lambda: api_errors.no_folder_of_share("s", "p"), "'p' is no folder of share 's'", ""),
+        (lambda: api_errors.no_file_of_share("s", "p"), "'p' is not a file of share 's'", ""),
+        (lambda: api_errors.no_folder_of_share("s", "p"), "'p' is not a folder of share 's'", ""),
         (
             lambda: api_errors.damaged_upload("s", "p"),
-            "'p' was damaged on its way to 's'",
+            "'p' was corrupted in transit to 's'",
             "Upload it again.",
         ),
         (
@@ -118,7 +122,7 @@ WAIT = "or terminate what runs."
         ),
         (
             lambda: api_errors.not_low_priority(JOB),
-            "job is no lowpriority cluster: nothing takes its nodes away",
+            "job is not a lowpriority cluster: its nodes are not preempted",
             "Create one with --vm-priority lowpriority.",
         ),
         (lambda: api_errors.does_not_end(JOB), "The job job does not end", "Try again."),
@@ -153,7 +157,7 @@ def test_every_error_says_what_happened_and_what_helps(error, message, hint):
             StorageError,
             "ShareReadOnly",
             f"{SHARE}: why",
-            "Let the account that the backend runs",
+            "Give the backend's user write",
         ),
         (errno.EIO, StorageError, "ShareUnavailable", f"{SHARE}: why", "Try again in a moment."),
     ],

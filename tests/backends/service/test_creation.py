@@ -194,7 +194,7 @@ def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(ho
 
 
 def test_more_nodes_than_the_cluster_will_have_are_refused_and_as_many_are_not(home: EngineHome) -> None:
-    with pytest.raises(SpecError, match="3 nodes are asked for, and cluster c has 2"):
+    with pytest.raises(SpecError, match="3 nodes were requested, but cluster c has 2"):
         home.job(nodeCount=3)
     assert home.engine.asked == []
     assert home.job(nodeCount=2).spec.node_count == 2

@@ -96,7 +96,7 @@ def test_a_damaged_part_of_a_download_is_fetched_again(stored, target, damage):
 
 def test_a_download_that_is_damaged_on_its_way_never_appears(stored, target, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
-    with pytest.raises(StorageError, match="was damaged on its way"):
+    with pytest.raises(StorageError, match="was corrupted in transit"):
         list(file_transfers.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_a_download_that_is_damaged_on_its_way_never_appears(stored, target, mon
 def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, target, monkeypatch):
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at).replace(b"5", b"6"))
-    with pytest.raises(StorageError, match="was damaged on its way"):
+    with pytest.raises(StorageError, match="was corrupted in transit"):
         list(file_transfers.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
@@ -114,7 +114,7 @@ def test_what_is_damaged_anew_is_fetched_once(stored, target, monkeypatch):
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
-    with pytest.raises(StorageError, match="was damaged on its way"):
+    with pytest.raises(StorageError, match="was corrupted in transit"):
         list(file_transfers.download(stored, [Copy(target, "big", 10)]))
     assert asked == [0, 4, 8, 10]
 
@@ -163,7 +163,7 @@ def test_a_path_that_is_a_folder_gets_the_name_of_the_file(path, named):
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "a/../x"])
 def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
-    with pytest.raises(StorageError, match="leads out of"):
+    with pytest.raises(StorageError, match="is outside"):
         file_transfers.DownloadFolder(tmp_path).path_of(path)
 
 
@@ -171,7 +171,7 @@ def test_without_a_digest_what_is_too_short_is_still_noticed(stored, target, mon
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at) if at[2] < 8 else b"")
-    with pytest.raises(StorageError, match="was damaged on its way"):
+    with pytest.raises(StorageError, match="was corrupted in transit"):
         list(file_transfers.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 

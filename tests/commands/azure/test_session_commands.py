@@ -32,7 +32,7 @@ def test_a_group_takes_all_in_it_along(do):
 
 
 def test_tags_are_pairs(do):
-    with pytest.raises(UsageError, match="--tags: 'nonsense' is no NAME=VALUE"):
+    with pytest.raises(UsageError, match="--tags: 'nonsense' is not NAME=VALUE"):
         do("group create -n g --tags nonsense")
 
 

@@ -81,7 +81,7 @@ def test_files_of_one_name_need_another(do, jobs):
 def test_a_job_without_a_name_is_named_after_its_file(do, jobs):
     made = do(f"job create -f {jobs}/a.json")
     assert made.value.name == "a"
-    assert made.notes == ("The job is called a, after its file; -n names it otherwise.",)
+    assert made.notes == ("The job is called a, after its file; -n sets another name.",)
 
 
 def test_files_that_are_just_called_job_are_named_after_their_folders(do, jobs):
@@ -92,7 +92,7 @@ def test_files_that_are_just_called_job_are_named_after_their_folders(do, jobs):
 
 
 def test_a_pattern_that_nothing_fits_is_refused(jobs):
-    with pytest.raises(UsageError, match="no file fits"):
+    with pytest.raises(UsageError, match="no file matches"):
         job_files([f"{jobs}/*.yaml"])
 
 
@@ -126,7 +126,7 @@ def test_secrets_have_to_be_given_again(do, jobs, monkeypatch):
         text.replace('"nodeCount"', secret).replace('"true"', '"[ $TOKEN = verborgen ]"')
     )
     assert do(f"job create -n one -f {jobs}/a.json").value.wait(PATIENCE_S).exit_code == 1
-    with pytest.raises(UsageError, match="needs the secrets TOKEN, which are not kept"):
+    with pytest.raises(UsageError, match="needs the secrets TOKEN, which are not stored"):
         do("job resubmit -n one")
     with pytest.raises(UsageError, match="no environment variable"):
         do("job resubmit -n one --secret TOKEN")
@@ -157,7 +157,7 @@ def test_an_interrupt_between_two_jobs_says_what_is_there(context, jobs):
         raise KeyboardInterrupt
 
     operation = Operation("Submitting", 3, "job", interrupted(), pending.operation.resume_hint)
-    with pytest.raises(BatchAIError, match="What was made runs on: batchai job list") as caught:
+    with pytest.raises(BatchAIError, match="The created jobs keep running: batchai job list") as caught:
         run_operation(operation, is_shown=False)
     assert caught.value.exit_code == 130
     pending.operation.steps.close()

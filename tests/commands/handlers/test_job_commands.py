@@ -186,7 +186,7 @@ def test_links_stay_valid_for_a_number_of_minutes(do, minutes):
 
 def test_a_path_cannot_leave_the_directory(do, job_file):
     finished(do, f"job create -n hello -f {job_file('true')}")
-    with pytest.raises(UsageError, match="leads out of"):
+    with pytest.raises(UsageError, match="is outside"):
         do("job file list -j hello -p ../..")
 
 

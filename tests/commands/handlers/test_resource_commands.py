@@ -114,7 +114,7 @@ def test_a_share_is_mounted(do):
 
 
 def test_a_bad_name_is_refused_before_anything_is_made(do):
-    with pytest.raises(SpecError, match="no valid cluster name"):
+    with pytest.raises(SpecError, match="not a valid cluster name"):
         do("cluster create -n 'a b' -s Standard_D2 -t 1")
     assert len(do("workspace list")) == 0
 
@@ -162,7 +162,7 @@ def test_a_line_chooses_a_server(do, monkeypatch):
     [
         ("use --backend arm", "has no endpoint"),
         ("use --backend arm --endpoint http://example.org", "plain http"),
-        ("use --backend arm --endpoint nowhere", "is no endpoint"),
+        ("use --backend arm --endpoint nowhere", "is not an endpoint"),
         ("use --endpoint http://127.0.0.1:1", "the local backend has no endpoint"),
     ],
 )

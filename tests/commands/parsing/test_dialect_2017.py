@@ -71,7 +71,7 @@ def test_a_line_of_2018_has_nothing_to_say():
 def test_what_the_line_names_is_where_it_takes_place():
     invocation = parse(["job", "stream-file", "--job-name", "j", "--name", "a.txt", "-w", "lab"])
     assert invocation.notes(Settings()) == (
-        "Words of 2017: job stream-file as job file stream, --job-name as --job, --name as --file-name; "
+        "Syntax of 2017: job stream-file as job file stream, --job-name as --job, --name as --file-name; "
         "workspace lab, experiment default.",
     )
 
@@ -82,7 +82,7 @@ def test_help_of_an_old_command_is_that_of_the_new_one():
 
 def test_one_line_says_how_it_was_read_and_where_it_takes_place(do):
     made = do("cluster create -l eastus -n nc6 -s Standard_NC6 --min 1 --max 1 -u me -p geheim")
-    assert made.notes[:1] == ("Words of 2017: without -l; workspace default, experiment default.",)
+    assert made.notes[:1] == ("Syntax of 2017: without -l; workspace default, experiment default.",)
 
 
 def test_a_line_that_fails_says_it_too(do):
@@ -101,7 +101,7 @@ def test_a_tutorial_of_2017_runs(do, tmp_path):
     assert "stdout.txt" in [file.name for file in listed]
     parts = list(do("job stream-file -j hello -d stdouterr -n stdout.txt").parts)
     assert parts[0] == Message(
-        "Words of 2017: job stream-file as job file stream, -n as --file-name; "
+        "Syntax of 2017: job stream-file as job file stream, -n as --file-name; "
         "workspace default, experiment default."
     )
     assert b"".join(part.data for part in parts if isinstance(part, LogOutput)) == b"hi\n"

@@ -110,9 +110,9 @@ def test_what_means_nothing_in_a_job_file_is_left_out_and_named(tmp_path):
     spec = description.checked(JobSpec, description.body)
     assert spec.settings.to_wire() == {"pythonScriptFilePath": "a.py"}
     (beside, below) = description.notes
-    assert beside.startswith("description.json: author means nothing here")
+    assert beside.startswith("description.json: author is not used here")
     path = "properties.chainerSettings.masterCommandLineArgs"
-    assert below.startswith(f"description.json: {path} means nothing here")
+    assert below.startswith(f"description.json: {path} is not used here")
     assert 'did you mean "commandLineArgs"?' in below
 
 

@@ -40,14 +40,14 @@ def test_yaml_anchors_and_merges_work():
 def test_a_mistake_in_json_is_told_with_line_and_column():
     assert (
         refused('{"a": 1,\n "b" 2}')
-        == "job.json is no valid JSON: Expecting ':' delimiter at line 2, column 6"
+        == "job.json is not valid JSON: Expecting ':' delimiter at line 2, column 6"
     )
 
 
 def test_a_mistake_in_yaml_is_told_with_line_and_column():
     assert (
         refused("a: 1\nb: [1\n")
-        == "job.json is no valid YAML: expected ',' or ']', but got '<stream end>' at line 3, column 1"
+        == "job.json is not valid YAML: expected ',' or ']', but got '<stream end>' at line 3, column 1"
     )
 
 
@@ -82,7 +82,7 @@ def test_endless_nesting_is_refused(text):
     "text", ["a: !!python/object/apply:os.getcwd []", "? [1]\n: 2", "a: \x01", "a: !x 1"]
 )
 def test_yaml_that_is_more_than_data_is_refused(text):
-    assert "no valid YAML" in refused(text)
+    assert "is not valid YAML" in refused(text)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_yaml_that_is_more_than_data_is_refused(text):
 )
 def test_yaml_has_no_types_that_json_does_not_have(text):
     assert refused(f"a: {text}") == (
-        "job.json is no valid YAML: a type that JSON does not have at line 1, column 4"
+        "job.json is not valid YAML: a type that JSON does not have at line 1, column 4"
     )
 
 
@@ -121,14 +121,14 @@ def test_a_long_text_that_is_repeated_often_counts_too():
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"there is no file .*nope\.json"):
+    with pytest.raises(UsageError, match=r"nope\.json does not exist"):
         read_file(tmp_path / "nope.json")
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
     file = tmp_path / "job.json"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match=r"job\.json is no text file"):
+    with pytest.raises(UsageError, match=r"job\.json is not a text file"):
         read_file(file)
 
 

@@ -121,13 +121,13 @@ def test_a_job_that_shows_its_ranks_can_be_given_back_as_a_description():
     [
         ({"executionState": None}, "the job.properties.executionState: it is missing"),
         ({"executionState": "resting"}, "'resting' is no ExecutionState"),
-        ({"creationTime": "yesterday"}, "properties.creationTime: 'yesterday' is no time"),
+        ({"creationTime": "yesterday"}, "properties.creationTime: 'yesterday' is not a time"),
         ({"nodeCount": "many"}, "the job.properties.nodeCount: expected a whole number"),
         ({"horovodSettings": None}, "no settings of a toolkit"),
         ({"executionInfo": 3}, "the job.properties.executionInfo: expected an object, got int"),
         ({"executionInfo": {"exitCode": 1}}, "executionInfo.startTime: it is missing"),
         ({"batchaiRanks": {"rank": 1}}, "the job.properties.batchaiRanks: expected a list, got dict"),
-        ({"batchaiRanks": [{"rank": True, "nodeId": "n"}]}, "the rank.rank: True is no whole number"),
+        ({"batchaiRanks": [{"rank": True, "nodeId": "n"}]}, "the rank.rank: True is not a whole number"),
     ],
 )
 def test_what_cannot_be_read_is_named(changes, says):
@@ -144,20 +144,20 @@ def test_what_cannot_be_read_is_named(changes, says):
         (1, 10**9, ""),
         (None, None, ""),
         (127, 10**9, "the command was not found"),
-        (137, None, "killed (SIGKILL): by somebody, or by the system because memory ran out"),
+        (137, None, "killed (SIGKILL): by a user, or by the system because memory ran out"),
         (
             137,
             24_000_000_000,
-            "killed (SIGKILL): by somebody, or by the system because memory ran out; "
+            "killed (SIGKILL): by a user, or by the system because memory ran out; "
             "its largest process had 24 GB of memory at its peak",
         ),
         (
             139,
             12_300_000_000,
-            "segmentation fault (SIGSEGV): it touched memory that it does not have; "
+            "segmentation fault (SIGSEGV): invalid memory access; "
             "its largest process had 12 GB of memory at its peak",
         ),
-        (134, 15_400_000, "aborted by itself (SIGABRT); its largest process had 15 MB of memory at its peak"),
+        (134, 15_400_000, "aborted (SIGABRT); its largest process had 15 MB of memory at its peak"),
     ],
 )
 def test_an_exit_code_that_is_no_programs_own_is_said_in_words(code, peak, meaning):

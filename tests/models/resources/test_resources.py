@@ -146,7 +146,7 @@ def test_a_group_and_an_account_are_read_by_their_ids():
 
 
 @pytest.mark.parametrize(
-    ("id", "says"), [("x", "'x' is no id"), ("/subscriptions/s/resourceGroups/g", "it names no account")]
+    ("id", "says"), [("x", "'x' is not an id"), ("/subscriptions/s/resourceGroups/g", "it names no account")]
 )
 def test_an_account_with_a_wrong_id_is_named(id, says):
     with pytest.raises(ServiceError, match=rf"the storage account\.id: {says}"):
@@ -154,7 +154,7 @@ def test_an_account_with_a_wrong_id_is_named(id, says):
 
 
 def test_an_answer_with_a_wrong_id_is_named():
-    with pytest.raises(ServiceError, match=r"the job\.id: 'x' is no Batch AI resource id"):
+    with pytest.raises(ServiceError, match=r"the job\.id: 'x' is not a Batch AI resource id"):
         JobResource.from_wire({**job(), "id": "x"})
 
 

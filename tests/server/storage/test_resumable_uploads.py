@@ -70,9 +70,9 @@ def test_a_whole_file_begins_at_its_beginning_and_is_what_its_digest_says(
 ) -> None:
     with pytest.raises(StorageApiError):
         storage_extensions.upload_whole(make_call(b"sometext", x_ms_range="bytes=4-7", **digest(b"sometext")))
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match="corrupted"):
         storage_extensions.upload_whole(make_call(b"tex_", x_ms_range="bytes=0-3", **digest(b"text")))
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match="corrupted"):
         storage_extensions.upload_whole(make_call(b"text", x_ms_range="bytes=0-3"))
     assert service.backend.storage.list("data") == []
     assert (

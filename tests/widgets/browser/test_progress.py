@@ -139,9 +139,9 @@ def test_a_queued_job_says_who_has_the_nodes(lab):
         WHOLE.format(name="third", body=""),
     )
     third = lab.page.locator(".ba-view").nth(2)
-    text = "Waiting for 2 nodes of default: first has nodes of it, second is before it in the queue."
+    text = "Waiting for 2 nodes of default: first is using its nodes; second is ahead in the queue."
     third.locator(".ba-empty", has_text=text).wait_for()
-    lab.page.locator(".ba-empty", has_text="Started. Nothing was printed yet").wait_for()
+    lab.page.locator(".ba-empty", has_text="Started; no output yet").wait_for()
 
 
 def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_list(lab):

@@ -73,13 +73,13 @@ def test_a_server_that_does_not_answer_is_asked_ever_more_rarely_and_the_view_sa
 
     def poll():
         source.asked += 1
-        raise UnreachableError("nobody listens there", code="EndpointUnreachable")
+        raise UnreachableError("nothing is listening there", code="EndpointUnreachable")
 
     poller = FeedPoller(source, JobFeed())
     source.poll = poll
     asked_within(source, poller, [i / 10 for i in range(300)])
     assert asked_within(source, poller, [30 + i / 10 for i in range(100)]) == 2
-    assert poller.feed.problem == "nobody listens there. Trying again; nothing is lost."
+    assert poller.feed.problem == "nothing is listening there. Trying again; nothing is lost."
     source.poll = lambda: Scripted.poll(source)
     assert asked_within(source, poller, [50 + i / 10 for i in range(50)]) > 5
     assert poller.feed.problem == ""

@@ -49,21 +49,21 @@ def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
     ("queue", "cluster", "words"),
     [
         (None, None, "Waiting for 2 nodes of nc6 …"),
-        (QueueChanged(JOB, ("a",), ()), TWO_IDLE, "Waiting for 2 nodes of nc6: a has nodes of it."),
+        (QueueChanged(JOB, ("a",), ()), TWO_IDLE, "Waiting for 2 nodes of nc6: a is using its nodes."),
         (
             QueueChanged(JOB, ("a", "b"), ("c",)),
             TWO_IDLE,
-            "Waiting for 2 nodes of nc6: a and b have nodes of it, c is before it in the queue.",
+            "Waiting for 2 nodes of nc6: a and b are using its nodes; c is ahead in the queue.",
         ),
         (
             QueueChanged(JOB, (), tuple("abcde")),
             TWO_IDLE,
-            "Waiting for 2 nodes of nc6: 5 jobs are before it in the queue.",
+            "Waiting for 2 nodes of nc6: 5 jobs are ahead in the queue.",
         ),
         (
             QueueChanged(JOB, (), ("a", "x/b", "x/c", "y/d")),
             TWO_IDLE,
-            "Waiting for 2 nodes of nc6: 4 jobs (2 of experiment x and 1 of experiment y) are before it"
+            "Waiting for 2 nodes of nc6: 4 jobs (2 of experiment x and 1 of experiment y) are ahead"
             " in the queue.",
         ),
         (None, NodeStateCounts(), "Waiting for 2 nodes of nc6: it has none."),
@@ -106,7 +106,7 @@ PREPARING = MOMENT + b"job preparation started\n"
             "Preparing the nodes: get 20%",
         ),
         ({"execution": PREPARING, "stderr-job_prep": b"wget\n"}, "Preparing the nodes: wget"),
-        ({"execution": PREPARING + STARTING}, "Started. Nothing was printed yet …"),
+        ({"execution": PREPARING + STARTING}, "Started; no output yet …"),
     ],
 )
 def test_a_job_that_starts_says_what_is_being_done(logs, words):
@@ -121,5 +121,5 @@ def test_nothing_is_to_be_said_once_something_was_printed(name):
 
 
 def test_a_job_that_is_being_ended_says_so_and_one_that_has_ended_nothing():
-    assert feed_of(ExecutionState.TERMINATING).activity == "The job is being ended …"
+    assert feed_of(ExecutionState.TERMINATING).activity == "The job is being terminated …"
     assert feed_of(ExecutionState.FAILED).activity == ""

@@ -114,7 +114,7 @@ def test_a_search_stops_when_its_time_is_over():
 
 @pytest.mark.parametrize("query", ["(", r"(a+)+\1", "a{9999}"])
 def test_an_expression_that_cannot_work_is_refused(query):
-    with pytest.raises(UsageError, match="no valid expression"):
+    with pytest.raises(UsageError, match="not a valid expression"):
         pattern_of(query, is_regex=True)
 
 

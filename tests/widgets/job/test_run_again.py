@@ -39,7 +39,7 @@ def test_a_secret_that_is_not_there_is_named(world: World, monkeypatch) -> None:
     monkeypatch.delenv("TOKEN", raising=False)
     answers = RequestHandler(job_of(world, "resnet --secret TOKEN", TOKEN="t0p"), lambda made: "the model")
     content = answers.handle(QUESTION).content
-    assert "needs the secrets TOKEN, which are not kept" in content["text"]
+    assert "needs the secrets TOKEN, which are not stored" in content["text"]
     assert content["model"] == ""
     monkeypatch.setenv("TOKEN", "t0p")
     assert answers.handle(QUESTION).content["text"] == "resnet-2 was submitted"

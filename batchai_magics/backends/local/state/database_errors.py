@@ -51,8 +51,8 @@ def damaged(path: Path, words: str) -> StorageError:
     """The file is not a valid database, or its WAL belongs to another one."""
     text = f"{path} is damaged: {words}"
     hint = (
-        f"Move it away, with {path.name}-wal and {path.name}-shm, and try again: what"
-        f" {path.with_name('jobs')} tells of jobs is then found again."
+        f"Move it away, with {path.name}-wal and {path.name}-shm, and try again: it"
+        f" is then rebuilt from {path.with_name('jobs')}."
     )
     return StorageError(text, code=DAMAGED, hint=hint)
 
@@ -65,7 +65,10 @@ def unusable(path: Path, words: str) -> StorageError:
 def locked(path: Path, holder: LockHolder | None) -> StorageError:
     """Another process holds the write lock for longer than any transaction takes."""
     if holder is None:
-        text, hint = "another process has it locked", f"`fuser -v {path}` names who has it open."
+        text, hint = (
+            "another process has locked it",
+            f"`fuser -v {path}` lists who has it open.",
+        )
     else:
         text, hint = _describe_holder(holder), _holder_hint(holder)
     hint = f"{hint} Then try again: nothing was written."
@@ -100,18 +103,18 @@ class LockWait:
 
 
 def _describe_holder(holder: LockHolder) -> str:
-    return f"{holder} has it locked" + (" and is stopped" if holder.is_stopped else "")
+    return f"{holder} has locked it" + (" and is stopped" if holder.is_stopped else "")
 
 
 def _holder_hint(holder: LockHolder) -> str:
-    what = f"Let it go on with `kill -CONT {holder.pid}`" if holder.is_stopped else "Wait for it"
-    return f"{what}, or end it with `kill -KILL {holder.pid}`: what it has not finished is undone."
+    what = f"Resume it with `kill -CONT {holder.pid}`" if holder.is_stopped else "Wait for it"
+    return f"{what}, or end it with `kill -KILL {holder.pid}`: its unfinished changes are rolled back."
 
 
 def missing(path: Path) -> StorageError:
     """The file was deleted while in use."""
     hint = (
-        "What runs goes on. What you create next begins a new one, with all that is found of jobs in"
+        "Running jobs continue. The next thing you create starts a new one, rebuilt from"
         f" {path.with_name('jobs')}."
     )
     return StorageError(f"{path} was deleted while it was in use", code=MISSING, hint=hint)

@@ -124,7 +124,7 @@ def _set_up(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
         connection.close()
         raise
     if found:
-        text = f"{path} was lost: it was made again with {found} jobs, as far as their folders tell"
+        text = f"{path} was lost and was rebuilt with {found} jobs from their folders"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return connection
 

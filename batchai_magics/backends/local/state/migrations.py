@@ -210,7 +210,7 @@ def _back_up(path: Path, copy: Path) -> None:
             reader.backup(writer)
         part.replace(copy)
     except OSError as error:
-        text = f"{path} has to be brought up to date, and {copy} cannot be written: {error.strerror}"
+        text = f"{path} needs an upgrade, and its backup {copy} cannot be written: {error.strerror}"
         hint = "Free some space, or move that out of the way, and try again; nothing was changed."
         raise StorageError(text, code="StoreUnavailable", hint=hint) from error
 

@@ -27,8 +27,8 @@ VERSION = 1
 Row = Mapping[str, Any]
 _TABLES = ("resource_group", "resource", "cluster", "job")
 _LOST = (
-    "The database was lost before the job had ended, and nobody watches over it: whether it ran is not known."
-    " Submit it again if it has to run"
+    "The database was lost before the job had ended, and no supervisor is left: whether it ran is unknown."
+    " Submit it again if needed"
 )
 
 

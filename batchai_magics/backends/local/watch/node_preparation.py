@@ -59,7 +59,7 @@ def _start(
     plan = setup.of_node(node.id)
     missing = [name for name in plan.secrets if name not in secrets]
     if missing:
-        text = f"The setup task's secrets ({', '.join(missing)}) are not kept: create the cluster again"
+        text = f"The setup task's secrets ({', '.join(missing)}) are not stored: create the cluster again"
         finish_preparation(store, node.id, text)
         return []
     folder = layout.node(node.guid, node.id)

@@ -67,7 +67,7 @@ def _outcome(layout: Layout, job: JobRow) -> Outcome:
     if job.stop:
         return stopped(job.stop)
     if job.state is not ExecutionState.QUEUED:
-        text = "The process that watched over the job disappeared (killed, or the machine was restarted)"
+        text = "The job's supervisor disappeared (killed, or the machine was restarted)"
         lost = failed_with("JobSupervisorLost", text)
         return lost if job.needs_secrets else _continued(layout, job, lost)
     tail = scheduler.supervisor_tail(layout, job.guid)
@@ -97,4 +97,4 @@ def _silent_end(supervisor: str) -> str:
     if process.is_of_another_boot(supervisor):
         return "The machine was restarted before the job began"
     who = f"The job's supervisor (process {process.pid_of(supervisor)})"
-    return f"{who} ended without a word before the job began: it was killed, or memory ran out"
+    return f"{who} exited without a message before the job started: it was killed, or memory ran out"

@@ -47,7 +47,7 @@ def to_json(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def from_json(data: object) -> dict[str, bytes]:
-    """Reads what `to_json` gives; ValueError for what is no such thing."""
+    """Reads what `to_json` gives; ValueError if it is malformed."""
     if not isinstance(data, Mapping) or not all(isinstance(text, str) for text in data.values()):
         raise ValueError("files must be an object with the base64 text of each file by its path")
     return {str(path): base64.b64decode(text, validate=True) for path, text in data.items()}

@@ -18,7 +18,7 @@ from batchai_magics.launch.plan import Plan
 
 FENCE_S = 10.0  # how long an unreachable program may take to notice that it is superseded
 _POLL_S = 0.1
-NOT_REPORTED = "it left no word: its node was lost, or its program was killed"
+NOT_REPORTED = "it exited without reporting a status: its node was lost, or its program was killed"
 _REASONS = {
     "JOB REQUEUE": "somebody had Slurm queue it again",
     "PREEMPTION": "Slurm took its nodes for another job",

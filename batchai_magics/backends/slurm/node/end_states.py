@@ -32,9 +32,9 @@ class EndState(enum.Enum):
 _ERRORS = {
     EndState.COMPLETED: (
         "JobSupervisorLost",
-        "Slurm says that the job's script is done, and it left no word",
+        "Slurm reports that the job's script has ended, but the script reported no status",
     ),
-    EndState.FAILED: ("JobSupervisorLost", "The program that watched over the job on its first node failed"),
+    EndState.FAILED: ("JobSupervisorLost", "The job's supervisor on its first node failed"),
     EndState.CANCELLED: (
         "JobTerminated",
         "The job was cancelled in Slurm: by scancel, or by an administrator",
@@ -47,7 +47,7 @@ _ERRORS = {
     EndState.PREEMPTED: ("JobPreempted", "Slurm took the job's nodes for another job"),
     EndState.LAUNCH_FAILED: ("JobLaunchFailed", "Slurm could not start the job on its nodes"),
     EndState.REVOKED: ("JobTerminated", "The job was revoked in Slurm"),
-    EndState.GONE: ("JobSupervisorLost", "Slurm knows the job no longer, and it left no word of its end"),
+    EndState.GONE: ("JobSupervisorLost", "Slurm no longer knows the job, and it reported no status"),
 }
 
 

@@ -87,12 +87,12 @@ def out_of_memory(outcome: Outcome, message: str) -> Outcome:
 
 def kernel_reason(node: str) -> str:
     """The explanation if only the kernel counted an OOM kill."""
-    return f"The kernel of {node} killed a process for want of memory"
+    return f"The kernel of {node} killed a process because memory ran out"
 
 
 def _all_killed(outcome: Outcome, message: str) -> Outcome:
     """The outcome if no process reported its exit code."""
-    text = "All processes of the job were killed before they could tell how they ended: by somebody, such as"
+    text = "All processes of the job were killed before they could report how they ended: by a user, such as"
     text += " with scancel, or because a node was short of memory"
     killed = failed_with("JobFailed", f"{text}. Slurm said: {message}" if message else text)
     return killed._replace(exit_code=KILLED, ranks=outcome.ranks)

@@ -82,7 +82,7 @@ def base(setting: str, guid: str, node: str) -> str:
     if unset := re.search(r"\$\w+|\$\{\w+\}", path):
         raise ScratchError(f"slurm.scratch: {unset[0]} is not set on {node}")
     if not path.startswith("/"):
-        raise ScratchError(f"slurm.scratch is no absolute path on {node}, but {path!r}")
+        raise ScratchError(f"slurm.scratch is not an absolute path on {node}, but {path!r}")
     return f"{path.rstrip('/')}/batchai-{guid}"
 
 

@@ -150,7 +150,7 @@ export function nodeBar() {
       setText(entry.count, String(count));
     }
     none.hidden = present.length > 0;
-    setText(none, ended === null ? "no nodes yet" : "given back");
+    setText(none, ended === null ? "no nodes yet" : "released");
     before.hidden = strip.hidden = !history.some((row) => sum(row.slice(1)));
     const words = present.map((state) => `${counts[state]} ${state}`).join(", ");
     bar.setAttribute("aria-label", `Nodes: ${words || none.textContent}`);

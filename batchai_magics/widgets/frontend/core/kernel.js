@@ -1,7 +1,7 @@
 // The kernel behind a view: its status where the front end reports it (JupyterLab, Notebook 7), and embedded views.
 
 const LOST = ["restarting", "autorestarting", "terminating", "dead"];
-export const BUSY = "The kernel is busy: it answers when the cell ends. Interrupt the cell to be heard now.";
+export const BUSY = "The kernel is busy: it answers when the cell ends. Interrupt the cell to respond now.";
 const GONE = "The connection to the kernel is gone. Run the cell to see the";
 
 /**

@@ -17,13 +17,12 @@ from batchai_magics.errors import StorageError
 PATH = Path("/home/state.db")
 RUNNING, STOPPED = LockHolder(7, "python3", is_stopped=False), LockHolder(8, "batchai", is_stopped=True)
 NOTHING_WRITTEN = "Then try again: nothing was written."
-WAIT_OR_END = "Wait for it, or end it with `kill -KILL 7`: what it has not finished is undone."
+WAIT_OR_END = "Wait for it, or end it with `kill -KILL 7`: its unfinished changes are rolled back."
 LET_GO_ON_OR_END = (
-    "Let it go on with `kill -CONT 8`, or end it with `kill -KILL 8`: what it has not finished is undone."
+    "Resume it with `kill -CONT 8`, or end it with `kill -KILL 8`: its unfinished changes are rolled back."
 )
 MOVE_AWAY = (
-    "Move it away, with state.db-wal and state.db-shm, and try again: what /home/jobs tells of jobs is then"
-    " found again."
+    "Move it away, with state.db-wal and state.db-shm, and try again: it is then rebuilt from /home/jobs."
 )
 
 
@@ -42,9 +41,13 @@ def told(error: BaseException) -> tuple[str, str, str]:
 @pytest.mark.parametrize(
     ("holder", "text", "hint"),
     [
-        (None, "another process has it locked", "`fuser -v /home/state.db` names who has it open."),
-        (RUNNING, "process 7 (python3) has it locked", WAIT_OR_END),
-        (STOPPED, "process 8 (batchai) has it locked and is stopped", LET_GO_ON_OR_END),
+        (
+            None,
+            "another process has locked it",
+            "`fuser -v /home/state.db` lists who has it open.",
+        ),
+        (RUNNING, "process 7 (python3) has locked it", WAIT_OR_END),
+        (STOPPED, "process 8 (batchai) has locked it and is stopped", LET_GO_ON_OR_END),
     ],
 )
 def test_a_lock_names_who_has_it_and_what_to_do(
@@ -156,7 +159,7 @@ def test_who_is_stopped_is_told_once_after_two_seconds(clock: Clock) -> None:
     clock.now_s = 102.0
     (warning,) = warned(wait.warn_if_stopped)
     assert str(warning.message) == (
-        "/home/state.db cannot be changed yet: process 8 (batchai) has it locked and is stopped; waiting for"
+        "/home/state.db cannot be changed yet: process 8 (batchai) has locked it and is stopped; waiting for"
         f" up to 28 s more. {LET_GO_ON_OR_END}"
     )
     clock.now_s = 129.0

@@ -130,7 +130,7 @@ def test_jobs_that_were_found_again_are_told(path: Path, monkeypatch: pytest.Mon
     with pytest.warns(RuntimeWarning) as told:
         DatabaseFile(path, may_make=True).close()
     assert [str(each.message) for each in told if each.category is RuntimeWarning] == [
-        f"{path} was lost: it was made again with 3 jobs, as far as their folders tell"
+        f"{path} was lost and was rebuilt with 3 jobs from their folders"
     ]
 
 

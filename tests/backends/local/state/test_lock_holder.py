@@ -85,7 +85,7 @@ def test_a_stopped_process_that_writes_is_named_and_can_go_on(database: Path, st
     stop(child)
     error = until(lambda: stopped_refusal(database))
     who = f"process {child.pid} ({psutil.Process(child.pid).name()})"
-    assert error.message == f"{database} cannot be changed: {who} has it locked and is stopped"
+    assert error.message == f"{database} cannot be changed: {who} has locked it and is stopped"
     assert f"`kill -CONT {child.pid}`, or end it with `kill -KILL {child.pid}`" in error.hint
     child.send_signal(signal.SIGCONT)
     child.communicate()
@@ -124,8 +124,8 @@ def test_where_the_kernel_tells_nothing_the_way_to_ask_is_named(
     start(WRITE)
     monkeypatch.setattr(lock_holder, "LOCKS", tmp_path / "none")
     error = refusal(database)
-    assert error.message == f"{database} cannot be changed: another process has it locked"
-    assert error.hint.startswith(f"`fuser -v {database}` names who has it open.")
+    assert error.message == f"{database} cannot be changed: another process has locked it"
+    assert error.hint.startswith(f"`fuser -v {database}` lists who has it open.")
 
 
 def test_this_process_is_not_named(database: Path) -> None:
@@ -151,5 +151,5 @@ def test_a_stopped_process_is_named_soon_and_waited_for(
         waiting.result(PATIENCE_S)
     assert len(said) == 1
     assert f"process {child.pid} (" in said[0]
-    assert "has it locked and is stopped; waiting for up to" in said[0]
+    assert "has locked it and is stopped; waiting for up to" in said[0]
     assert f"`kill -CONT {child.pid}`" in said[0]

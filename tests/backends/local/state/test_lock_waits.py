@@ -32,7 +32,7 @@ class Alone(Store):
     """A store that nobody else has locked."""
 
     def unlock(self, db: Database) -> None:
-        pytest.fail("nobody has it locked")
+        pytest.fail("nobody has locked it")
 
 
 def timeout_ms(db: Database) -> int:

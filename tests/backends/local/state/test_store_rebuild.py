@@ -44,7 +44,7 @@ def found_again(still: Still) -> None:
     """The first look at a home whose database is gone."""
     still.store.close()
     lose(still.layout.home)
-    with pytest.warns(RuntimeWarning, match=r"was lost: it was made again with \d+ jobs"):
+    with pytest.warns(RuntimeWarning, match=r"was lost and was rebuilt with \d+ jobs"):
         still.rows("SELECT 1")
 
 

@@ -43,9 +43,7 @@ def test_a_running_job_without_its_supervisor_has_failed(still: Still) -> None:
     assert recovery.recover(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert (still.state(job)["state"], error["code"]) == ("failed", "JobSupervisorLost")
-    assert error["message"] == (
-        "The process that watched over the job disappeared (killed, or the machine was restarted)"
-    )
+    assert error["message"] == ("The job's supervisor disappeared (killed, or the machine was restarted)")
     assert not still.assigned()
     assert not recovery.recover(still.store, still.layout)
 
@@ -119,7 +117,7 @@ def test_a_supervisor_that_ended_without_a_word_is_said_to_have(still: Still) ->
     recovery.recover(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert error["code"] == "JobLaunchFailed"
-    assert f"(process {child.pid}) ended without a word before the job began" in error["message"]
+    assert f"(process {child.pid}) exited without a message before the job started" in error["message"]
 
 
 def test_a_job_that_a_restart_of_the_machine_kept_from_starting_says_so(still: Still) -> None:

@@ -88,7 +88,7 @@ def test_a_job_that_somebody_requeues_waits_and_goes_on_in_the_same_log(
     told = JobResource.from_wire(json.loads(json.dumps(job.to_wire()))).attempts
     assert [each.sentence for each in told] == [first.sentence, f"attempt 2 on {second.nodes[0]}"]
     said = [part.text for part in watch_job(place.backend, id) if isinstance(part, Message)]
-    assert f"Job was begun again: {first.sentence}" in said
+    assert f"Job was restarted: {first.sentence}" in said
 
 
 def test_a_job_whose_node_is_lost_is_begun_again_and_its_old_processes_end(

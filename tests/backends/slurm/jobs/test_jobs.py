@@ -68,7 +68,7 @@ def test_a_job_that_waits_says_why(place: Place) -> None:
     waiting = place.start(name="waiting")
     until(lambda: "too few of its nodes are free" in place.backend.show(waiting).waiting)
     said = (part.text for part in wait_for(place.backend, waiting) if isinstance(part, Message))
-    assert next(line for line in said if line.startswith("Job waits: too few of its nodes are free"))
+    assert next(line for line in said if line.startswith("Job is waiting: too few of its nodes are free"))
     shown = place.backend.show(waiting)
     assert shown.to_wire()["properties"]["executionState"] == "queued"
     assert JobResource.from_wire(shown.to_wire()).waiting == shown.waiting

@@ -133,5 +133,5 @@ def test_a_scratch_folder_may_be_named_by_variables_of_the_nodes(place: Place, d
 
 
 def test_a_relative_scratch_folder_is_refused_by_name(place: Place) -> None:
-    with pytest.raises(UsageError, match=r"setting slurm\.scratch: 'scratch' is no absolute path"):
+    with pytest.raises(UsageError, match=r"setting slurm\.scratch: 'scratch' is not an absolute path"):
         replace(place.backend.settings, scratch="scratch").check()

@@ -62,7 +62,7 @@ def test_what_a_node_has_may_be_asked_for(text: str) -> None:
             "--gpus-per-node: no node of the partition gpu has t4:2"
             " (Its generic resources: gpu:a100:4(S:0-1), gpu:t4:1, mps:400.)",
         ),
-        ("-t 1-01:00:00", "--time: the partition gpu gives a job 1-00:00:00 at most (Ask for less.)"),
+        ("-t 1-01:00:00", "--time: the partition gpu allows jobs 1-00:00:00 at most (Ask for less.)"),
     ],
 )
 def test_what_no_node_has_is_named_with_what_there_is(text: str, words: str) -> None:
@@ -71,4 +71,4 @@ def test_what_no_node_has_is_named_with_what_there_is(text: str, words: str) -> 
 
 def test_more_nodes_than_a_job_may_have_are_refused() -> None:
     (text,) = problems("", node_count=5)
-    assert text.startswith("properties.nodeCount: the partition gpu gives a job 4 nodes at most")
+    assert text.startswith("properties.nodeCount: the partition gpu allows 4 nodes per job")

@@ -52,5 +52,5 @@ def test_account_constraint_gres_and_reservation_reach_slurm(rich_slurm: RealSlu
 
 
 def test_a_cluster_that_keeps_to_its_nodes_takes_no_others(place: Place) -> None:
-    with pytest.raises(SpecError, match=r"properties\.batchaiSlurm: --nodelist is not yours to say"):
+    with pytest.raises(SpecError, match=r"properties\.batchaiSlurm: --nodelist cannot be set"):
         place.start(batchaiSlurm="--nodelist=node7")

@@ -17,10 +17,10 @@ from batchai_magics.errors import UsageError
     [
         ({"placement": "fixd"}, "slurm.placement: there is no 'fixd'"),
         ({"sizes": "Standard_NC6"}, "slurm.sizes: 'Standard_NC6' has no options"),
-        ({"sizes": "Standard_NC6=--gres='gpu"}, "slurm.sizes: .* is no line of options"),
-        ({"sizes": "Standard_NC6=--output=x"}, "slurm.sizes: --output is not yours to say"),
-        ({"options": "--exclusive run.sh"}, "slurm.options: 'run.sh' is no option"),
-        ({"options": "--partition=gpu"}, "slurm.options: --partition is not yours to say: .*slurm.partition"),
+        ({"sizes": "Standard_NC6=--gres='gpu"}, "slurm.sizes: .* is not a list of options"),
+        ({"sizes": "Standard_NC6=--output=x"}, "slurm.sizes: --output cannot be set"),
+        ({"options": "--exclusive run.sh"}, "slurm.options: 'run.sh' is not an option"),
+        ({"options": "--partition=gpu"}, "slurm.options: --partition cannot be set: .*slurm.partition"),
     ],
 )
 def test_a_setting_that_cannot_be_meant_is_named_and_nothing_is_written(tmp_path: Path, own, words) -> None:

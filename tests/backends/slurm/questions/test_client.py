@@ -54,7 +54,7 @@ def test_a_configuration_that_is_not_there_is_named_before_any_command_waits_for
     monkeypatch.setenv("SLURM_CONF", variable.format(missing))
     slurm = SlurmClient(LocalMachine(), conf.format(missing))
     for _ in range(2):
-        with pytest.raises(CapabilityError, match=rf"{named}: there is no file {missing}"):
+        with pytest.raises(CapabilityError, match=rf"{named}: {missing} does not exist"):
             slurm.nodes()
     assert not commands
 

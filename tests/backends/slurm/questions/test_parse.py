@@ -78,7 +78,7 @@ def test_a_node_has_one_core_at_least(cores: str, count: int) -> None:
     ("reason", "start", "words"),
     [
         ("Resources", "N/A", "too few of its nodes are free"),
-        ("Priority", "N/A", "other jobs are before it in Slurm's queue"),
+        ("Priority", "N/A", "other jobs are ahead of it in Slurm's queue"),
         ("QOSMaxNodePerUserLimit", "N/A", "a limit of your QOS is reached (QOSMaxNodePerUserLimit)"),
         ("AssocGrpGRESMinutes", "N/A", "a limit of your account is reached (AssocGrpGRESMinutes)"),
         ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "N/A", "nodes that it needs cannot be used now"),
@@ -93,8 +93,8 @@ def test_a_node_has_one_core_at_least(cores: str, count: int) -> None:
         (
             "Priority",
             "2027-11-20T14:05:59",
-            "other jobs are before it in Slurm's queue; when it starts is not known: a job before it has no"
-            " time limit",
+            "other jobs are ahead of it in Slurm's queue; when it starts is not known: a job ahead of it has"
+            " no time limit",
         ),
         (
             "BeginTime",

@@ -155,8 +155,7 @@ def test_each_complaint_names_the_file_its_code_and_the_way_on() -> None:
         ("StoreUnavailable", "/home/state.db cannot be used: locked"),
     ]
     assert [error.hint for error in told] == [
-        "What runs goes on. What you create next begins a new one, with all that is found of jobs in"
-        " /home/jobs.",
+        "Running jobs continue. The next thing you create starts a new one, rebuilt from /home/jobs.",
         "Try again to go on with the file that is there now.",
         "What is there can be listed and read. Set BATCHAI_HOME to a folder that you can write.",
         "Free some space and try again; nothing was written.",
