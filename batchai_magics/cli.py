@@ -9,22 +9,25 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from batchai_magics.commands.command_runner import PendingCommand
     from batchai_magics.commands.output.command_progress import LogOutput, Message, Stream
     from batchai_magics.commands.output.command_result import Result
     from batchai_magics.commands.output.terminal_text import TerminalText
     from batchai_magics.commands.parsing.command_parser import Invocation
+    from batchai_magics.jobs.job_handle import Job
 
 INTERRUPTED = 130
 GC_THRESHOLD = 100_000  # objects: garbage collection took a tenth of a command's time
 _PIPE_CLOSED = 141
 _STDERR = 2
+_GRACE_S = 3.0  # a second interrupt within this time cancels the job of `run`
 
 
 def program() -> NoReturn:
@@ -109,14 +112,44 @@ def _run(words: list[str]) -> int:
         from batchai_magics.server.serve_command import main as serve
 
         return serve(words[1:])
+    if words[:1] == ["run"]:
+        return _run_script(words[1:])
     invocation = parse(words)
     if isinstance(invocation, DisplayText):
         print(invocation)
         if set(words) <= {"-h", "--help"}:
+            print("    run         : Run a script, with the files of its folder, as a job.")
             print("    serve       : Serve this machine's jobs to a team.")
         return 0
     _confirm(invocation)
     return _carry_out(invocation)
+
+
+def _run_script(words: Sequence[str]) -> int:
+    """Run `batchai run`; the exit code is the job's."""
+    from batchai_magics.commands.handlers.run_command import start
+    from batchai_magics.options.option import DisplayText
+
+    _enable_interrupt_cleanup()
+    started = start(words)
+    if isinstance(started, DisplayText):
+        print(started)
+        return 0
+    _print_notes(started.notes)
+    if started.stream is None:
+        print(started.job.name)
+        return 0
+    return _follow(started.stream, on_interrupt=lambda: _cancel_if_interrupted(started.job))
+
+
+def _cancel_if_interrupted(job: Job) -> None:
+    """Cancel the job if a second interrupt follows soon."""
+    print(f"\nInterrupt again within {_GRACE_S:.0f} s to cancel the job.", file=sys.stderr, flush=True)
+    try:
+        time.sleep(_GRACE_S)
+    except KeyboardInterrupt:
+        job.cancel()
+        print(f"\nCancelled {job.name}.", file=sys.stderr)
 
 
 def _confirm(invocation: Invocation) -> None:
@@ -201,7 +234,7 @@ def _save_defaults(invocation: Invocation) -> None:
         save_settings(chosen)
 
 
-def _follow(stream: Stream) -> int:
+def _follow(stream: Stream, *, on_interrupt: Callable[[], None] = lambda: None) -> int:
     from contextlib import closing
 
     from batchai_magics.commands.output.command_progress import CommandExit
@@ -215,7 +248,8 @@ def _follow(stream: Stream) -> int:
                 else:
                     _print(part, texts)
     except KeyboardInterrupt:
-        print(f"\n{stream.interrupt_message}", file=sys.stderr)
+        print(f"\n{stream.interrupt_message}", file=sys.stderr, flush=True)
+        on_interrupt()
         return INTERRUPTED
     return code
 

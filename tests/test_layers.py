@@ -25,6 +25,7 @@ HOMES = {
     "starlette": {"server"},
     "uvicorn": {"server"},
     "subprocess": {
+        "jobs.folder_snapshot",
         "jobs.git_checkout",
         "backends.node",
         "backends.machines",

@@ -122,7 +122,7 @@ def _started_file(asked: CellOptions, job: str) -> str:
     """The file that Python starts: the script or `run_cell.py`."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     if not asked.needs_program:
-        return f"{_INPUT}/{job}.py"
+        return f"{_INPUT}/{asked.script or f'{job}.py'}"
     return f"{_INPUT}/{RUNNER_FILE}" + (f" {_INPUT}/{job}.py" if toolkit in _COMMAND_LINES else "")
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 from batchai_magics.cell.cell_job_spec import (
     MOUNT_ROOT,
+    SCRIPT,
     script_fields,
     with_mounts,
     with_options,
@@ -19,7 +21,7 @@ from batchai_magics.cell.cell_job_spec import (
 )
 from batchai_magics.cell.cell_option_values import CellOptions
 from batchai_magics.cell.cell_options import read_options
-from batchai_magics.cell.cell_script import bundle, check_script, runner_program, sets_result
+from batchai_magics.cell.cell_script import Bundle, bundle, check_script, runner_program, sets_result
 from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
@@ -39,6 +41,8 @@ from batchai_magics.models.resource_ids import (
 )
 from batchai_magics.options.option_parsing import expand, split_line
 
+# A script opens files of its folder by a relative path: the working directory has a copy of them.
+_COPY = f'cp -R "$AZ_BATCHAI_INPUT_{SCRIPT}/." .'
 _MAX_LISTED = 200  # uploaded files that a dry run lists
 
 
@@ -158,19 +162,68 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     asked, options = options.args, with_program(options, target.job)
     account = _account_key(options, notebook.env, settings)
     source = _source(options, body, target, notebook, account=account)
-    sent = bundle(target.experiment, target.job, source.files)
-    fields = with_options(source.description.body, options, target.share_path)
-    fields = with_mounts(fields, options.mounts, account=account, workspace=target.workspace)
-    fields = with_script_folder(fields, target.share_path, sent)
-    cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)
-    spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
-    check_texts(spec.backend_options, declared, what=spec.what)
+    spec, sent = _spec(options, source, target, settings, account=account)
     notes = (*source.description.notes, *variable_notes(body, options.uses, notebook.names))
     uses = {name: notebook.names[name] for name in options.uses}
     read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=expanded.read)
     if not options.is_described:
         read = replace(read, name=f"{target.job}.py", script=body, arguments=asked or "")
     return _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
+
+
+@dataclass(frozen=True)
+class ScriptFolder:
+    """A script and the files of its folder, by their path in it; `name` is the script's."""
+
+    folder: Path
+    name: str
+    files: Mapping[str, bytes] = field(repr=False)
+
+
+def parse_script(
+    words: Sequence[str], args: Sequence[str], script: ScriptFolder, *, settings: Settings, notebook: Notebook
+) -> CellRequest:
+    """Makes the request of a script that lies in a folder, whose files go along.
+
+    Args:
+        words: Options of a cell.
+        args: The arguments of the script.
+        script: The script.
+        settings: Supply what the options leave out.
+        notebook: The base of relative paths, the source of secrets and the default name.
+
+    Raises:
+        UsageError: An option is wrong, or is one for cells only.
+        SpecError: A value is impossible; it lists every problem.
+    """
+    options = read_options(words, notebook.env, declared_by(settings.sections.values()))
+    if options.is_described or options.uses or options.is_template:
+        raise UsageError("--spec, --file, --use and --template are for cells", hint="leave them out")
+    target = _target(options, settings, notebook)
+    prep = " && ".join(filter(None, (_COPY, options.prep)))
+    options = replace(options, script=script.name, args=shlex.join(args) or None, prep=prep)
+    account = _account_key(options, notebook.env, settings)
+    wire = {"properties": script_fields(options, target.job, target.share_path)}
+    source = _Source(Description("the command line", wire), script.files)
+    source = source.beside(read_uploads(options.uploads, notebook.folder))
+    spec, sent = _spec(options, source, target, settings, account=account)
+    read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=options.args or "")
+    read = replace(read, script=script.files[script.name].decode(errors="replace"))
+    return _request(options, target, spec, uploads=sent.uploads, notes=(), source=read)
+
+
+def _spec(
+    options: CellOptions, source: _Source, target: _Target, settings: Settings, *, account: AccountKey
+) -> tuple[JobSpec, Bundle]:
+    """The validated description, and the files to upload for it."""
+    sent = bundle(target.experiment, target.job, source.files)
+    fields = with_options(source.description.body, options, target.share_path)
+    fields = with_mounts(fields, options.mounts, account=account, workspace=target.workspace)
+    fields = with_script_folder(fields, target.share_path, sent)
+    cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)
+    spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
+    check_texts(spec.backend_options, declared_by(settings.sections.values()), what=spec.what)
+    return spec, sent
 
 
 def describe(request: CellRequest) -> str:

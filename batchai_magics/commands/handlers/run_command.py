@@ -1,0 +1,194 @@
+"""`batchai run`: runs a script, with the files of its folder, as a job."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.cell import CellRequest, Notebook, ScriptFolder, parse, parse_script
+from batchai_magics.cell.cell_options import cell_options
+from batchai_magics.cell.launcher_line import LauncherLine, translate
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.handlers.job_commands import resume_command
+from batchai_magics.commands.handlers.job_wait import watch_job
+from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
+from batchai_magics.errors import UsageError, did_you_mean, translate_file_errors
+from batchai_magics.jobs.folder_snapshot import snapshot
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.submit import submit
+from batchai_magics.models.backend_options import BackendOption, declared_by
+from batchai_magics.models.job_execution import ERR, OUT
+from batchai_magics.models.resource_ids import as_name
+from batchai_magics.options.option import DisplayText, Option, ValueKind, option_lines
+
+_DETACH = Option(("--detach", "-d"), "return as soon as the job is submitted", value_kind=ValueKind.NOTHING)
+_SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
+_NOT_HERE = ("--use", "--template", "--var", "--wait", "--spec", "--file", "--args")  # for cells only
+_HINT = "`batchai run --help` lists the options"
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """The words of a line: options of the job, the command that follows them, and how to watch it."""
+
+    options: tuple[str, ...]
+    command: tuple[str, ...]
+    spec: str = ""
+    is_detached: bool = False
+    is_help: bool = False
+
+
+@dataclass(frozen=True)
+class StartedRun:
+    """The submitted job, what to print first, and its output until its end; no `stream` if detached."""
+
+    notes: tuple[str, ...]
+    job: Job
+    stream: Stream | None
+
+
+def start(words: Sequence[str]) -> StartedRun | DisplayText:
+    """Submits the job of a line; returns text for `--help` and `--dry-run`.
+
+    Args:
+        words: The words after `batchai run`.
+
+    Raises:
+        UsageError: The line is wrong, or the folder is too large to send along.
+        SpecError: A value of the job is impossible.
+    """
+    settings = load_settings()
+    options = run_options(declared_by(settings.sections.values()))
+    line = read_line(words, options)
+    if line.is_help:
+        return help_text(options)
+    context = Context(settings)
+    with translate_file_errors():
+        request, translation = _request(line, context, Path.cwd())
+    if request.is_dry_run:
+        from batchai_magics.commands.output.dry_run import dry_run_text
+
+        return DisplayText("\n".join(filter(None, (translation, dry_run_text(request, settings)))))
+    submitted = submit(context.backend, request, settings)
+    notes = tuple(filter(None, (translation, *request.notes, submitted.note)))
+    return StartedRun(notes, submitted.job, None if line.is_detached else _stream(submitted.job))
+
+
+def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
+    """The options of the command: those of a cell's job, but for what only a cell has."""
+    shared = (option for option in cell_options(declared) if option.flags[0] not in _NOT_HERE)
+    return (_SPEC, _DETACH, *shared)
+
+
+def help_text(options: Sequence[Option]) -> DisplayText:
+    """The text of `batchai run --help`."""
+    lines = (
+        "batchai run [options] SCRIPT [arguments of the script]",
+        "batchai run [options] -- LAUNCHER [its options] SCRIPT [arguments of the script]",
+        "batchai run [options] --spec job.json",
+        "",
+        "Runs a script, with the files of its folder, as a distributed job and shows its output.",
+        "In a git repository, the files that git ignores stay behind; so does what .batchaiignore lists.",
+        "The launchers torchrun, accelerate launch, deepspeed, mpirun and horovodrun are translated.",
+        "Ctrl-C leaves the job running; again within three seconds, it cancels the job.",
+        "The exit code is the job's.",
+        "",
+        *option_lines(options),
+    )
+    return DisplayText("\n".join(lines))
+
+
+def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
+    """Splits a line into the job's options and the command: the first word that is no option begins it."""
+    known = {flag: option for option in options for flag in option.flags}
+    taken: list[str] = []
+    spec, flags, rest = "", set[str](), list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        word = rest.pop(0)
+        flag, sign, value = word.partition("=")
+        option = known.get(flag)
+        if option is None:
+            raise _unknown(flag, known)
+        if option.value_kind is ValueKind.NOTHING:
+            flags.add(option.flags[0])
+            taken += [] if option.flags[0] in ("--detach", "--help") else [word]
+            continue
+        if not sign and not rest:
+            raise UsageError(f"{flag}: expected one argument", hint=_HINT)
+        value = value if sign else rest.pop(0)
+        spec = value if option is _SPEC else spec
+        taken += [] if option is _SPEC else [f"{flag}={value}"]
+    command = tuple(rest[1:] if rest[:1] == ["--"] else rest)
+    return RunLine(tuple(taken), command, spec, "--detach" in flags, "--help" in flags)
+
+
+def _unknown(flag: str, known: Collection[str]) -> UsageError:
+    names = [name for name in known if name.startswith("--")]
+    hint = did_you_mean(flag, names) or f"arguments of the script come after its name; {_HINT}"
+    return UsageError(f"there is no option {flag}", hint=hint)
+
+
+def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest, str]:
+    """The request of a line, and how its launcher was translated."""
+    if line.spec:
+        if line.command:
+            raise UsageError(f"--spec and {line.command[0]} are both given", hint="keep one of them")
+        return _spec_request(line, context, folder), ""
+    if not line.command:
+        raise UsageError("there is no script", hint=f"such as `batchai run train.py`; {_HINT}")
+    translated = translate(line.command, _node_count(line.options))
+    script = read_script(Path(translated.script), folder)
+    notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
+    options = (*_translated_options(translated), *line.options)
+    request = parse_script(options, translated.args, script, settings=context.settings, notebook=notebook)
+    return request, translated.note
+
+
+def _spec_request(line: RunLine, context: Context, folder: Path) -> CellRequest:
+    words = (*line.options, f"--file={line.spec}")
+    text = shlex.join(words).replace("{", "{{").replace("}", "}}")
+    return parse(text, "", settings=context.settings, notebook=Notebook(folder=folder))
+
+
+def _node_count(options: Sequence[str]) -> int:
+    """The number of nodes that the options ask for; 0 if they leave it open or are invalid."""
+    counts = [word.partition("=")[2] for word in options if word.startswith("--nodes=")]
+    return int(counts[-1]) if counts and counts[-1].isdecimal() else 0
+
+
+def _translated_options(line: LauncherLine) -> list[str]:
+    """The launcher's options as those of the job, which come first: the job's own win."""
+    words = [f"{flag}={value}" for flag, value in line.options.items()]
+    return [*words, *(f"--env={name}={value}" for name, value in line.env.items())]
+
+
+def read_script(path: Path, folder: Path) -> ScriptFolder:
+    """A script with the files of its folder.
+
+    Raises:
+        UsageError: It does not exist, it is left out by an ignore file, or the folder is too large.
+    """
+    file = folder / path.expanduser()
+    if not file.is_file():
+        near = [entry.name for entry in file.parent.glob("*.py")] if file.parent.is_dir() else []
+        hint = did_you_mean(file.name, near) or f"the folder is {folder}"
+        raise UsageError(f"{path}: there is no such script", hint=hint)
+    files = snapshot(file.parent)
+    files.setdefault(file.name, file.read_bytes())  # also if an ignore file matches it
+    return ScriptFolder(file.parent, file.name, files)
+
+
+def _stream(job: Job) -> Stream:
+    again = resume_command(job.id, "job wait -n")
+    message = f"Stopped watching; the job keeps running. To come back: {again}"
+    return Stream(_parts(job), message)
+
+
+def _parts(job: Job) -> StreamParts:
+    yield Message(f"Job {job.name} was submitted.")
+    for part in watch_job(job.backend, job.id, logs=(OUT, ERR)):
+        if not (isinstance(part, Message) and part.text.startswith("Job submitted at")):
+            yield part

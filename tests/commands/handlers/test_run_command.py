@@ -1,0 +1,109 @@
+"""`batchai run`: a script with its folder becomes a job."""
+
+import json
+import shlex
+
+import pytest
+
+from batchai_magics.cell.cell_options import cell_options
+from batchai_magics.commands.handlers import run_command
+from batchai_magics.commands.handlers.run_command import read_line, run_options
+from batchai_magics.errors import UsageError
+from batchai_magics.options.option import DisplayText
+
+
+@pytest.fixture
+def preview(monkeypatch, tmp_path):
+    """Gives the text of a dry run in a folder with a script."""
+    monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("import model\n")
+    (tmp_path / "src" / "model.py").touch()
+
+    def preview(line):
+        text = run_command.start(["--dry-run", *shlex.split(line)])
+        assert isinstance(text, DisplayText)
+        assert not (tmp_path / "home").exists()
+        return str(text)
+
+    return preview
+
+
+def test_options_come_before_the_script_and_its_arguments_after_it():
+    words = shlex.split("--nodes 2 -d --env A=1 --env=B=2 train.py --nodes 3 -- x")
+    line = read_line(words, run_options())
+    assert line.options == ("--nodes=2", "--env=A=1", "--env=B=2")
+    assert line.command == ("train.py", "--nodes", "3", "--", "x")
+    assert line.is_detached
+
+
+def test_a_launcher_comes_after_two_dashes():
+    line = read_line(["--nodes", "2", "--", "torchrun", "t.py"], run_options())
+    assert (line.options, line.command) == (("--nodes=2",), ("torchrun", "t.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--nods 2 train.py", "there is no option --nods"),
+        ("--nodes", "--nodes: expected one argument"),
+        ("", "there is no script"),
+        ("--nodes two src/train.py", "--nodes two"),
+        ("tran.py", "tran.py: there is no such script"),
+        ("--spec job.json train.py", "--spec and train.py are both given"),
+        ("--spec job.json", "job.json"),
+    ],
+)
+def test_a_wrong_line_is_refused_before_anything_is_written(preview, line, message):
+    with pytest.raises(UsageError, match=message):
+        preview(line)
+
+
+@pytest.mark.slow
+def test_the_script_goes_along_with_its_folder(preview):
+    text = preview("--nodes 2 --processes 4 src/train.py --lr 0.1 'two words'")
+    assert text.startswith("job train in experiment default")
+    assert "/model.py" in text
+    assert "rank 3" in text
+    assert """train.py" --lr 0.1 'two words'""" in text
+
+
+@pytest.mark.slow
+def test_relative_paths_of_the_script_work_since_the_working_directory_has_a_copy(preview):
+    assert """preparation  cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." . && true""" in preview(
+        "--prep true src/train.py"
+    )
+
+
+@pytest.mark.slow
+def test_a_launcher_is_translated_and_says_so(preview):
+    text = preview("--nodes 2 -- torchrun --nproc_per_node=2 src/train.py")
+    assert text.startswith("torchrun: runs as --toolkit pytorch --nodes 2 --processes 4\n")
+    assert "to start: 4 processes on 2 nodes, each by itself" in text
+
+
+@pytest.mark.slow
+def test_the_jobs_own_options_win_over_the_launchers(preview):
+    text = preview("--processes 6 --nodes 2 -- torchrun --nproc_per_node=2 src/train.py")
+    assert "to start: 6 processes on 2 nodes" in text
+
+
+def test_a_job_file_runs_as_it_is(preview, tmp_path):
+    body = {"nodeCount": 1, "customToolkitSettings": {"commandLine": "true"}}
+    fields = {"properties": {**body, "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/batchaishare"}}
+    (tmp_path / "resnet.json").write_text(json.dumps(fields))
+    assert preview("--spec resnet.json").startswith("job resnet in experiment default")
+
+
+def test_every_option_of_a_cells_job_is_one_of_run():
+    names = {option.flags[0] for option in cell_options()}
+    left_out = names - {option.flags[0] for option in run_options()}
+    assert left_out == {"--use", "--template", "--var", "--wait", "--file", "--args"}
+
+
+def test_help_names_the_launchers():
+    text = str(run_command.start(["--help"]))
+    assert "batchai run [options] SCRIPT" in text
+    assert "--nodes N" in text

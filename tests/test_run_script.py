@@ -1,0 +1,78 @@
+"""`batchai run` as a process: output, exit code, interrupts."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.patience import PATIENCE_S
+from tests.world import processes_of, until
+
+pytestmark = pytest.mark.slow
+COMMAND = [sys.executable, "-m", "batchai_magics.cli"]
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """A folder with a script and a module; when done, its jobs are gone."""
+    monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "model.py").write_text("size = 7\n")
+    (folder / "conf.txt").write_text("lr 0.1")
+    yield folder
+    until(lambda: not processes_of(tmp_path / "home"))
+
+
+def started(folder, *words):
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*COMMAND, "run", *words], cwd=folder, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_a_script_runs_with_its_folder_and_its_exit_code_is_the_commands(folder):
+    (folder / "train.py").write_text(
+        "import os, sys, model\n"
+        "rank, count = os.environ['RANK'], os.environ['WORLD_SIZE']\n"
+        "print(rank, 'of', count, model.size, open('conf.txt').read(), sys.argv[1:])\n"
+        "sys.exit(3)\n"
+    )
+    run = started(folder, "--nodes=2", "--", "torchrun", "--nproc_per_node=1", "train.py", "--lr", "1")
+    out, err = run.communicate(timeout=PATIENCE_S)
+    assert run.returncode == 3, err
+    assert sorted(out.splitlines()) == [f"{rank} of 2 7 lr 0.1 ['--lr', '1']" for rank in range(2)]
+    assert "Job train was submitted." in err
+
+
+def test_a_detached_run_prints_its_name(folder):
+    (folder / "train.py").write_text("pass\n")
+    run = started(folder, "--detach", "train.py")
+    assert run.communicate(timeout=PATIENCE_S)[0] == "train\n"
+    waited = subprocess.run([*COMMAND, "job", "wait", "-n", "train"], check=False, capture_output=True)
+    assert waited.returncode == 0
+
+
+@pytest.fixture
+def interrupted(folder):
+    """A run that was interrupted once, just now; when done, its job is cancelled."""
+    (folder / "train.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(1000)\n")
+    run = started(folder, "train.py")
+    assert run.stdout.readline() == "up\n"
+    run.send_signal(signal.SIGINT)
+    assert any(line.startswith("Interrupt again") for line in run.stderr)
+    yield run
+    run.communicate(timeout=PATIENCE_S)
+    subprocess.run([*COMMAND, "job", "terminate", "-n", "train", "-y"], check=False, capture_output=True)
+
+
+def test_an_interrupt_leaves_the_job_running(interrupted):
+    assert interrupted.wait(PATIENCE_S) == 130
+    shown = subprocess.run([*COMMAND, "job", "show", "-n", "train"], capture_output=True, check=True)
+    assert json.loads(shown.stdout)["executionState"] == "running"
+
+
+def test_a_second_interrupt_cancels_the_job(interrupted):
+    interrupted.send_signal(signal.SIGINT)
+    assert "Cancelled train." in interrupted.communicate(timeout=PATIENCE_S)[1]
+    assert interrupted.returncode == 130
