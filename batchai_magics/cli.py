@@ -205,8 +205,12 @@ def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -
 
 def _print_result(result: Result, output: str | None) -> None:
     from batchai_magics.commands.handlers.backend_commands import SettingsChoice
+    from batchai_magics.commands.output.command_result import TerminalText
     from batchai_magics.commands.output.result_formats import colored
 
+    if output is None and not result.query and isinstance(result.value, TerminalText):
+        print(result.value.terminal_text)
+        return
     output = output or ("table" if isinstance(result.value, SettingsChoice) else "json")
     is_colored = output == "jsonc" and sys.stdout.isatty()
     is_empty = True

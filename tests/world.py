@@ -41,14 +41,14 @@ class World:
         self.experiment = self.workspace.child(Kind.EXPERIMENT, self.settings.experiment)
         self.cluster = self.workspace.child(Kind.CLUSTER, self.settings.cluster)
 
-    def submit(self, line: str, script: str = "print('hello')") -> Job:
-        """Submits a cell."""
-        request = cell.parse(line, script, settings=self.settings)
+    def submit(self, line: str, script: str = "print('hello')", **names: object) -> Job:
+        """Submits a cell of a notebook with these variables."""
+        request = cell.parse(line, script, settings=self.settings, notebook=cell.Notebook(names=names))
         return submit(self.backend, request, self.settings).job
 
-    def run(self, line: str, script: str = "print('hello')") -> Job:
+    def run(self, line: str, script: str = "print('hello')", **names: object) -> Job:
         """Submits a cell and waits for the end of its job."""
-        return self.submit(line, script).wait(PATIENCE_S)
+        return self.submit(line, script, **names).wait(PATIENCE_S)
 
     def job_id(self, name: str) -> ResourceId:
         """The id of a job of the default experiment."""

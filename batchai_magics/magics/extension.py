@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
     from batchai_magics.commands.output.command_result import Result
     from batchai_magics.jobs.job_handle import Job
+    from batchai_magics.jobs.run_diff import RunDiff
 
 
 _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
 _JOB_TYPE = ("batchai_magics.jobs.job_handle", "Job")
 _RESULT_TYPE = ("batchai_magics.commands.output.command_result", "Result")
+_DIFF_TYPE = ("batchai_magics.jobs.run_diff", "RunDiff")
 _DASHBOARD_TYPE = ("batchai_magics.commands.output.command_result", "LiveResult")
 _CHARTED_TYPES = (
     ("batchai_magics.metrics.runs.comparison", "Comparison"),
@@ -38,6 +40,7 @@ def load(ip: InteractiveShell) -> None:
     _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
     _displays(ip).for_type_by_name(*_DASHBOARD_TYPE, magics.show_dashboard)
     _html(ip).for_type_by_name(*_RESULT_TYPE, result_html)
+    _html(ip).for_type_by_name(*_DIFF_TYPE, _diff_html)
     for type_name in _CHARTED_TYPES:
         _displays(ip).for_type_by_name(*type_name, magics.show_runs)
 
@@ -59,6 +62,12 @@ def _card(job: Job) -> str:
     from batchai_magics.cards.job_card_data import job_html
 
     return job_html(job)
+
+
+def _diff_html(diff: RunDiff) -> str:
+    from batchai_magics.cards.run_diff_card import run_diff_html
+
+    return run_diff_html(diff)
 
 
 def result_html(result: Result) -> str:
@@ -96,7 +105,8 @@ def _remove_displays(ip: InteractiveShell) -> None:
         ip.input_transformers_cleanup.remove(_add_cell_body)
     for type_name in (_JOB_TYPE, _DASHBOARD_TYPE, *_CHARTED_TYPES):
         _displays(ip).pop(".".join(type_name), None)
-    _html(ip).pop(".".join(_RESULT_TYPE), None)
+    for type_name in (_RESULT_TYPE, _DIFF_TYPE):
+        _html(ip).pop(".".join(type_name), None)
 
 
 def _finalize_views(result: object = None) -> None:

@@ -1,4 +1,4 @@
-"""`batchai job update`: the labels of runs; and what is recorded of them."""
+"""`batchai job update`, `job provenance` and `job diff`: labels, records and differences of runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from batchai_magics.cell.cell_option_values import tags_of
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.text_table import Table
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import UsageError, visible_lines
+from batchai_magics.jobs.run_diff import RunDiff, diff_runs
+from batchai_magics.jobs.submit import find
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.records.labels import LabelChange, Labels
 from batchai_magics.records.provenance import NAMES, Provenance
@@ -48,6 +50,43 @@ class ProvenanceResult:
     def to_table(self) -> Table:
         """The summary."""
         return Table(("What", "Value"), tuple(self.in_notebook.facts()))
+
+    @property
+    def terminal_text(self) -> str:
+        """The summary."""
+        return visible_lines(repr(self.in_notebook))
+
+
+@dataclass(frozen=True)
+class RunDiffResult:
+    """The differences of two runs as table, data and text; notebooks display them as a card."""
+
+    in_notebook: RunDiff
+
+    def to_data(self) -> Any:
+        """The differences; `code` has the lines of a unified diff."""
+        diff = self.in_notebook
+        rows = [row._asdict() for row in diff.rows]
+        return {"runs": list(diff.names), "code": list(diff.code), "rows": rows, "notes": list(diff.notes)}
+
+    def to_table(self) -> Table:
+        """The differences but those of the code."""
+        diff = self.in_notebook
+        return Table(("Section", "Name", *diff.names, "Change"), tuple(map(tuple, diff.rows)))
+
+    @property
+    def terminal_text(self) -> str:
+        """All differences."""
+        return repr(self.in_notebook)
+
+
+def diff(context: Context, arguments: Namespace) -> RunDiffResult:
+    """Compares two runs."""
+    if len(arguments.run) != 2:
+        raise UsageError(f"two runs are compared, not {len(arguments.run)}", hint="batchai job diff A B")
+    settings = context.settings_for(arguments)
+    first, second = (find(context.backend, name, settings) for name in arguments.run)
+    return RunDiffResult(diff_runs(first, second))
 
 
 def update(context: Context, arguments: Namespace) -> LabelsResult:

@@ -84,6 +84,15 @@ class NotebookDisplay(Protocol):
         """The object that the cell returns in a notebook."""
 
 
+@runtime_checkable
+class TerminalText(Protocol):
+    """A value that a terminal shows as text, unless `-o` asks for a format."""
+
+    @property
+    def terminal_text(self) -> str:
+        """The text, safe for a terminal."""
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
     """A handler's value with the line's `--query`.

@@ -86,6 +86,12 @@ COMMANDS = (
         outputs=(*OUTPUTS, "csv"),
     ),
     CommandSpec(
+        "diff",
+        "Compare two jobs, as `job diff` does.",
+        "handlers.run_record_commands:diff",
+        job_specs.DIFF_OPTIONS,
+    ),
+    CommandSpec(
         "scaling",
         "Show how images/sec grow with the processes of jobs or logs.",
         "handlers.comparison_commands:scaling",

@@ -33,6 +33,16 @@ _WHERE = Option(
     "CONDITION",
     is_repeatable=True,
 )
+DIFF_OPTIONS = (
+    *_SOME,
+    Option(
+        ("RUN",),
+        "The two jobs by name.",
+        value_kind=ValueKind.MANY,
+        is_required=True,
+        completes=NameKind.JOB,
+    ),
+)
 _CREATE = (
     *_SOME,
     Option(
@@ -105,6 +115,12 @@ COMMANDS = (
         "Show what a job was made of: code, arguments, git state, packages, hardware.",
         "handlers.run_record_commands:provenance",
         (*_JOB, o.IDS),
+    ),
+    CommandSpec(
+        "job diff",
+        "Compare two jobs: code, arguments, variables, packages and metrics.",
+        "handlers.run_record_commands:diff",
+        DIFF_OPTIONS,
     ),
     CommandSpec(
         "job wait",

@@ -1,0 +1,226 @@
+"""How two runs differ: code, arguments, variables, git state, machines, packages and metrics."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from batchai_magics.errors import visible
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.run_selection import metrics_of
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.records.labels import Labels
+from batchai_magics.records.provenance import Provenance, git_text, variable_text
+
+CONTEXT = 3  # unchanged lines around a change of the code
+MAX_CODE = 500  # lines of the code's diff that are shown
+METRICS = "metrics"
+SAME = "the same code, options, variables and packages"
+_SCRIPT_FOLDER = "SCRIPT"  # an input directory whose path has a digest of the code
+
+
+class Difference(NamedTuple):
+    """A value that differs: empty for the run that lacks it."""
+
+    section: str
+    name: str
+    first: str
+    second: str
+    change: str = ""  # of a number: +12.5 %
+
+
+@dataclass(frozen=True, repr=False)
+class RunDiff:
+    """The differences of two runs, section by section.
+
+    Attributes:
+        names: The two runs.
+        code: The lines of a unified diff of the code; empty if it is the same, or not recorded.
+        rows: What else differs; of metrics also what is equal.
+        notes: What could not be compared, and why.
+    """
+
+    names: tuple[str, str]
+    code: tuple[str, ...]
+    rows: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_different(self) -> bool:
+        """Whether anything but the metrics differs."""
+        return bool(self.code) or any(row.section != METRICS for row in self.rows)
+
+    @property
+    def shown_code(self) -> list[str]:
+        """The first lines of the code's diff, and how many follow."""
+        left = len(self.code) - MAX_CODE
+        return [*self.code[:MAX_CODE], *([f"… and {left} more lines"] if left > 0 else [])]
+
+    def __repr__(self) -> str:
+        return "\n".join(_text_lines(self))
+
+
+def diff_runs(first: Job, second: Job) -> RunDiff:
+    """Compares two runs of any experiment.
+
+    Raises:
+        NotFoundError: One of them does not exist.
+    """
+    seen = [_seen(job) for job in (first, second)]
+    one, two = seen
+    records = [run.provenance for run in seen]
+    notes = [f"{record.run} has no record of its code" for record in records if not record.submission]
+    rows = (
+        *_differing("options", _options(one.spec), _options(two.spec)),
+        *_differing("parameters", _texts(one.labels.parameters), _texts(two.labels.parameters)),
+        *_differing("submission", _submission(one.provenance), _submission(two.provenance)),
+        *_differing("variables", _variables(one.provenance), _variables(two.provenance)),
+        *_differing("machines", _machines(one.provenance), _machines(two.provenance)),
+        *_differing("packages", _packages(one.provenance), _packages(two.provenance)),
+        *_metrics(one.metrics, two.metrics),
+    )
+    return RunDiff((first.name, second.name), tuple(_code(*records)), rows, tuple(notes))
+
+
+class _Run(NamedTuple):
+    """All that is known of a run."""
+
+    spec: JobSpec
+    provenance: Provenance
+    labels: Labels
+    metrics: Mapping[str, float]
+
+
+def _seen(job: Job) -> _Run:
+    resource = job.show()
+    has_records = job.backend.records is not None
+    return _Run(
+        resource.spec,
+        job.provenance() if has_records else Provenance(job.name),
+        job.labels() if has_records else Labels(),
+        metrics_of(job.backend, resource),
+    )
+
+
+def _code(one: Provenance, two: Provenance) -> Iterator[str]:
+    if not (one.submission and two.submission):
+        return
+    before, after = (record.code.text.splitlines() for record in (one.submission, two.submission))
+    yield from difflib.unified_diff(before, after, one.run, two.run, lineterm="", n=CONTEXT)
+
+
+def _differing(section: str, one: Mapping[str, str], two: Mapping[str, str]) -> Iterator[Difference]:
+    for name in dict.fromkeys((*one, *two)):
+        first, second = one.get(name, ""), two.get(name, "")
+        if first != second:
+            yield Difference(section, name, first, second)
+
+
+def _options(spec: JobSpec) -> dict[str, str]:
+    """The values of the description by path, without the script's folder: the code itself is compared."""
+    body = spec.to_wire()["properties"]
+    inputs = body.get("inputDirectories") or ()
+    body["inputDirectories"] = [item for item in inputs if item["id"] != _SCRIPT_FOLDER]
+    return dict(_leaves(body, ""))
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for index, item in enumerate(value):
+            name = item.get("name") or item.get("id") if isinstance(item, Mapping) else None
+            yield from _leaves(item, f"{path}[{name or index}]")
+    else:
+        yield path, str(value)
+
+
+def _submission(provenance: Provenance) -> dict[str, str]:
+    record = provenance.submission
+    if not record:
+        return {}
+    git = record.git
+    return {
+        "arguments": record.arguments,
+        "git": git_text(git) if git else "",
+        "uncommitted": _digest_text(git.diff) if git and git.diff else "",
+        **{f"upload {path}": digest for path, digest in record.uploads.items()},
+        "Python of the submitter": record.python,
+        "batchai_magics": record.package,
+    }
+
+
+def _digest_text(diff: str) -> str:
+    return f"{len(diff.splitlines())} lines, {hashlib.sha256(diff.encode()).hexdigest()[:8]}"
+
+
+def _variables(provenance: Provenance) -> dict[str, str]:
+    record = provenance.submission
+    return {name: variable_text(each) for name, each in record.variables.items()} if record else {}
+
+
+def _machines(provenance: Provenance) -> dict[str, str]:
+    """What the machines are like: names differ without meaning."""
+    machines = provenance.machines
+    return {
+        "number": str(len(machines)),
+        "processors": _distinct(machine.processor for machine in machines),
+        "cores": _distinct(str(machine.cores) for machine in machines),
+        "GPUs": _distinct(gpu for machine in machines for gpu in machine.gpus),
+        "systems": _distinct(machine.system for machine in machines),
+        "Python": _distinct(machine.python for machine in machines),
+    }
+
+
+def _packages(provenance: Provenance) -> dict[str, str]:
+    found: dict[str, dict[str, None]] = {}
+    for machine in provenance.machines:
+        for name, version in machine.packages.items():
+            found.setdefault(name, {})[version] = None
+    return {name: ", ".join(versions) for name, versions in sorted(found.items())}
+
+
+def _metrics(one: Mapping[str, float], two: Mapping[str, float]) -> Iterator[Difference]:
+    for name in dict.fromkeys((*one, *two)):
+        first, second = one.get(name, math.nan), two.get(name, math.nan)
+        yield Difference(METRICS, name, _number(first), _number(second), _change(first, second))
+
+
+def _change(first: float, second: float) -> str:
+    """The relative change; empty where it means nothing."""
+    if not (math.isfinite(first) and math.isfinite(second)) or not first:
+        return ""
+    return f"{100 * (second - first) / abs(first):+.1f} %"
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.6g}"
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
+def _distinct(texts: Iterator[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, texts)))
+
+
+def _text_lines(diff: RunDiff) -> Iterator[str]:
+    yield f"{diff.names[0]} → {diff.names[1]}"
+    yield from (f"  ! {note}" for note in diff.notes)
+    yield from map(visible, diff.shown_code)
+    for section, found in groupby(diff.rows, key=lambda row: row.section):
+        rows = [[visible(text) for text in row[1:]] for row in found]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        yield f"{section}:"
+        for cells in rows:
+            padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+            yield f"  {'  '.join(padded)}".rstrip()
+    if not diff.is_different:
+        yield SAME
