@@ -105,10 +105,10 @@ def wait_until_idle(place: Place) -> None:
 @contextlib.contextmanager
 def killed_at_start(dice: random.Random) -> Iterator[None]:
     """Within it, what this process starts in the background is killed within a moment, told or not."""
-    begin, start = detached_process._spawn, detached_process.start
+    begin, start = detached_process.DetachedProcess, detached_process.start
 
-    def begin_and_kill(program: detached_process.Program) -> subprocess.Popen[bytes]:
-        child = begin(program)
+    def begin_and_kill(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
+        child = begin(*given, **named)
         if dice.random() < 0.3:
             child.kill()
         return child
@@ -123,11 +123,11 @@ def killed_at_start(dice: random.Random) -> Iterator[None]:
         child.wait()
         return child
 
-    detached_process._spawn, detached_process.start = begin_and_kill, start_and_kill
+    detached_process.DetachedProcess, detached_process.start = begin_and_kill, start_and_kill
     try:
         yield
     finally:
-        detached_process._spawn, detached_process.start = begin, start
+        detached_process.DetachedProcess, detached_process.start = begin, start
 
 
 def stop(place: Place, names: list[str]) -> None:

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.base import backend_registry
 from batchai_magics.backends.base.backend_registry import BACKENDS, choose, load_settings, open_backend
 from batchai_magics.cell import Notebook
 from batchai_magics.cell import parse as parse_cell
@@ -151,12 +150,17 @@ def test_one_that_cannot_be_imported_says_so(moon):
         open_backend(Settings(backend="broken"))
 
 
-def test_packages_are_not_looked_through_for_what_is_ours(file):
-    backend_registry._installed.cache_clear()
+def test_packages_are_not_looked_through_for_what_is_ours(file, tmp_path, monkeypatch):
+    def refuse(*given, **named):
+        raise AssertionError("installed packages were searched")
+
+    monkeypatch.syspath_prepend(str(tmp_path))  # with another path, what was found before does not count
+    monkeypatch.setattr("importlib.metadata.entry_points", refuse)
     settings = load_settings({}, path=file)
     assert BACKENDS.opening(settings.backend)
     assert BACKENDS
-    assert backend_registry._installed.cache_info().misses == 0
+    with pytest.raises(AssertionError):
+        list(BACKENDS)
 
 
 @pytest.mark.slow

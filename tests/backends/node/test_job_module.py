@@ -93,6 +93,11 @@ def test_the_package_has_it_too():
     assert batchai_magics.log is log
 
 
+def put_job_module(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "batchai_magics.py").write_text(node_programs.JOB_MODULE.read_text())
+
+
 @pytest.mark.slow
 class TestOnThePathOfAJob:
     def run(self, folder: Path, code: str, *options: str) -> str:
@@ -106,26 +111,26 @@ class TestOnThePathOfAJob:
         ).stdout
 
     def test_it_needs_nothing_that_is_installed(self, tmp_path):
-        node_programs.put_job_module(tmp_path / "python")
+        put_job_module(tmp_path / "python")
         code = "import batchai_magics; batchai_magics.log(step=1, loss=0.5); print(batchai_magics.__file__)"
         line, file = self.run(tmp_path / "python", code, "-S").splitlines()
         assert read(line + "\n") == {"loss": 0.5}
         assert file == str(tmp_path / "python" / "batchai_magics.py")
 
     def test_an_installed_package_is_not_hidden(self, tmp_path):
-        node_programs.put_job_module(tmp_path / "python")
+        put_job_module(tmp_path / "python")
         code = "from batchai_magics import log, JobSpec; log(step=1, loss=0.5); print(JobSpec.__module__)"
         assert self.run(tmp_path / "python", code).splitlines()[1] == "batchai_magics.models.job_spec"
 
     def test_an_older_package_gets_it(self, tmp_path):
-        node_programs.put_job_module(tmp_path / "python")
+        put_job_module(tmp_path / "python")
         (tmp_path / "site" / "batchai_magics").mkdir(parents=True)
         (tmp_path / "site" / "batchai_magics" / "__init__.py").write_text("__version__ = '0.0.1'\n")
         code = "import batchai_magics as b; b.log(step=1, loss=0.5); print(b.__version__)"
         assert self.run(tmp_path / "python", code, "-S").splitlines()[1] == "0.0.1"
 
     def test_a_folder_of_that_name_is_no_package(self, tmp_path):
-        node_programs.put_job_module(tmp_path / "python")
+        put_job_module(tmp_path / "python")
         (tmp_path / "batchai_magics").mkdir()
         code = "from batchai_magics import log; log(step=1, loss=0.5)"
         assert read(self.run(tmp_path / "python", code, "-S")) == {"loss": 0.5}

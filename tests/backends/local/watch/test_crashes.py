@@ -7,12 +7,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import detached_process, process, recovery, scheduler
+from batchai_magics.backends.local.watch import (
+    detached_process,
+    plan_binding,
+    process,
+    recovery,
+    scheduler,
+)
 from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
@@ -211,44 +219,49 @@ def test_secrets_of_a_supervisor_killed_at_its_start_are_said_to_be_lost(
     assert job.wait(PATIENCE_S).show().execution.errors[0].code == "JobSecretsLost"
 
 
+def kill_unreaped(child: subprocess.Popen[bytes]) -> None:
+    """Kills a child, whose exit is not noticed before somebody asks."""
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+
 def test_a_supervisor_killed_before_it_was_told_anything_is_started_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin, begun = detached_process._spawn, []
+    begun = []
 
-    def kill_two(program: detached_process.Program) -> subprocess.Popen[bytes]:
-        child = begin(program)
-        begun.append(child)
-        if len(begun) <= 2:  # one that was begun ahead, and the next
-            child.kill()
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        return child
+    class TwoKilled(detached_process.DetachedProcess):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            begun.append(self)
+            if len(begun) <= 2:  # one that was begun ahead, and the next
+                kill_unreaped(self)
 
-    monkeypatch.setattr(detached_process, "_spawn", kill_two)
+    monkeypatch.setattr(detached_process, "DetachedProcess", TwoKilled)
     assert world.run("j", "print('ran')").log() == "ran\n"
     assert len(begun) == 3
 
 
 def test_a_supervisor_that_never_starts_fails_its_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(child: subprocess.Popen[bytes], message: bytes) -> bool:
-        child.kill()
-        child.communicate()
-        return False
+    class Killed(detached_process.DetachedProcess):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            kill_unreaped(self)
 
-    monkeypatch.setattr(detached_process, "_is_delivered", refuse)
+    monkeypatch.setattr(detached_process, "DetachedProcess", Killed)
     job = world.submit("j")
     (error,) = job.wait(PATIENCE_S).show().execution.errors
     assert (error.code, "ended at once, with exit status -9" in error.message) == ("JobLaunchFailed", True)
 
 
-@pytest.mark.parametrize("moment", ["_write_plan", "spawn"])
+@pytest.mark.parametrize("moment", [(plan_binding, "bind"), (scheduler, "spawn")])
 def test_ctrl_c_between_giving_nodes_and_starting_the_job_loses_neither(
-    world: World, monkeypatch: pytest.MonkeyPatch, moment: str
+    world: World, monkeypatch: pytest.MonkeyPatch, moment: tuple[ModuleType, str]
 ) -> None:
     def interrupt(*given, **named) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(scheduler, moment, interrupt)
+    monkeypatch.setattr(*moment, interrupt)
     with pytest.raises(KeyboardInterrupt):
         world.submit("j --nodes 2", "print('ran')")
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from batchai_magics.backends.local.watch import detached_process, scheduler
+from batchai_magics.backends.local.watch import detached_process, plan_binding
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Program
 from tests.world import World, until
 
@@ -31,13 +31,13 @@ with detached_process.preloaded(program):
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The programs that are begun from here on."""
     children: list[subprocess.Popen[bytes]] = []
-    begin = detached_process._spawn
 
-    def noted(program: Program) -> subprocess.Popen[bytes]:
-        children.append(begin(program))
-        return children[-1]
+    class Noted(detached_process.DetachedProcess):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            children.append(self)
 
-    monkeypatch.setattr(detached_process, "_spawn", noted)
+    monkeypatch.setattr(detached_process, "DetachedProcess", Noted)
     return children
 
 
@@ -48,13 +48,13 @@ def supervisor(folder: Path) -> Program:
 def test_it_is_begun_before_the_plan_is_written_and_runs_the_job(
     world: World, begun: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, seen = scheduler._write_plan, []
+    bind, seen = plan_binding.bind, []
 
     def look(*given: Any) -> None:
         seen.append(len(begun))
-        write(*given)
+        bind(*given)
 
-    monkeypatch.setattr(scheduler, "_write_plan", look)
+    monkeypatch.setattr(plan_binding, "bind", look)
     job = world.submit("j")
     with world.backend.store.read() as db:
         (watcher,) = db.execute("SELECT supervisor FROM job WHERE key = ?", (job.id.key,)).fetchone()
@@ -110,9 +110,9 @@ def test_it_ends_without_a_word_when_who_began_it_is_killed(tmp_path: Path) -> N
 def test_that_it_cannot_be_begun_is_told_by_who_starts_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(program: Program) -> None:
+    def refuse(*given: Any, **named: Any) -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(detached_process, "_spawn", refuse)
+    monkeypatch.setattr(detached_process, "DetachedProcess", refuse)
     with detached_process.preloaded(supervisor(tmp_path)), pytest.raises(OSError, match="no more processes"):
         detached_process.start(supervisor(tmp_path), secrets={})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local.watch import detached_process, process, scheduler
+from batchai_magics.backends.local.watch import detached_process, plan_binding, process, scheduler
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.errors import ServiceError
 from tests.backends.local.still import Stand, Still, dead
@@ -140,7 +140,7 @@ def test_a_job_that_has_no_room_for_its_plan_says_that_the_disk_is_full(still: S
     still.cluster()
     still.prepare()
     job = still.job()
-    monkeypatch.setattr(scheduler, "_write_plan", refuse)
+    monkeypatch.setattr(plan_binding, "bind", refuse)
     still.schedule()
     assert '"DiskFull"' in still.state(job)["errors"]
 
