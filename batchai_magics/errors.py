@@ -126,7 +126,7 @@ class FileChangedError(StorageError):
 
 
 class JobFailedError(BatchAIError):
-    """A job did not succeed; `exit_code` is that of the job (255 if it has none)."""
+    """A job did not succeed; `exit_code` is the job's (255 if it has none)."""
 
     def __init__(self, message: str, *, exit_code: int | None = None, hint: str = "") -> None:
         super().__init__(message, hint=hint)

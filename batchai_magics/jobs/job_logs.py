@@ -38,7 +38,7 @@ _PLACE = re.compile(r'File "(?P<folder>[^"\n]*[/\\])?(?P<file>[^"/\\\n]+)", line
 def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
     """The text of a log, or its last `lines` lines, redacted; invalid UTF-8 becomes replacement characters.
 
-    An incomplete finished log ends with a line that says so.
+    An incomplete finished log ends with a line that tells this.
 
     Raises:
         FileChangedError: The file was replaced each time while it was read.
@@ -50,7 +50,7 @@ def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
 
 
 def _full_text(backend: Backend, file: FileRef) -> str:
-    """The whole log; an incomplete one ends with a line that says so."""
+    """The whole log; an incomplete one ends with a line that tells this."""
     pieces: list[bytes] = []
     fault = consume(chunks(backend, file), lambda chunk: pieces.append(chunk.redacted.data))
     text = b"".join(pieces).decode("utf-8", errors="replace")

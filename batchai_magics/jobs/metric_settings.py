@@ -1,4 +1,4 @@
-"""What the user's settings say of metrics."""
+"""The user's settings for metrics."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def environment(job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site:
 
 
 def _module_path(variables: Mapping[str, str], site: JobSite) -> dict[str, str]:
-    """The job's own `PYTHONPATH` followed by that of the site."""
+    """The job's own `PYTHONPATH` followed by the site's."""
     folders = [variables.get("PYTHONPATH", ""), site.module_path]
     return {"PYTHONPATH": joined(filter(None, folders), ":")} if site.module_path else {}
 

@@ -65,7 +65,7 @@ class ResourceId:
         group: The resource group's name.
         workspace: The workspace's name.
         kind: The kind of the resource.
-        name: The name of the resource; that of the workspace for a workspace.
+        name: The name of the resource; for a workspace its own name.
         experiment: The experiment of a job; else empty.
     """
 

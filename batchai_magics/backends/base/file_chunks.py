@@ -131,7 +131,7 @@ class Bookmark:
 
     Attributes:
         offset: The bytes that were read.
-        generation: That of the last chunk.
+        generation: The generation of the last chunk.
         before: The last bytes that were read, at most 64.
     """
 

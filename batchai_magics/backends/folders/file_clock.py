@@ -1,7 +1,7 @@
 """The clock of the shared file system, the only one used to compute ages.
 
 The clocks of a laptop, a login node and a node may differ by minutes. The age of a file is the difference
-between its mtime and that of a file touched now.
+between its mtime and the mtime of a file touched now.
 """
 
 from __future__ import annotations

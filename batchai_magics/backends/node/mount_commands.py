@@ -19,7 +19,7 @@ def mount_line(command: str, path: Path) -> list[str]:
 
 
 def mark(guid: str) -> str:
-    """The mark of mount commands and their daemons, distinct from that of the job's own processes."""
+    """The mark of mount commands and their daemons, distinct from the mark of the job's own processes."""
     return f"{guid}/mounts"
 
 

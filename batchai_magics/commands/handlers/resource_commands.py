@@ -81,5 +81,5 @@ def _hint(context: Context, id: ResourceId, known: str) -> str:
     except NotFoundError:
         return known or _hint(context, id.parent, known)
     if not names:
-        return f"There is none in {id.parent.kind.noun} {id.parent.name}."
+        return f"There are none in {id.parent.kind.noun} {id.parent.name}."
     return did_you_mean(id.name, names) or known or f"There are: {', '.join(names[-_MAX_HINT_NAMES:])}."

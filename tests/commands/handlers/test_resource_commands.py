@@ -133,7 +133,7 @@ def test_a_name_far_from_all_is_answered_with_those_that_there_are(do):
         do(f"cluster create -n {name} -s Standard_D2 -t 0")
     with pytest.raises(NotFoundError, match=r"ClusterNotFound.*\nThere are: two, one"):
         do("cluster show -n whatever")
-    with pytest.raises(NotFoundError, match="There is none in workspace default"):
+    with pytest.raises(NotFoundError, match="There are none in workspace default"):
         do("file-server show -n srv")
 
 

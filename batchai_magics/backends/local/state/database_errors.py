@@ -67,7 +67,7 @@ def locked(path: Path, holder: LockHolder | None) -> StorageError:
     if holder is None:
         text, hint = (
             "another process has locked it",
-            f"`fuser -v {path}` lists who has it open.",
+            f"`fuser -v {path}` lists its users.",
         )
     else:
         text, hint = _describe_holder(holder), _holder_hint(holder)

@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _requeued(outcome: Outcome) -> Outcome:
-    """The outcome after asking Slurm for another attempt: that of this one if it refuses."""
+    """The outcome after asking Slurm for another attempt: this one's if it refuses."""
     refusal = allocation.requeue() if outcome.reason else ""
     if not refusal:
         return outcome

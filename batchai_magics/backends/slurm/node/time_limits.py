@@ -1,4 +1,4 @@
-"""The time limits of an attempt: the job's own, and that of Slurm, whose end it must precede to continue."""
+"""The time limits of an attempt: the job's own, and Slurm's, whose end it must precede to continue."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def told(error: BaseException) -> tuple[str, str, str]:
         (
             None,
             "another process has locked it",
-            "`fuser -v /home/state.db` lists who has it open.",
+            "`fuser -v /home/state.db` lists its users.",
         ),
         (RUNNING, "process 7 (python3) has locked it", WAIT_OR_END),
         (STOPPED, "process 8 (batchai) has locked it and is stopped", LET_GO_ON_OR_END),

@@ -125,7 +125,7 @@ def test_where_the_kernel_tells_nothing_the_way_to_ask_is_named(
     monkeypatch.setattr(lock_holder, "LOCKS", tmp_path / "none")
     error = refusal(database)
     assert error.message == f"{database} cannot be changed: another process has locked it"
-    assert error.hint.startswith(f"`fuser -v {database}` lists who has it open.")
+    assert error.hint.startswith(f"`fuser -v {database}` lists its users.")
 
 
 def test_this_process_is_not_named(database: Path) -> None:
