@@ -187,10 +187,9 @@ class Job:
             tidy: One row per number instead of one per step line.
 
         Returns:
-            One row per step line with the columns step, rank, images_per_sec, uncertainty, jitter, loss,
-                top_1 and
-            top_5. With `tidy`: step, rank, metric, value, unit, wall_time (UTC) and offset (bytes); that
-                table has
+            One row per step line, or per line with numbers, without columns that have no value: step, rank,
+            images_per_sec, uncertainty, jitter, loss, top_1, top_5, epoch, and one for each other metric.
+            With `tidy`: step, rank, metric, value, unit, wall_time (UTC) and offset (bytes); that table has
             all numbers, including totals, evaluations and those of `--metric`.
 
         Warns:
@@ -305,18 +304,33 @@ class Job:
         records: Records = RECORDS.of(self.backend)
         return records.relabel(self.id, change)
 
-    def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Plots images/sec and loss over the steps.
+    def plot(
+        self,
+        *,
+        metrics: str | Sequence[str] = (),
+        x: str = "",
+        smooth: float = 0.0,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Plots metrics: by default the headline, the speed and what tells most of the rest, four charts.
+
+        Training and validation of one quantity are in one chart.
 
         Args:
+            metrics: The metrics to draw, a name or several: `job.plot(metrics="val_loss")`.
+            x: `step`, `epoch` or `time` (seconds since the first number).
+            smooth: The weight of earlier values in an exponential moving average, from 0 (none) to less than
+                1.
             ax: Axes to draw on; None for a new figure.
 
         Raises:
-            UsageError: `ax` is not a matplotlib Axes.
+            UsageError: The job has no such metric, or an argument is invalid.
         """
         if not (ax is None or hasattr(ax, "plot")):
             raise argument_checks.argument_error("job.plot", "ax", ax, "matplotlib Axes or None")
-        return plot(self.records(), ax=ax)
+        return plot(
+            self.records(), metrics=metrics, x=x, smooth=smooth, ax=ax, preferences=metric_preferences()
+        )
 
     def png(self) -> bytes:
         """The plot as a PNG image."""

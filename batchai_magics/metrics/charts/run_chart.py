@@ -1,12 +1,13 @@
-"""Plots a run's metrics over its steps: images/sec and loss, or whatever else its log contains."""
+"""Plots a run's metrics: a panel for each quantity, with a line for each phase and rank."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
+from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.metrics.charts.figure import (
     PALETTE,
     RANK_COLOURS,
@@ -17,52 +18,103 @@ from batchai_magics.metrics.charts.figure import (
     serialized,
     show_message,
 )
-from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
+from batchai_magics.metrics.record import PatternRecord, Record
+from batchai_magics.metrics.runs.frame_records import records_of_frame
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricPreferences, is_default
+from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES
 from batchai_magics.metrics.runs.run_header import run_header
-from batchai_magics.metrics.runs.steady_speed import RankHistory, common_warm_up
-from batchai_magics.metrics.runs.step_series import by_rank, combined_rates, mean_losses, runs
-from batchai_magics.metrics.runs.tidy_table import extra_series
+from batchai_magics.metrics.runs.run_metrics import AXES, RATE, Metric, RunMetrics, run_metrics
+from batchai_magics.metrics.runs.step_series import runs
+from batchai_magics.metrics.runs.summary_builder import warm_up_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
 
-NOTHING = "There is nothing to draw: the log tells no images/sec, no finite loss and no other number."
-_ALL = PALETTE[0]
-_MEAN = "mean of the ranks"
+NOTHING = "There is nothing to draw: the log has no finite numbers."
+MAX_PANELS = 4  # unless the user names metrics
+_MEAN, _SUM = "mean of the ranks", "all ranks"
 _PANEL_INCHES = 2.5
+_AXIS_LABELS = {"step": "step", "epoch": "epoch", "time": "time (s)"}
+_STYLES = {TRAIN: ("-", PALETTE[0]), VALIDATION: ("-", PALETTE[1]), TEST: ("--", PALETTE[2])}
+_FAINT = 0.3
 
-_Series = Mapping[int, Sequence[StepRecord]]
-_Draw = Callable[["Axes"], None]
+
+@dataclass(frozen=True)
+class ChartOptions:
+    """How a run is drawn.
+
+    Attributes:
+        metrics: The metrics to draw; by default the first four charts.
+        x: One of AXES; by default the one that suits the run.
+        smooth: The weight of earlier values in an exponential moving average, from 0 (none) to less than 1.
+        preferences: What the user has said of metrics.
+    """
+
+    metrics: Sequence[str] = ()
+    x: str = ""
+    smooth: float = 0.0
+    preferences: MetricPreferences = NO_PREFERENCES
+
+    def __post_init__(self) -> None:
+        """Check the options.
+
+        Raises:
+            UsageError: One of them is invalid.
+        """
+        if self.x and self.x not in AXES:
+            raise UsageError(f"x: {self.x!r} is none of {', '.join(AXES)}")
+        if not 0 <= self.smooth < 1:
+            raise UsageError(f"smooth: {self.smooth!r} is not at least 0 and less than 1")
+
+
+Chart = Sequence[Metric]
 
 
 @serialized
-def plot(source: Iterable[Record] | DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Plot the last run: images/sec (each rank, and all together) and loss.
+def plot(
+    source: Iterable[Record] | DataFrame,
+    *,
+    metrics: str | Sequence[str] = (),
+    x: str = "",
+    smooth: float = 0.0,
+    ax: Axes | None = None,
+    preferences: MetricPreferences = NO_PREFERENCES,
+) -> Axes:
+    """Plot the metrics of the last run: a panel for each quantity, training and validation in one.
 
-    Only metrics in the log are drawn, one panel each; without speed and loss, its other numbers are. Metrics
-    of user-defined patterns are always included. If there is nothing to draw, the figure says so. Steps that
-    the summary excludes as warm-up are shaded. The figure does not belong to pyplot, which would display it a
-    second time.
+    By default, these are the first four charts, without timers, and all metrics of user-defined patterns. If
+    there is nothing to draw, the figure says so. Steps that the summary excludes as warm-up are shaded. The
+    figure does not belong to pyplot, which would display it a second time.
 
     Args:
         source: Records, or a frame of them.
-        ax: Axes for the first panel, with the loss on a twin axis, instead of a new figure.
+        metrics: The metrics to draw, a name or several: `val_loss`, `images/sec`.
+        x: `step`, `epoch` or `time` (seconds since the first number).
+        smooth: The weight of earlier values in an exponential moving average, from 0 (none) to less than 1.
+        ax: Axes for the first panel, with the second one on a twin axis, instead of a new figure.
+        preferences: What the user has said of metrics.
 
     Returns:
         The Axes of the first panel, which display their figure in a notebook. `figure_png(ax)` is its PNG.
+
+    Raises:
+        UsageError: The run has no such metric, or `x` or `smooth` is invalid.
     """
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     run = runs(_records(source))[-1]
-    draws = _panels(run)
+    drawing = _Drawing(run, ChartOptions(names, x, smooth, preferences))
     if ax is not None:
-        return _drawn_on(ax, draws)
-    panels = new_panels(rows=len(draws) or 1, size=(8, _PANEL_INCHES * max(2, len(draws))))
-    for panel, draw in zip(panels, draws, strict=False):
-        draw(panel)
+        return _drawn_on(ax, drawing)
+    charts = drawing.charts
+    panels = new_panels(rows=len(charts) or 1, size=(8, _PANEL_INCHES * max(2, len(charts))))
+    for panel, chart in zip(panels, charts, strict=False):
+        drawing.draw(panel, chart)
         panel.label_outer()
-    if draws:
-        panels[-1].set_xlabel("step")
+    if charts:
+        panels[-1].set_xlabel(_AXIS_LABELS[drawing.axis])
     else:
         show_message(panels[0], NOTHING)
     return panels[0]
@@ -70,68 +122,114 @@ def plot(source: Iterable[Record] | DataFrame, *, ax: Axes | None = None) -> Axe
 
 def is_drawable(records: Iterable[Record]) -> bool:
     """Whether `plot` has anything to draw for these records."""
-    return bool(_panels(runs(records)[-1]))
+    return bool(_Drawing(runs(records)[-1], ChartOptions()).charts)
 
 
-def _drawn_on(ax: Axes, draws: Sequence[_Draw]) -> Axes:
-    if not draws:
+def _drawn_on(ax: Axes, drawing: _Drawing) -> Axes:
+    if not drawing.charts:
         show_message(ax, NOTHING)
         return ax
-    draws[0](ax)
-    ax.set_xlabel("step")
-    for draw in draws[1:2]:
+    drawing.draw(ax, drawing.charts[0])
+    ax.set_xlabel(_AXIS_LABELS[drawing.axis])
+    for chart in drawing.charts[1:2]:
         twin = ax.twinx()
-        draw(twin)
+        drawing.draw(twin, chart)
         twin.grid(visible=False)
         twin.spines["right"].set_visible(True)
     return ax
 
 
-def _panels(run: Sequence[Record]) -> list[_Draw]:
-    """A drawing function for each panel with data."""
-    series = by_rank(run)
-    steps = [record for records in series.values() for record in records]
-    panels: list[_Draw] = []
-    if any(math.isfinite(record.images_per_sec) for record in steps):
-        is_global = run_header(run, ranks_seen=len(series)).is_rate_global
-        panels.append(lambda ax: _draw_rates(ax, series, is_global=is_global))
-    if any(math.isfinite(record.loss) for record in steps):
-        panels.append(lambda ax: _draw_losses(ax, series))
-    for name, values in extra_series(run, is_all=not panels).items():
-        panels.append(lambda ax, name=name, values=values: _draw_other(ax, name, values))  # type: ignore[misc]  # mypy cannot infer a lambda's defaults
-    return panels
-
-
 def _records(source: Any) -> Iterable[Record]:
-    if not hasattr(source, "itertuples"):
-        return cast("Iterable[Record]", source)
-    ranks = [
-        int(rank) if known else None
-        for rank, known in zip(source["rank"], source["rank"].notna(), strict=True)
-    ]
-    names = ["step", "images_per_sec", "uncertainty", "jitter", "loss"]
-    rows = source[names].itertuples(index=False)
-    return [StepRecord(int(row[0]), rank, *row[1:]) for rank, row in zip(ranks, rows, strict=True)]
+    if hasattr(source, "itertuples"):
+        return records_of_frame(source)
+    return cast("Iterable[Record]", source)
 
 
-def _draw_rates(ax: Axes, series: _Series, *, is_global: bool) -> None:
-    decorate(ax, "images/sec")
-    shade_warm_up(ax, common_warm_up({rank: RankHistory.of(steps) for rank, steps in series.items()}))
-    if not is_global:
-        _draw_ranks(ax, series)
-    if len(series) > 1 or is_global:
-        together = combined_rates(series, 1 if is_global else 0)
-        ax.plot(list(together), list(together.values()), color=_ALL, linewidth=2.0, label="all ranks")
-    if len(series) > 1 and not is_global:
-        _legend(ax)
-    ax.set_ylim(bottom=0)
+class _Drawing:
+    """The charts of one run, and how they are drawn."""
+
+    def __init__(self, run: Sequence[Record], options: ChartOptions) -> None:
+        self._run = run
+        self._options = options
+        self._metrics = run_metrics(run, options.preferences)
+        self.axis = options.x or self._metrics.axis
+        self._start = self._metrics.start or 0.0
+        self.charts = _charts(self._metrics, run, options.metrics)
+
+    def draw(self, ax: Axes, chart: Chart) -> None:
+        """Draw one chart: a line for each rank, and one over all ranks, of each phase."""
+        decorate(ax, chart[0].label if len(chart) == 1 else chart[0].traits.quantity)
+        if any(metric.name == RATE for metric in chart) and self.axis == AXES[0]:
+            shade_warm_up(ax, warm_up_of(self._run))
+        for metric in chart:
+            self._draw_metric(ax, metric, is_alone=len(chart) == 1)
+        if len(chart) > 1 or len(ax.lines) > 1:
+            _legend(ax)
+        if chart[0].traits.kind is Kind.RATE:
+            ax.set_ylim(bottom=0)
+
+    def _draw_metric(self, ax: Axes, metric: Metric, *, is_alone: bool) -> None:
+        lines = metric.points(self.axis, start=self._start)
+        has_ranks = is_alone and len(lines) > 1 and not self._is_of_all(metric)
+        for rank, points in lines.items() if has_ranks else ():
+            self._draw_line(ax, points, label=f"rank {rank}", **_rank_style(rank or 0))
+        together = list(metric.combined(self.axis, start=self._start).items())
+        line, colour = _STYLES[metric.traits.phase] if not is_alone else ("-", PALETTE[0])
+        words = (_SUM if metric.is_summed else _MEAN) if is_alone else metric.name
+        self._draw_line(ax, together, label=words, linestyle=line, color=colour, linewidth=2.0)
+
+    def _draw_line(self, ax: Axes, points: Sequence[tuple[float, float]], **style: Any) -> None:
+        xs, values = [x for x, _ in points], [value for _, value in points]
+        marker = "." if len(points) == 1 else ""
+        if self._options.smooth:
+            ax.plot(xs, values, **{**style, "alpha": _FAINT, "label": "_raw", "linewidth": 1.0})
+            values = list(smoothed(values, self._options.smooth))
+        ax.plot(xs, values, marker=marker, **style)
+
+    def _is_of_all(self, metric: Metric) -> bool:
+        """Whether each rank prints the value of all."""
+        if metric.name in GLOBAL_RATES:
+            return True
+        return metric.name == RATE and run_header(self._run, ranks_seen=len(metric.ranks)).is_rate_global
 
 
-def _draw_ranks(ax: Axes, series: _Series) -> None:
-    for rank, steps in series.items():
-        rates = [record.images_per_sec for record in steps]
-        style = _rank_style(rank, len(series))
-        ax.plot([record.step for record in steps], rates, label=f"rank {rank}", **style)
+def _charts(metrics: RunMetrics, run: Sequence[Record], names: Sequence[str]) -> list[Chart]:
+    """The charts to draw; only those with a finite value."""
+    if names:
+        return _chosen(metrics, names)
+    every: list[Chart] = [chart for chart in metrics.charts if _is_finite(chart)]
+    default = [chart for chart in every if is_default([metric.traits for metric in chart])][:MAX_PANELS]
+    wanted = {record.name for record in run if isinstance(record, PatternRecord)}
+    own = [chart for chart in every if any(metric.name in wanted for metric in chart)]
+    return [*default, *(chart for chart in own if chart not in default)] or every[:MAX_PANELS]
+
+
+def _chosen(metrics: RunMetrics, names: Sequence[str]) -> list[Chart]:
+    """A chart for each quantity among the metrics that the user names."""
+    charts: dict[str, list[Metric]] = {}
+    for name in names:
+        metric = metrics.find(name)
+        if metric is None:
+            known = ", ".join(metrics) or "none"
+            hint = did_you_mean(name, list(metrics)) or f"The run has: {known}."
+            raise UsageError(f"the run has no metric {name!r}", hint=hint)
+        charts.setdefault(metric.traits.quantity, []).append(metric)
+    return [*charts.values()]
+
+
+def _is_finite(chart: Chart) -> bool:
+    values = (value for metric in chart for columns in metric.ranks.values() for value in columns.values)
+    return any(map(isfinite, values))
+
+
+def smoothed(values: Iterable[float], weight: float) -> Iterator[float]:
+    """The exponential moving average of a line, without the bias of its start; NaN stays where it is."""
+    total = share = 0.0
+    for value in values:
+        if isfinite(value):
+            total = total * weight + value * (1 - weight)
+            share = share * weight + (1 - weight)
+        yield total / share if isfinite(value) else value
 
 
 def shade_warm_up(ax: Axes, cut: int | None) -> None:
@@ -144,47 +242,15 @@ def shade_warm_up(ax: Axes, cut: int | None) -> None:
     ax.annotate(words, (0, 1.0), **place)  # type: ignore[arg-type]  # mixed coordinates
 
 
-def _rank_style(rank: int, rank_count: int) -> dict[str, Any]:
-    if rank_count == 1:
-        return {"color": _ALL, "linewidth": 2.0}
+def _rank_style(rank: int) -> dict[str, Any]:
     return {"color": RANK_COLOURS[rank % len(RANK_COLOURS)], "linewidth": 1.0}
 
 
-def _draw_losses(ax: Axes, series: _Series) -> None:
-    decorate(ax, "loss")
-    for rank, steps in series.items():
-        losses = [record.loss for record in steps]
-        style = _rank_style(rank, len(series))
-        ax.plot([record.step for record in steps], losses, label=f"rank {rank}", **style)
-    if len(series) > 1:
-        means = mean_losses(series)
-        ax.plot(list(means), list(means.values()), color=_ALL, linewidth=2.0, label=_MEAN)
-        _legend(ax)
-
-
-def _draw_other(ax: Axes, name: str, values: Mapping[int | None, Sequence[tuple[int, float]]]) -> None:
-    decorate(ax, name)
-    for rank, points in values.items():
-        ax.plot(*zip(*points, strict=True), label=f"rank {rank}", **_rank_style(rank or 0, len(values)))
-    if len(values) > 1:
-        ax.plot(*zip(*_means(values), strict=True), color=_ALL, linewidth=2.0, label=_MEAN)
-        _legend(ax)
-
-
-def _means(values: Mapping[int | None, Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
-    """The mean over the ranks at each step."""
-    at: defaultdict[int, list[float]] = defaultdict(list)
-    for points in values.values():
-        for step, value in points:
-            at[step].append(value)
-    return [(step, sum(found) / len(found)) for step, found in sorted(at.items())]
-
-
 def _legend(ax: Axes) -> None:
-    """Add the legend of ranks in the first panel; below it, only that of the combined line."""
+    """Add the legend of phases, or of ranks in the first panel and of the combined line in each."""
     handles, labels = ax.get_legend_handles_labels()
-    rank_count = len(handles) - 1
-    if any(panel.get_legend() for panel in ax.figure.axes if panel is not ax):
+    rank_count = sum(label.startswith("rank ") for label in labels)
+    if rank_count and any(panel.get_legend() for panel in ax.figure.axes if panel is not ax):
         handles, labels = handles[-1:], labels[-1:]
     elif rank_count > len(RANK_COLOURS):
         handles, labels = handles[-2:], [f"each of {rank_count} ranks", labels[-1]]

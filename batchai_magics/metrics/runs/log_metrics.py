@@ -20,7 +20,7 @@ from batchai_magics.metrics.reading.read_notices import LogStart, notices_of, wa
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.run_summary import Summary
-from batchai_magics.metrics.runs.step_series import COLUMNS, frame
+from batchai_magics.metrics.runs.step_series import COLUMNS, frame, without_empty_columns
 from batchai_magics.metrics.runs.summary_builder import summarize, summarize_columns
 from batchai_magics.metrics.runs.tidy_table import tidy as to_tidy
 from batchai_magics.metrics.runs.value_columns import value_frame
@@ -116,8 +116,8 @@ class LogMetrics:
     def frame(self, *, tidy: bool = False) -> DataFrame:
         """The step lines as a table.
 
-        Columns are step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5. For other programs,
-        each line with numbers is a row.
+        Columns are step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5, as far as they have
+        values. For other programs, each line with numbers is a row.
 
         Args:
             tidy: One row per number instead: step, rank, metric, value, unit, wall_time, offset.
@@ -127,8 +127,8 @@ class LogMetrics:
         if self._columns is None:
             return frame(self.records)
         if self._has_columns or not self._columns.has_values:
-            return self._columns.frame()
-        return value_frame(self._columns, COLUMNS)
+            return without_empty_columns(self._columns.frame())
+        return without_empty_columns(value_frame(self._columns, COLUMNS))
 
     def summary(self) -> Summary:
         """Speed, ranks and loss of the last run in the log."""
@@ -142,9 +142,19 @@ class LogMetrics:
     def _has_columns(self) -> bool:
         return self._columns is not None and len(self._columns.steps) > 0
 
-    def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Plot images/sec and loss over steps; the result displays its figure in a notebook."""
-        return plot(self.records, ax=ax)
+    def plot(
+        self,
+        *,
+        metrics: str | Sequence[str] = (),
+        x: str = "",
+        smooth: float = 0.0,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Plot metrics over `step`, `epoch` or `time`; see `metrics.plot`.
+
+        The result displays its figure in a notebook.
+        """
+        return plot(self.records, metrics=metrics, x=x, smooth=smooth, ax=ax)
 
     def to_dict(self) -> dict[str, object]:
         """`records`, `total_images_per_sec` and `summary` as JSON-compatible values.

@@ -37,16 +37,22 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
         records: Records, in file order.
 
     Returns:
-        One row per step line with the columns of COLUMNS; `rank` is a nullable integer, NaN stands for a
-            number
-        that the line lacks. For other programs, one row per line with numbers: `step` is nullable too, and
-        `epoch` and a column for each other number follow.
+        One row per step line, with those of COLUMNS that have a value; `rank` is a nullable integer, NaN
+        stands for a number that the line lacks. For other programs, one row per line with numbers: `step` is
+        nullable too, and `epoch` and a column for each other number follow.
     """
     every = list(records)
     steps = [record for record in every if isinstance(record, StepRecord)]
     if not steps and any(isinstance(record, (ValueRecord, PatternRecord)) for record in every):
-        return value_frame(every, COLUMNS)
-    return _step_frame(steps)
+        return without_empty_columns(value_frame(every, COLUMNS))
+    return without_empty_columns(_step_frame(steps))
+
+
+def without_empty_columns(table: pandas.DataFrame) -> pandas.DataFrame:
+    """The table without columns that have no value, except `step`; a table without rows keeps all."""
+    if table.empty:
+        return table
+    return table[[name for name in table if name == COLUMNS[0] or table[name].notna().any()]]
 
 
 def _step_frame(steps: Sequence[StepRecord]) -> pandas.DataFrame:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from batchai_magics.metrics.record import (
     TotalRecord,
     ValueRecord,
 )
-from batchai_magics.metrics.runs.other_programs import STANDARD
 
 if TYPE_CHECKING:
     import pandas
@@ -27,10 +25,6 @@ TIDY_COLUMNS = ("step", "rank", "metric", "value", "unit", "wall_time", "offset"
 
 _RATE = "images/sec"
 _FRACTION = "fraction"
-
-MAX_SERIES = 4
-
-Points = Sequence[tuple[int, float]]
 
 # The numbers of a record type: metric, field of the record, unit.
 _NUMBERS: dict[type, tuple[tuple[str, str, str], ...]] = {
@@ -112,31 +106,3 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
 def _number(record: Record, metric: str, value: float, unit: str) -> Number:
     step, wall_time = getattr(record, "step", None), getattr(record, "wall_time", None)
     return Number(step, record.rank, metric, float(value), unit, wall_time, record.offset)
-
-
-def extra_series(records: Iterable[Record], *, is_all: bool) -> dict[str, Mapping[int | None, Points]]:
-    """Up to four metrics by name, each as (step, value) points by rank: those of user-defined patterns.
-
-    Metrics without a step are numbered within their rank; values that are not finite are omitted.
-
-    With `is_all`, every metric with more than one value is included, most frequent first.
-    """
-    run = list(records)
-    drawn = frozenset() if any(isinstance(record, StepRecord) for record in run) else STANDARD
-    series = _by_name(run if is_all else filter(lambda record: _is_wanted(record, drawn), run))
-    counts = {name: sum(map(len, by_rank.values())) for name, by_rank in series.items()}
-    names = sorted(counts, key=counts.__getitem__, reverse=True)[:MAX_SERIES]
-    return {name: series[name] for name in names if counts[name] > is_all}
-
-
-def _is_wanted(record: Record, drawn: Collection[str]) -> bool:
-    return isinstance(record, PatternRecord) and record.name not in drawn
-
-
-def _by_name(records: Iterable[Record]) -> dict[str, dict[int | None, list[tuple[int, float]]]]:
-    series: dict[str, dict[int | None, list[tuple[int, float]]]] = {}
-    for number in numbers(records):
-        if math.isfinite(number.value):
-            points = series.setdefault(number.metric, {}).setdefault(number.rank, [])
-            points.append((len(points) + 1 if number.step is None else number.step, number.value))
-    return series

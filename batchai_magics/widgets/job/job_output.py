@@ -74,7 +74,7 @@ def chart_bundle(feed: JobFeed) -> Bundle:
     numbers = ", ".join(
         f"{label} {text}" for label, text in metrics_of(feed.records, feed.preferences).items()
     )
-    return figure(plot(feed.records), f"Charts of {name}: {numbers}")
+    return figure(plot(feed.records, preferences=feed.preferences), f"Charts of {name}: {numbers}")
 
 
 def _failure_lines(feed: JobFeed) -> tuple[str, ...]:

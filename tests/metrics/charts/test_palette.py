@@ -31,14 +31,14 @@ def test_the_colours_of_ranks_are_those_of_the_live_view():
 
 
 def test_a_rank_keeps_its_colour_in_every_panel():
-    rates, losses = plot(records()).figure.axes
-    for panel in (rates, losses):
+    losses, rates = plot(records()).figure.axes
+    for panel in (losses, rates):
         colours = [line.get_color() for line in panel.get_lines()]
         assert colours == [RANK_COLOURS[1], RANK_COLOURS[3], PALETTE[0]]
 
 
 def test_a_mean_is_that_of_the_ranks_that_have_the_step():
-    *_, mean = plot(records()).figure.axes[1].get_lines()
+    *_, mean = plot(records()).figure.axes[0].get_lines()
     assert mean.get_ydata().tolist() == [3, 4, 4]
 
 

@@ -1,7 +1,8 @@
 import pytest
 from IPython.core.formatters import DisplayFormatter
 
-from batchai_magics.metrics import figure_png, frame, plot, read_metrics
+from batchai_magics.errors import UsageError
+from batchai_magics.metrics import figure_png, frame, plot, read_metrics, tidy
 from batchai_magics.metrics.charts.run_chart import NOTHING, is_drawable, shade_warm_up
 from tests.metrics.log_text import run, step
 
@@ -12,13 +13,13 @@ def records(text):
     return read_metrics(text.encode()).records
 
 
-def test_the_axes_show_images_per_second_and_the_loss_below():
+def test_the_axes_show_the_headline_and_the_speed_below():
     ax = plot(records(run(ranks=2)))
-    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["images/sec", "loss"]
+    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["loss", "images/sec"]
 
 
 def test_each_rank_and_all_together_are_lines():
-    ax = plot(records(run(ranks=2)))
+    ax = plot(records(run(ranks=2)), metrics="images/sec")
     assert [line.get_label() for line in ax.lines] == ["rank 0", "rank 1", "all ranks"]
     assert list(ax.lines[-1].get_ydata()) == [201, 201, 201]
 
@@ -28,9 +29,9 @@ def legend(ax):
 
 
 def test_the_first_panel_names_the_ranks_and_each_one_the_line_over_all_of_them():
-    rates, losses = plot(records(run(ranks=2))).figure.axes
-    assert legend(rates) == ["rank 0", "rank 1", "all ranks"]
-    assert legend(losses) == ["mean of the ranks"]
+    losses, rates = plot(records(run(ranks=2))).figure.axes
+    assert legend(losses) == ["rank 0", "rank 1", "mean of the ranks"]
+    assert legend(rates) == ["all ranks"]
 
 
 def test_ranks_are_named_where_there_is_no_speed():
@@ -44,12 +45,12 @@ def test_a_frame_draws_what_its_records_draw():
     assert [line.get_xydata().tolist() for line in plot(frame(found)).lines] == lines
 
 
-def test_given_axes_are_drawn_on_with_the_loss_on_a_twin():
+def test_given_axes_are_drawn_on_with_the_speed_on_a_twin():
     from matplotlib.figure import Figure
 
     ax = Figure().add_subplot()
     assert plot(records(run()), ax=ax) is ax
-    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["images/sec", "loss"]
+    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["loss", "images/sec"]
 
 
 def labels(ax):
@@ -60,7 +61,7 @@ def test_only_what_a_log_has_gets_a_panel():
     losses = "".join(f"Step #{step}\tLoss: 1.500000\n" for step in (10, 20))
     rates = "".join(f"Iter #{step}: 10.0 img/sec per GPU\n" for step in (0, 1))
     assert labels(plot(records(losses))) == ["loss"]
-    assert labels(plot(records(rates))) == ["images/sec"]
+    assert labels(plot(records(rates))) == ["images_per_sec_per_device"]
     assert plot(records(losses)).get_xlabel() == "step"
 
 
@@ -75,10 +76,64 @@ def test_what_a_pattern_of_the_user_finds_is_always_drawn():
     text = run() + "".join(f"[1,{rank}]<stdout>:epoch error {error}\n" for rank in (0, 1) for error in (3, 2))
     found = read_metrics(text.encode(), patterns={"error": r"epoch error (\d+)"}).records
     ax = plot(found)
-    assert labels(ax) == ["images/sec", "loss", "error"]
+    assert labels(ax) == ["loss", "images/sec", "error"]
     assert [line.get_ydata().tolist() for line in ax.figure.axes[2].lines] == [
         [3, 2]
     ] * 3  # both and their mean
+
+
+KERAS = "".join(
+    f"epoch={n} step={100 * n} loss={3 - n} time={n}s\nepoch={n} val_loss={4 - n} val_acc=0.{n}\n"
+    for n in (1, 2)
+)
+
+
+def test_training_and_validation_of_a_quantity_are_one_panel():
+    ax = plot(records(KERAS))
+    assert labels(ax) == ["loss", "val_acc"]
+    assert legend(ax) == ["loss", "val_loss"]
+    assert [line.get_xydata().tolist() for line in ax.lines] == [
+        [[100, 2], [200, 1]],
+        [[100, 3], [200, 2]],
+    ]
+
+
+def test_timers_are_drawn_if_they_are_named():
+    assert labels(plot(records(KERAS), metrics=["time", "val_acc"])) == ["time", "val_acc"]
+
+
+def test_an_unknown_metric_is_refused_with_those_there_are():
+    with pytest.raises(UsageError) as caught:
+        plot(records(KERAS), metrics="val_accuracy")
+    assert "val_acc" in caught.value.hint
+
+
+def test_a_run_is_drawn_over_epochs_and_time():
+    rows = [f'{{"epoch": {n}, "step": {9 * n}, "time": {1763805600 + 5 * n}, "loss": 1}}\n' for n in (1, 2)]
+    found = records("".join(rows))
+    for axis, places in {"step": [9, 18], "epoch": [1, 2], "time": [0, 5]}.items():
+        ax = plot(found, x=axis)
+        assert ax.lines[0].get_xdata().tolist() == places
+    assert ax.get_xlabel() == "time (s)"
+
+
+def test_a_smooth_line_is_drawn_over_the_values_as_they_are():
+    text = "".join(f"step {n}: loss {value}\n" for n, value in ((1, 4.0), (2, 2.0), (3, 4.0)))
+    raw, smooth = plot(records(text), smooth=0.5).lines
+    assert raw.get_ydata().tolist() == [4, 2, 4]
+    assert smooth.get_ydata().tolist() == pytest.approx([4, 2 / 0.75 * 1.0, 2.5 / 0.875 + 0.5714], rel=0.05)
+
+
+@pytest.mark.parametrize("wrong", [{"x": "minutes"}, {"smooth": 1.0}, {"smooth": -0.1}])
+def test_wrong_options_are_refused(wrong):
+    with pytest.raises(UsageError):
+        plot(records(KERAS), **wrong)
+
+
+def test_a_tidy_frame_draws_what_its_records_draw():
+    found = records(KERAS)
+    again = plot(tidy(found), metrics="val_acc")
+    assert again.lines[0].get_ydata().tolist() == [0.1, 0.2]
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "Step #10\tLoss: nan\n", "Model: lenet\n"])
@@ -101,7 +156,8 @@ def test_a_sentence_stands_on_given_axes_too():
 def test_the_rate_of_all_processes_is_one_line():
     line = "[1,{}]<stdout>:Finished Epoch[{} of 9]: loss = 0.4 * 600 2.000s (300.0 samples/s);\n"
     text = "".join(line.format(rank, epoch) for epoch in (1, 2) for rank in (0, 1))
-    assert [line.get_ydata().tolist() for line in plot(records(text)).lines] == [[300, 300]]
+    ax = plot(records(text), metrics="total_samples_per_sec")
+    assert [line.get_ydata().tolist() for line in ax.lines] == [[300, 300]]
 
 
 @pytest.mark.parametrize(

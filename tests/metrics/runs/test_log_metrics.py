@@ -68,7 +68,7 @@ def test_the_metrics_offer_frame_summary_and_plot():
     assert (len(metrics.frame()), metrics.summary().steps, metrics.plot().get_ylabel()) == (
         6,
         20,
-        "images/sec",
+        "loss",
     )
 
 

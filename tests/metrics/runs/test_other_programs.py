@@ -53,7 +53,7 @@ def test_steps_that_start_again_each_epoch_are_counted_on():
     line = "{}/3 [==============================] - 1s 5ms/step - loss: {:.4f}\n"
     log = "".join(f"Epoch {epoch}/2\n" + line.format(3, 2 / epoch) for epoch in (1, 2))
     ax = read_metrics(log.encode()).plot()
-    assert list(ax.lines[0].get_xdata()) == [1, 2]
+    assert list(ax.lines[0].get_xdata()) == [3, 6]
 
 
 def test_a_row_of_the_frame_is_a_line_with_its_numbers():

@@ -31,10 +31,13 @@ def tagged(rates, steps=(1, 10, 20), header=HEADER):
 class TestFrame:
     def test_a_row_is_a_step_line_in_file_order(self):
         table = frame(records(run(ranks=2)))
-        assert list(table.columns) == [
-            "step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5",
-        ]  # fmt: skip
+        assert list(table.columns) == ["step", "images_per_sec", "uncertainty", "jitter", "loss"]
         assert table["step"].tolist() == [1, 1, 10, 10, 20, 20]
+
+    def test_a_frame_has_no_empty_columns(self):
+        table = frame(records("step 1: loss 0.5\nstep 2: acc 0.25\n"))
+        assert list(table.columns) == ["step", "loss", "acc"]
+        assert frame(records(run())).notna().any().all()
 
     def test_an_unknown_rank_is_missing_and_a_known_one_an_integer(self):
         table = frame(records(f"{step(1)}\n[1,3]<stdout>:{step(1)}\n"))
@@ -43,7 +46,8 @@ class TestFrame:
         assert table["rank"].iloc[1] == 3
 
     def test_no_records_give_an_empty_frame_of_the_same_types(self):
-        empty, full = frame([]), frame(records(run()))
+        line = step(1, accuracies="\t0.125\t0.500")
+        empty, full = frame([]), frame(records(f"[1,0]<stdout>:{line}\n"))
         assert len(empty) == 0
         assert empty.dtypes.tolist() == full.dtypes.tolist()
 
