@@ -199,19 +199,21 @@ def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -
         _print_notes(result.notes)
     if invocation.command.words == "configure":
         _save_defaults(invocation)
-    _print_result(result, invocation.arguments.output)
+    _print_result(result, invocation)
     return 0
 
 
-def _print_result(result: Result, output: str | None) -> None:
+def _print_result(result: Result, invocation: Invocation) -> None:
     from batchai_magics.commands.handlers.backend_commands import SettingsChoice
     from batchai_magics.commands.output.command_result import TerminalText
     from batchai_magics.commands.output.result_formats import colored
 
+    output = invocation.arguments.output
     if output is None and not result.query and isinstance(result.value, TerminalText):
         print(result.value.terminal_text)
         return
-    output = output or ("table" if isinstance(result.value, SettingsChoice) else "json")
+    default = "table" if isinstance(result.value, SettingsChoice) else invocation.command.default_output
+    output = output or default
     is_colored = output == "jsonc" and sys.stdout.isatty()
     is_empty = True
     for piece in filter(None, result.text_parts(output)):

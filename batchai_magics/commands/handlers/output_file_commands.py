@@ -53,7 +53,7 @@ def stream(context: Context, arguments: Namespace) -> Stream:
     path = relative_path(f"{arguments.path}/{arguments.file_name}", "--file-name")
     file = FileRef(id, path, arguments.output_directory_id)
     back = resume_command(id, "job file stream -j") + f" -f {arguments.file_name}"
-    return job_stream(_stream_file(context.backend, file), back)
+    return job_stream(stream_parts(context.backend, file), back)
 
 
 def download(context: Context, arguments: Namespace) -> Operation:
@@ -98,7 +98,8 @@ def _download_all(
     return ValueWithNotes(copied, tuple(notes))
 
 
-def _stream_file(backend: Backend, file: FileRef) -> StreamParts:
+def stream_parts(backend: Backend, file: FileRef) -> StreamParts:
+    """Yields a file as it grows, with messages about it, until the job has ended."""
     listed = _find(backend, file)
     missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
     yield Message(_found_line(listed) if listed else missing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from batchai_magics.commands.specs import cluster_specs, job_specs, session_specs, storage_specs
+from batchai_magics.commands.specs import cluster_specs, job_specs, session_specs, short_specs, storage_specs
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.command_spec import OUTPUTS, CommandSpec
 from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKind
@@ -59,6 +59,7 @@ COMMANDS = (
     *cluster_specs.CLUSTER_COMMANDS,
     *cluster_specs.EXPERIMENT_COMMANDS,
     *job_specs.COMMANDS,
+    *short_specs.COMMANDS,
     CommandSpec(
         "list-usages",
         "Show what is used of each quota.",

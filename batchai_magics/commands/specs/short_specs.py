@@ -1,0 +1,31 @@
+"""Command specs of the short commands for jobs, which take the name as a word: `logs resnet -f`."""
+
+from __future__ import annotations
+
+from batchai_magics.commands.specs import shared_options as o
+from batchai_magics.commands.specs.command_spec import CommandSpec
+from batchai_magics.options.option import NameKind, Option, ValueKind
+
+_SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)
+_NAME = Option(("NAME",), "Name of the job.", is_required=True, completes=NameKind.JOB)
+_FOLLOW = Option(("--follow", "-f"), "Go on until the job has ended.", value_kind=ValueKind.NOTHING)
+_ERR = Option(("--err",), "Print stderr in place of stdout.", value_kind=ValueKind.NOTHING)
+_FILE = Option(("--file",), "Print another file of the job's logs.", completes=NameKind.OUTPUT)
+_TAIL = Option(("--tail",), "Only the last lines.", "COUNT", ValueKind.NUMBER, minimum=1)
+
+COMMANDS = (
+    CommandSpec(
+        "logs",
+        "Print what a job has written.",
+        "handlers.short_commands:logs",
+        (*_SOME, _NAME, _FOLLOW, _ERR, _FILE, _TAIL),
+    ),
+    CommandSpec("cancel", "Cancel a job.", "handlers.short_commands:cancel", (*_SOME, _NAME)),
+    CommandSpec(
+        "ps",
+        "List the jobs that wait or run.",
+        "handlers.short_commands:active",
+        _SOME,
+        default_output="table",
+    ),
+)

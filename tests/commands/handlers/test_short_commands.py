@@ -1,0 +1,82 @@
+"""`batchai logs`, `cancel` and `ps` on real jobs."""
+
+import pytest
+
+from batchai_magics.commands.output.command_progress import CommandExit, LogOutput
+from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.models.states import ExecutionState
+from tests.patience import PATIENCE_S
+from tests.world import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
+
+
+@pytest.fixture
+def ended(do, job_file):
+    """A job that has written to both logs."""
+    job = do(f"job create -n hello -f {job_file('echo one; echo two; echo bad >&2')}").value
+    job.wait(PATIENCE_S)
+    return job
+
+
+@pytest.fixture
+def running(do, job_file):
+    job = do(f"job create -n endless -f {job_file('echo up; sleep 1000')}").value
+    until(lambda: job.log() == "up\n")
+    yield job
+    job.cancel()
+    job.wait(PATIENCE_S)
+
+
+def output(do, line):
+    return b"".join(part.data for part in do(line).parts if isinstance(part, LogOutput)).decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("logs hello", "one\ntwo\n"),
+        ("logs hello --err", "bad\n"),
+        ("logs hello --tail 1", "two\n"),
+        ("logs hello --file stderr.txt", "bad\n"),
+    ],
+)
+def test_logs_are_printed_as_far_as_they_go(do, ended, line, text):
+    assert output(do, line) == text
+
+
+def test_a_log_of_a_running_job_is_printed_without_waiting(do, running):
+    assert output(do, "logs endless") == "up\n"
+
+
+def test_a_followed_log_ends_with_its_job(do, running):
+    parts = iter(do("logs endless -f").parts)
+    assert next(part for part in parts if isinstance(part, LogOutput)).data == b"up\n"
+    running.cancel()
+    assert [part.exit_code for part in parts if isinstance(part, CommandExit)] == [0]
+
+
+def test_a_missing_file_is_not_waited_for_and_the_others_are_listed(do, ended):
+    with pytest.raises(NotFoundError, match=r"job hello has no file loss\.csv") as caught:
+        do("logs hello --file loss.csv")
+    assert "stderr.txt, stdout.txt" in caught.value.hint
+
+
+@pytest.mark.parametrize("line", ["logs hello --err --file x", "logs hello -f --tail 1"])
+def test_options_that_exclude_each_other_are_refused(do, line):
+    with pytest.raises(UsageError, match="are both given"):
+        do(line)
+
+
+def test_a_cancelled_job_ends(do, running):
+    assert do("cancel endless").notes == ("Cancelling endless.",)
+    assert running.wait(PATIENCE_S).state is ExecutionState.FAILED
+    assert do("cancel endless").notes == ("endless has ended already: cancelled.",)
+
+
+def test_only_jobs_that_have_not_ended_are_active(do, ended, running):
+    assert [job.id.name for job in do("ps").value] == ["endless"]
+
+
+def test_no_active_job_is_said(do, ended):
+    assert do("ps").notes == ("No job waits or runs.",)
