@@ -145,7 +145,7 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     lab.open("charts", job_cell, SHOW, RANKS, RESTART)
     run_all(lab, 3)
     page = lab.page
-    rates, losses = page.locator(".ba-chart").nth(0), page.locator(".ba-chart").nth(1)
+    losses, rates = page.locator(".ba-chart").nth(0), page.locator(".ba-chart").nth(1)
     rank = rates.get_by_role("button", name=re.compile("^r1 "))
     rank.click()
     expect(rank).to_have_attribute("aria-pressed", "false")
@@ -153,7 +153,7 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     page.get_by_label("Charts").get_by_role("button", name="loss").click()
     losses.wait_for(state="visible")
     expect(page.get_by_role("group", name="loss", exact=True)).to_have_count(0)
-    page.get_by_role("img", name="top-5 at step 40, mean 0.700").wait_for()
+    page.get_by_role("img", name="top_5 at step 40, mean 0.700").wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
     assert lab.errors == []
@@ -199,7 +199,7 @@ def test_another_programs_rate_has_the_place_of_images_per_sec(lab, job_cell):
     lab.open("speeds", job_cell, SHOW, SPEEDS, RESTART)
     run_all(lab, 3)
     page = lab.page
-    page.get_by_role("img", name=re.compile("^samples_per_sec at step 2, 1,?202")).wait_for()
+    page.get_by_role("img", name=re.compile("^samples/sec at step 2, 1,?202")).wait_for()
     page.get_by_role("img", name=re.compile("^accuracy at step 2")).wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
