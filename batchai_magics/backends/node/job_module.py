@@ -35,17 +35,31 @@ _CALLS = itertools.count(1)
 
 
 def log(
-    values: Mapping[str, Any] = {}, /, *, step: int | None = None, epoch: int | None = None, **metrics: Any
+    values: Mapping[str, Any] = {},
+    /,
+    *,
+    step: int | None = None,
+    epoch: int | None = None,
+    params: Mapping[str, Any] | Any = None,
+    **metrics: Any,
 ) -> None:
     """Prints numbers as one line of JSON, which becomes a chart a number and a row of the job's metrics.
 
         log(step=step, loss=loss, images_per_sec=rate)
         log({"train/loss": loss}, epoch=epoch)
+        log(params={"lr": 0.1, "optimizer": "sgd"})
 
     Without a step and an epoch, calls are counted from 1. A number is whatever `float` takes: also a tensor
     with one element. TypeError for anything else, ValueError for a name that stands for a place or a time.
+    Parameters of the run have a line of their own; what JSON cannot hold is written as text.
     """
     line: dict[str, Any] = {"time": round(time.time(), 3), **_rank(os.getpid())}
+    if isinstance(params, Mapping):
+        _print_line({**line, "params": dict(params)})
+        if not values and not metrics:
+            return
+    elif params is not None:  # a metric of that name
+        metrics["params"] = params
     if step is not None or epoch is None:
         line["step"] = next(_CALLS) if step is None else int(step)
     if epoch is not None:
@@ -54,8 +68,13 @@ def log(
         if name in _RESERVED:
             raise ValueError(f"log(): no metric can be called {name!r}; call it for example '{name}_value'")
         line[name] = value if type(value) in (float, int) else _number(name, value)
+    _print_line(line)
+
+
+def _print_line(line: Mapping[str, Any]) -> None:
+    """Prints JSON as the live view knows it (RECORD in widgets/frontend/job/log_rows.js)."""
     # text and newline in one write: lines of other processes cannot be interleaved
-    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.write(json.dumps(line, default=str) + "\n")
     sys.stdout.flush()
 
 

@@ -20,6 +20,7 @@ for step in range(100, 1100, 100):
     if step % 500 == 0:
         made.write(json.dumps({**place, "val_loss": 300 / step}) + "\\n")
 """
+HEIGHTS = "() => [...document.querySelectorAll('.ba-chart')].map((one) => one.offsetHeight)"
 SHOW = "widgets.show(Job(made, made.job.id), ui='widget')"
 
 
@@ -54,14 +55,16 @@ def test_the_cursor_stops_at_points_and_is_at_the_same_step_in_all_charts(charts
     charts.mouse.move(1, 1)
     rates.focus()
     charts.keyboard.press("Home")
-    expect(losses).to_have_attribute("aria-label", re.compile("^loss at step 100, train 2.000, val 0.600 at 500"))
+    expect(losses).to_have_attribute(
+        "aria-label", re.compile("^loss at step 100, train 2.000, val 0.600 at 500")
+    )
     charts.keyboard.press("Shift+ArrowRight")
     expect(losses).to_have_attribute("aria-label", re.compile("^loss at step 200, "))
 
 
 def test_a_chart_is_saved_as_a_table_or_a_picture_and_fills_the_screen(charts, tmp_path):
     chart = charts.get_by_role("group", name="loss", exact=True)
-    heights = charts.locator(".ba-chart").evaluate_all("all => all.map((one) => one.offsetHeight)")
+    heights = charts.evaluate(HEIGHTS)
     for item, suffix in (("Values (CSV)", "csv"), ("Picture (PNG)", "png")):
         chart.get_by_label("Save this chart").click()
         with charts.expect_download() as download:
@@ -78,4 +81,8 @@ def test_a_chart_is_saved_as_a_table_or_a_picture_and_fills_the_screen(charts, t
     until(lambda: canvas.bounding_box()["height"] > charts.viewport_size["height"] / 2)
     chart.get_by_label("Full screen").click()
     charts.wait_for_function("() => document.fullscreenElement === null")
-    until(lambda: charts.locator(".ba-chart").evaluate_all("all => all.map((one) => one.offsetHeight)") == heights)
+    until(
+        lambda: (
+            charts.locator(".ba-chart").evaluate_all("all => all.map((one) => one.offsetHeight)") == heights
+        )
+    )
