@@ -71,7 +71,7 @@ def test_a_chart_is_saved_as_a_table_or_a_picture_and_fills_the_screen(charts, t
             chart.get_by_role("button", name=item).click()
         assert download.value.suggested_filename == f"two-loss.{suffix}"
         download.value.save_as(tmp_path / suffix)
-    rows = list(csv.DictReader((tmp_path / "csv").open()))
+    rows = list(csv.DictReader((tmp_path / "csv").read_text().splitlines()))
     assert rows[4]["step"] == "500"
     assert (float(rows[4]["loss"]), float(rows[4]["val_loss"])) == (0.4, 0.6)
     assert rows[0]["val_loss"] == ""

@@ -84,6 +84,26 @@ export class Quantity {
   }
 }
 
+/** Where steps are on another x axis. */
+class Places {
+  constructor() {
+    /** @type {number[]} */
+    this.values = []; // NaN if unknown
+    this.first = NaN;
+    this.isUseful = false; // they tell steps apart
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} [value]
+   */
+  set(row, value = NaN) {
+    this.values[row] = value;
+    if (Number.isNaN(this.first)) this.first = value;
+    else if (value !== this.first && !Number.isNaN(value)) this.isUseful = true;
+  }
+}
+
 /** Quantities over the same steps. */
 export class Table {
   /** @param {...Quantity} quantities */
@@ -91,15 +111,14 @@ export class Table {
     this.quantities = quantities;
     /** @type {number[]} */
     this.steps = [];
-    /** @type {{epoch: number[], time: number[]}} */
-    this.places = { epoch: [], time: [] }; // of the steps; NaN if unknown
+    this.places = { epoch: new Places(), time: new Places() }; // of the steps
     this.count = 0; // points received, for the handshake
   }
 
   /** Drops all points. */
   clear() {
     this.steps = [];
-    this.places = { epoch: [], time: [] };
+    this.places = { epoch: new Places(), time: new Places() };
     this.count = 0;
     for (const quantity of this.quantities) quantity.clear();
   }
@@ -120,8 +139,8 @@ export class Table {
       this.quantities.forEach((quantity, k) => {
         quantity.set(row, Number(ranks[i]), Number(columns[k]?.[i]), this.steps.length);
       });
-      this.places.epoch[row] = epoch?.[i] ?? NaN;
-      this.places.time[row] = time?.[i] ?? NaN;
+      this.places.epoch.set(row, epoch?.[i]);
+      this.places.time.set(row, time?.[i]);
     }
     this.count = Math.max(this.count, first + steps.length);
     return true;
@@ -140,8 +159,8 @@ export class Table {
     if (row === this.steps.length) this.steps.push(step);
     else {
       this.steps.splice(row, 0, step);
-      this.places.epoch.splice(row, 0, NaN);
-      this.places.time.splice(row, 0, NaN);
+      this.places.epoch.values.splice(row, 0, NaN);
+      this.places.time.values.splice(row, 0, NaN);
       for (const quantity of this.quantities) quantity.insert(row);
     }
     return row;

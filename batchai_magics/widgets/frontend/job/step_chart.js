@@ -147,7 +147,7 @@ export class StepChart extends FramedChart {
     const own = [...this.#ranks.map((rank) => values.byRank.get(rank) ?? []), values.all, ...(smooth ? [smooth] : [])];
     const first = [xs, ...own, ...edges];
     const rest = others.map((each, i) => [each, this.subject.lines[i + 1]?.values.all ?? []]);
-    const [x = [], ...columns] = rest.length ? uPlot.join(/** @type {any} */ ([first, ...rest])) : first;
+    const [x = [], ...columns] = rest.length ? joined(first, rest) : first;
     const last = columns.splice(own.length, edges.length);
     const shown = this.isLog ? columns.map((column) => Array.from(column, (value) => (value !== null && Number(value) <= 0 ? null : value))) : columns;
     return /** @type {uPlot.AlignedData} */ ([x, ...shown, ...last]);
@@ -289,4 +289,25 @@ export class StepChart extends FramedChart {
     const rows = Array.from(steps, (_, i) => all.map((column) => column[i] ?? null));
     return { header: ["step", ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
   }
+}
+
+/**
+ * Columns over the x values of all: in few steps if those of the first are all, as where validation follows training.
+ * @param {(number | null)[][]} first
+ * @param {(number | null)[][][]} rest
+ */
+function joined(first, rest) {
+  const [xs = []] = first;
+  const columns = rest.map(([others = [], values = []]) => {
+    /** @type {(number | null)[]} */
+    const column = new Array(xs.length).fill(null);
+    let row = 0;
+    for (let i = 0; i < others.length; i += 1) {
+      while (row < xs.length && Number(xs[row]) < Number(others[i])) row += 1;
+      if (xs[row] !== others[i]) return null;
+      column[row] = values[i] ?? null;
+    }
+    return column;
+  });
+  return columns.includes(null) ? uPlot.join(/** @type {any} */ ([first, ...rest])) : [...first, .../** @type {(number | null)[][]} */ (columns)];
 }

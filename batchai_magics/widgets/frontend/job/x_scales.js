@@ -15,27 +15,16 @@ export class XScale {
   /**
    * @param {XName} name
    * @param {number[]} [steps] in order
-   * @param {number[]} [known] at these steps; NaN where it is not
+   * @param {number[]} [places] of these steps; NaN where it is not known
    */
-  constructor(name, steps = [], known = []) {
+  constructor(name, steps = [], places = []) {
     this.name = name;
     this.axis = AXES[name];
-    /** @type {number[]} */
-    this.steps = [];
+    this.told = { steps, places };
+    /** @type {number[] | null} */
+    this.steps = null; // those that other ones lie between, found when they are needed
     /** @type {number[]} */
     this.known = [];
-    let highest = -Infinity;
-    for (let i = 0; i < steps.length; i += 1) {
-      const value = known[i] ?? NaN;
-      if (!(value > highest)) continue; // x only increases; where an epoch goes on, steps are spread over it
-      this.steps.push(/** @type {number} */ (steps[i]));
-      this.known.push((highest = value));
-    }
-  }
-
-  /** Whether it tells steps apart. */
-  get isUseful() {
-    return this.name === "step" || this.steps.length > 1;
   }
 
   /**
@@ -45,16 +34,31 @@ export class XScale {
    */
   of(steps) {
     if (this.name === "step") return steps;
+    const knots = this.#knots();
     let segment = 0;
     return steps.map((step) => {
-      while (segment < this.steps.length - 2 && Number(this.steps[segment + 1]) <= step) segment += 1;
-      return this.#between(segment, step);
+      while (segment < knots.length - 2 && Number(knots[segment + 1]) <= step) segment += 1;
+      return this.#between(knots, segment, step);
     });
   }
 
-  /** @type {(segment: number, step: number) => number} */
-  #between(segment, step) {
-    const [from = 0, to = from] = [this.steps[segment], this.steps[segment + 1]];
+  /** The steps where x increases: where an epoch goes on, or a clock went back, steps are spread. */
+  #knots() {
+    if (this.steps) return this.steps;
+    this.steps = [];
+    let highest = -Infinity;
+    for (let i = 0; i < this.told.steps.length; i += 1) {
+      const value = this.told.places[i] ?? NaN;
+      if (!(value > highest)) continue;
+      this.steps.push(/** @type {number} */ (this.told.steps[i]));
+      this.known.push((highest = value));
+    }
+    return this.steps;
+  }
+
+  /** @type {(knots: number[], segment: number, step: number) => number} */
+  #between(knots, segment, step) {
+    const [from = 0, to = from] = [knots[segment], knots[segment + 1]];
     const [low = 0, high = low] = [this.known[segment], this.known[segment + 1]];
     return to === from ? low : Math.max(0, low + ((high - low) * (step - from)) / (to - from));
   }
@@ -68,22 +72,16 @@ export class XScale {
  */
 export function scalesOf(points, first) {
   const tables = [points, ...points.others.values()];
-  const others = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).map((name) => scaleOf(tables, name));
-  const useful = others.filter((scale) => scale.isUseful);
+  const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(tables, name));
   return first === useful[0]?.name ? useful : [new XScale("step"), ...useful];
 }
 
 /**
- * The scale that the most points tell.
+ * The scale that the most points tell, if any.
  * @param {Table[]} tables
  * @param {"epoch" | "time"} name
  */
 function scaleOf(tables, name) {
-  const longest = tables.reduce((best, table) => (isTold(table, name) && table.steps.length > (best?.steps.length ?? 0) ? table : best), /** @type {Table | null} */ (null));
-  return new XScale(name, longest?.steps, longest?.places[name]);
-}
-
-/** @type {(table: Table, name: "epoch" | "time") => boolean} */
-function isTold({ places }, name) {
-  return places[name].some((value) => !Number.isNaN(value));
+  const [longest] = tables.filter(({ places }) => places[name].isUseful).sort((a, b) => b.steps.length - a.steps.length);
+  return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
 }
