@@ -173,7 +173,7 @@ class ProcessRunner:
 
     def prepare(self, run: Run, launch: Launch) -> None:
         job = self._layout.job(run.guid)
-        for folder in (job.exits, job.preparation_exits, job.checkpoints, job.artifacts):
+        for folder in (job.exits, job.preparation_exits):
             private_files.make_folder(folder)
         launch.plan.write(str(job.plan))
         if launch.preparation:

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
-    "errors lazy_exports log_lines | models config options | launch cell metrics records | backends.base"
+    "errors lazy_exports log_lines | models config options records | launch cell metrics | backends.base"
     " | backends.service backends.node | backends.folders | backends.machines | backends.* | follow | jobs"
     " | cards commands | widgets server | magics cli"
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,8 @@ from batchai_magics.models.run_tags import check_tags
 from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.regular_expressions import compile_number
+from batchai_magics.records.notifications import channels
+from batchai_magics.records.scalar_export import export_targets
 
 # Options whose text is their value.
 _TEXTS = (
@@ -57,6 +59,8 @@ class CellOptions:
     has_result: bool = False  # not an option: whether the script sets a result
     patterns: Mapping[str, str] = field(default_factory=dict)
     stop_if: tuple[str, ...] = ()
+    notify: tuple[str, ...] = field(default=(), repr=False)  # URLs, which are secrets, and commands
+    exports: tuple[str, ...] = ()  # targets: tensorboard=runs
     backend_options: Mapping[str, str] = field(default_factory=dict)  # native options, by name
     is_spec: bool = False
     file: str | None = None
@@ -107,6 +111,8 @@ def values_of(
         is_template=given.template,
         patterns=patterns_of(given.metric),
         stop_if=conditions_of(given.stop_if),
+        notify=channels_of(given.notify),
+        exports=exports_of(given.export),
         backend_options=given_options(vars(given), declared),
         is_spec=given.spec,
         is_dry_run=given.dry_run,
@@ -194,6 +200,22 @@ def patterns_of(texts: list[str] | None) -> dict[str, str]:
     for name, pattern in pairs.items():
         compile_number(pattern, option=f"--metric {name}")
     return pairs
+
+
+def channels_of(texts: Iterable[str] | None) -> tuple[str, ...]:
+    """The addresses of `--notify`; raises UsageError, without any of them, for an invalid one."""
+    try:
+        return tuple(dict.fromkeys(text.strip() for text in texts or ())) if channels(texts or ()) else ()
+    except ValueError as error:
+        raise UsageError(f"--notify: {error}") from None
+
+
+def exports_of(texts: Iterable[str] | None) -> tuple[str, ...]:
+    """The targets of `--export`; raises UsageError for an invalid one."""
+    try:
+        return tuple(map(str, export_targets(texts or ())))
+    except ValueError as error:
+        raise UsageError(f"--export: {error}") from None
 
 
 def _checked(option: str, text: str, check: Callable[[str], Any], hint: str) -> str:

@@ -50,6 +50,10 @@ _OF_JOB: tuple[Option, ...] = (
     Option(("--metric",), "a number to read from the log", "NAME=REGEX", is_repeatable=True),
     Option(("--stop-if",), "end the job for what it prints: \"loss is nan\", \"images/sec < 50 for 5m\"",
            "CONDITION", is_repeatable=True),
+    Option(("--notify",), "tell somebody when the job ends: a webhook, a URL of apprise, or a command",
+           "URL|COMMAND", is_repeatable=True),
+    Option(("--export",), "export the metrics while the job runs: tensorboard=DIR,mlflow=URI", "TARGET",
+           is_repeatable=True),
 )  # fmt: skip
 _OF_CELL: tuple[Option, ...] = (
     Option(("--spec",), "the cell is a job.json, as JSON or YAML", value_kind=ValueKind.NOTHING),

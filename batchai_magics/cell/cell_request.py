@@ -40,6 +40,9 @@ from batchai_magics.models.resource_ids import (
     workspace_id,
 )
 from batchai_magics.options.option_parsing import expand, split_line
+from batchai_magics.records.notifications import channels
+from batchai_magics.records.scalar_export import export_targets
+from batchai_magics.records.watch_request import WatchRequest
 
 # A script opens files of its folder by a relative path: the working directory has a copy of them.
 _COPY = f'cp -R "$AZ_BATCHAI_INPUT_{SCRIPT}/." .'
@@ -93,6 +96,9 @@ class CellRequest:
     source: CellSource | None = field(default=None, repr=False)
     has_provenance: bool = True  # not --no-provenance
     tags: tuple[str, ...] = ()  # --tag
+    notify: tuple[str, ...] = field(default=(), repr=False)  # --notify
+    exports: tuple[str, ...] = ()  # --export
+    watch: WatchRequest | None = None  # what watches the run is to do; by `submit`
     records: Mapping[str, str] = field(default_factory=dict, repr=False)  # to store with the job; by `submit`
 
 
@@ -168,7 +174,17 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=expanded.read)
     if not options.is_described:
         read = replace(read, name=f"{target.job}.py", script=body, arguments=asked or "")
-    return _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
+    request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
+    return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
+
+
+def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
+    """The targets, those in folders of this machine with their absolute paths if jobs run here."""
+    section = settings.sections.get(settings.backend)
+    if getattr(section, "endpoint", "") or getattr(section, "ssh", ""):
+        return tuple(texts)
+    targets = export_targets(texts)
+    return tuple(str(target.below(folder)) for target in targets)
 
 
 @dataclass(frozen=True)
@@ -209,7 +225,8 @@ def parse_script(
     spec, sent = _spec(options, source, target, settings, account=account)
     read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=options.args or "")
     read = replace(read, script=script.files[script.name].decode(errors="replace"))
-    return _request(options, target, spec, uploads=sent.uploads, notes=(), source=read)
+    request = _request(options, target, spec, uploads=sent.uploads, notes=(), source=read)
+    return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
 
 
 def _spec(
@@ -235,6 +252,10 @@ def describe(request: CellRequest) -> str:
         lines += ["to upload:", *_listed(request.uploads)]
     if request.patterns:
         lines += ["metrics:", *(f"  {name}  {pattern}" for name, pattern in request.patterns.items())]
+    if request.notify:
+        lines.append(f"notifies: {', '.join(channel.label for channel in channels(request.notify))}")
+    if request.exports:
+        lines.append(f"exports: {', '.join(request.exports)}")
     return "\n".join(lines)
 
 
@@ -335,6 +356,7 @@ def _request(
         is_growing=options.is_growing,
         is_dry_run=options.is_dry_run,
         patterns=options.patterns,
+        notify=options.notify,
         notes=notes,
         source=source,
         has_provenance=not options.has_no_provenance,

@@ -43,7 +43,7 @@ class SubmissionRecorder:
 
     def files(self, request: CellRequest) -> dict[str, str]:
         """The record files of the job: name → text. Waits for `git`, up to its timeout."""
-        mask = SecretMask(secrets_of(request.spec))
+        mask = SecretMask([*secrets_of(request.spec), *request.notify])
         source = request.source or CellSource(Path.cwd())
         arguments = mask.line(source.arguments or arguments_of(request.spec))
         if not self._checkout:

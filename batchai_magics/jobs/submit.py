@@ -15,6 +15,7 @@ from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submission_recorder import SubmissionRecorder
+from batchai_magics.jobs.watch_records import watch_records, with_watch_settings
 from batchai_magics.models.cluster_spec import (
     ClusterPatch,
     ClusterSpec,
@@ -75,6 +76,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
         SpecError: A value of the job is impossible on its cluster.
     """
     _check_arguments(request, settings)
+    request = with_watch_settings(request, settings, backend)
     recorder = SubmissionRecorder(request, settings)
     workspace = workspace_id(settings, request.workspace)
     experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
@@ -149,7 +151,7 @@ def _grow_cluster(backend: Backend, request: CellRequest) -> str:
 
 def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Job:
     id = experiment.child(Kind.JOB, name)
-    backend.create(id, request.spec, records=request.records)
+    backend.create(id, request.spec, records={**request.records, **watch_records(request, name)})
     return Job(backend, id, patterns=request.patterns)
 
 

@@ -6,15 +6,14 @@ import base64
 import json
 import os
 import re
-import ssl
 import time
 import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
+from batchai_magics.records import http_client
 from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint, metric_of_rank
 
 T = TypeVar("T")
@@ -28,7 +27,11 @@ _NOT_IN_NAMES = re.compile(r"[^\w./: -]")
 
 
 class MlflowError(OSError):
-    """An MLflow server refused a request, or does not respond."""
+    """An MLflow server refused a request, or does not respond; `is_final` if it would refuse it again."""
+
+    def __init__(self, text: str, *, is_final: bool = False) -> None:
+        super().__init__(text)
+        self.is_final = is_final
 
 
 class MlflowRun:
@@ -91,7 +94,7 @@ class MlflowRun:
 
 
 class _RestApi:
-    """Sends requests; follows no redirects, since they might carry the credentials elsewhere."""
+    """Sends requests with credentials."""
 
     def __init__(self, uri: str, env: Mapping[str, str]) -> None:
         self._base, self._headers = uri.rstrip("/") + _API, {"Content-Type": "application/json"}
@@ -101,7 +104,6 @@ class _RestApi:
         elif user:
             credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
             self._headers["Authorization"] = f"Basic {credentials}"
-        self._opener = urllib.request.build_opener(NoRedirects())
 
     def get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
         """The response; empty for a resource that does not exist."""
@@ -112,25 +114,18 @@ class _RestApi:
         return self._send(path, json.dumps(body).encode())
 
     def _send(self, path: str, data: bytes | None, *, may_be_missing: bool = False) -> dict[str, Any]:
-        request = urllib.request.Request(self._base + path, data, self._headers)
         try:
-            with self._opener.open(request, timeout=TIMEOUT_S) as response:
-                answer: dict[str, Any] = json.loads(response.read() or b"{}")
-                return answer
+            body = http_client.send(self._base + path, data, self._headers, timeout_s=TIMEOUT_S)
+            answer: dict[str, Any] = json.loads(body or b"{}")
+            return answer
         except urllib.error.HTTPError as error:
             if may_be_missing and error.code == 404:
                 return {}
-            raise MlflowError(f"MLflow: {error.code} {_message(error)}") from None
-        except (OSError, ssl.SSLError, ValueError) as error:
+            is_final = error.code in (400, 401, 403)
+            raise MlflowError(f"MLflow: {error.code} {_message(error)}", is_final=is_final) from None
+        except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise MlflowError(f"MLflow does not respond: {reason}") from None
-
-
-class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes a redirect an error."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follows none."""
 
 
 def _message(error: urllib.error.HTTPError) -> str:

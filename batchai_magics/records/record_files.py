@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+
+from batchai_magics.records.notifications import ChannelKind, channels
+from batchai_magics.records.scalar_export import ExportKind
+from batchai_magics.records.watch_request import WatchRequest
 
 FOLDER = "records"  # in a run's own folder
 
 SUBMISSION = "submission.json"  # what the submitter knows: written with the job, never changed
 LABELS = "labels.json"  # tags, note, parameters
 MACHINES = "machines/"  # a file for each machine, written beside the running ranks
+WATCH = "watch.json"  # what the program that watches the run is to do; see `records.watch_request`
+CHANNELS = "notify.json"  # where notifications go: moved to the outbox, since the addresses are secrets
+DELIVERIES = "deliveries/"  # a file for each notification and channel: when it was delivered, by whom
+HEADLINE = "headline.json"  # the headline metric, by the program that watches the run
 
-SUBMITTED = (SUBMISSION, LABELS)  # what `Backend.create` stores with the job
+SUBMITTED = (SUBMISSION, LABELS, WATCH, CHANNELS)  # what `Backend.create` stores with the job
 MAX_BYTES = 4 << 20  # of all that a submitter sends; of each file that is read
 
 
@@ -18,7 +27,8 @@ def check_submitted(files: Mapping[str, str]) -> None:
     """Checks the record files that come with a new job.
 
     Raises:
-        ValueError: A name is not in `SUBMITTED`, or the files exceed `MAX_BYTES`.
+        ValueError: A name is not in `SUBMITTED`, the files exceed `MAX_BYTES`, or one that is acted upon is
+            invalid.
     """
     for name in files:
         if name not in SUBMITTED:
@@ -26,3 +36,29 @@ def check_submitted(files: Mapping[str, str]) -> None:
     size = sum(len(text.encode(errors="surrogatepass")) for text in files.values())
     if size > MAX_BYTES:
         raise ValueError(f"the records of a job have at most {MAX_BYTES} bytes, not {size}")
+    if WATCH in files:
+        WatchRequest.from_json(files[WATCH])
+    if CHANNELS in files:
+        addresses_of(files[CHANNELS])
+
+
+def addresses_of(text: str) -> list[str]:
+    """The addresses in the file `CHANNELS`; raises ValueError, without any of them, if it is invalid."""
+    addresses = json.loads(text)
+    if not isinstance(addresses, list) or not all(isinstance(each, str) for each in addresses):
+        raise ValueError(f"{CHANNELS} must be an array of texts")
+    return list(dict.fromkeys(addresses)) if channels(addresses) else []
+
+
+def check_confined(files: Mapping[str, str]) -> None:
+    """Checks that the record files of a job in a container act on nothing outside it but the network.
+
+    Raises:
+        ValueError: They have a command, or an export to a folder.
+    """
+    addresses = addresses_of(files[CHANNELS]) if CHANNELS in files else []
+    if any(channel.kind is ChannelKind.COMMAND for channel in channels(addresses)):
+        raise ValueError("a job with an image cannot notify by a command here: that runs outside the image")
+    targets = WatchRequest.from_json(files[WATCH]).targets if WATCH in files else ()
+    if any(target.kind is ExportKind.TENSORBOARD for target in targets):
+        raise ValueError("a job with an image cannot export to a folder here: it is outside the image")

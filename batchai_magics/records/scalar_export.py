@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -74,6 +75,12 @@ class ExportTarget(NamedTuple):
         if target.kind is ExportKind.MLFLOW:
             check_tracking_uri(target.location)
         return target
+
+    def below(self, folder: Path) -> ExportTarget:
+        """The target with the absolute path of a relative folder."""
+        if self.kind is not ExportKind.TENSORBOARD:
+            return self
+        return self._replace(location=str(folder / Path(self.location).expanduser()))
 
     def __str__(self) -> str:
         return f"{self.kind.value}={self.location}"

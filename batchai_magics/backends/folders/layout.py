@@ -96,6 +96,11 @@ class Layout(NamedTuple):
         """The Plan of a node's mounts and setup task; exists only while it is being set up."""
         return self.node(guid, node) / "setup.json"
 
+    @property
+    def outboxes(self) -> Path:
+        """The notifications of runs that are yet to be delivered."""
+        return self.home / "outbox"
+
     def job(self, guid: str) -> JobLayout:
         """The files of a job's run."""
         return JobLayout(self.jobs / guid)

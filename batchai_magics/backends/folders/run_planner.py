@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.node_programs import JOB_MODULE, with_module_path
@@ -24,6 +25,7 @@ from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.vm_sizes import lookup
+from batchai_magics.records import record_files
 from batchai_magics.records.record_files import MACHINES, SUBMISSION
 
 
@@ -68,7 +70,10 @@ class RunPlanner:
         for folder in (job.shared_temp, self._logs, *([job.secret_spans] if run.spec.secrets else [])):
             private_files.make_folder(folder)
         for name, text in run.records.items():
-            private_files.write(job.records / name, text)
+            if name == record_files.CHANNELS:
+                Outbox.of_run(job).open(record_files.addresses_of(text))
+            else:
+                private_files.write(job.records / name, text)
         private_files.write(job.python / "batchai_magics.py", JOB_MODULE.read_text(encoding="utf-8"))
         mounts.link(self._layout, job.mounts, run.spec.mount_volumes)
         if run.spec.batchai_stop_if:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; any other reason is a sentence
 STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
+EXPORT = "export to "  # prefix of the note that a live export is incomplete
 HELP = "docs/horovod.md"  # in the repository
 NO_CODE = 255  # exit code of a job whose processes reported none
 
@@ -73,6 +74,14 @@ class Outcome(NamedTuple):
     def warned(self, code: str, *texts: str) -> Outcome:
         """The outcome with a warning for each text."""
         return self._replace(warnings=(*self.warnings, *(_error(code, text) for text in texts)))
+
+    def with_watch_notes(self, notes: Iterable[str]) -> Outcome:
+        """The outcome with a warning for each note of the program that watched the run."""
+        outcome = self
+        for note in notes:
+            is_export = note.startswith(EXPORT)
+            outcome = outcome.warned("ExportIncomplete" if is_export else "StopConditionNotChecked", note)
+        return outcome
 
     def with_ranks(self, ends: Iterable[ProcessExit], plan: Plan) -> Outcome:
         """The outcome with the exit of each process."""

@@ -35,6 +35,7 @@ from batchai_magics.backends.slurm.query_cache import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.sbatch_options import SBATCH
 from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.undelivered import Undelivered
 from batchai_magics.models.states import DeallocationOption
 
 MAX_SIGNAL_S = 65_535  # the longest time that `sbatch --signal` takes
@@ -49,6 +50,7 @@ class SlurmRunner:
         self._queries = QueryCache(slurm, layout.home / "asked", settings.look_s, clock)
         self.runs = Runs(layout, slurm, self._queries, settings)
         self._clusters = Clusters(layout, self._queries, settings)
+        self._undelivered = Undelivered(layout)
 
     @property
     def _python(self) -> str:
@@ -162,7 +164,9 @@ class SlurmRunner:
 
     def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run."""
-        return self.runs.statuses(runs)
+        statuses = self.runs.statuses(runs)
+        self._undelivered.look(runs, statuses)
+        return statuses
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The folders of these runs and of the setup of these clusters, and the query cache's files."""

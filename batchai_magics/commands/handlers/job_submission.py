@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base.backend_registry import backend_options
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.cell_option_values import restart_fields_of, tags_of
-from batchai_magics.cell.cell_request import CellSource
+from batchai_magics.cell.cell_option_values import channels_of, exports_of, restart_fields_of, tags_of
+from batchai_magics.cell.cell_request import CellSource, exports_below
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import experiment_commands, mount_options, resource_commands
 from batchai_magics.errors import command_error
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submission_recorder import SubmissionRecorder
+from batchai_magics.jobs.watch_records import watch_records, with_watch_settings
 from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
 from batchai_magics.models.documents.description import load_file
 from batchai_magics.models.job_spec import JobSpec
@@ -35,6 +36,8 @@ class Submission:
     source: CellSource | None = None
     has_provenance: bool = True  # not --no-provenance
     tags: tuple[str, ...] = ()
+    notify: tuple[str, ...] = field(default=(), repr=False)
+    exports: tuple[str, ...] = ()
     records: Mapping[str, str] = field(default_factory=dict)  # of the run that is submitted again
 
 
@@ -67,6 +70,8 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
         source=CellSource(path.parent, name=file.name),
         has_provenance=not arguments.no_provenance,
         tags=tags_of(arguments.tag),
+        notify=channels_of(arguments.notify),
+        exports=exports_below(exports_of(arguments.export), context.settings, Path.cwd()),
     )
 
 
@@ -83,15 +88,18 @@ def to_cell_request(submission: Submission) -> CellRequest:
         source=submission.source,
         has_provenance=submission.has_provenance,
         tags=submission.tags,
+        notify=submission.notify,
+        exports=submission.exports,
     )
 
 
 def submit(context: Context, submission: Submission) -> Job:
     """Creates the job."""
-    request = to_cell_request(submission)
+    request = with_watch_settings(to_cell_request(submission), context.settings, context.backend)
     recorder = SubmissionRecorder(request, context.settings)
     experiment_commands.ensure(context, submission.id.parent)
     records = submission.records or recorder.files(request)
+    records = {**records, **watch_records(replace(request, records=records), request.name)}
     context.backend.create(submission.id, submission.spec, records=records)
     return Job(context.backend, submission.id)
 

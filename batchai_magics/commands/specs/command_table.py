@@ -12,6 +12,7 @@ from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKi
 GROUPS = {
     "": "Distributed training jobs, in the words of Azure Batch AI.",
     "metrics": "The numbers in training logs.",
+    "notify": "Notifications of jobs.",
     **cluster_specs.WORKSPACE_GROUPS,
     **cluster_specs.CLUSTER_GROUPS,
     **job_specs.GROUPS,
@@ -72,6 +73,12 @@ COMMANDS = (
         "handlers.metrics_commands:read",
         (_LOGS, _TIDY, _METRIC),
         outputs=(*OUTPUTS, "csv"),
+    ),
+    CommandSpec(
+        "notify test",
+        "Send a test notification from this machine.",
+        "handlers.notification_commands:test",
+        (o.NOTIFY,),
     ),
     CommandSpec(
         "metrics plot",

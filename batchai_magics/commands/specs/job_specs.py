@@ -64,6 +64,13 @@ _CREATE = (
         "CONDITION",
         is_repeatable=True,
     ),
+    o.NOTIFY,
+    Option(
+        ("--export",),
+        "Export the metrics while the job runs: tensorboard=DIR,mlflow=URI.",
+        "TARGET",
+        is_repeatable=True,
+    ),
     _TAG,
     Option(
         ("--no-provenance",),

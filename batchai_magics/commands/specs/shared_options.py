@@ -38,7 +38,7 @@ NO_WAIT = Option(("--no-wait",), "Do not wait for the operation to finish.", val
 YES = Option(("--yes", "-y"), "Do not ask for confirmation.", value_kind=ValueKind.NOTHING)
 DIRECTORY = Option(
     ("--output-directory-id", "-d"),
-    "Id of the job's output directory; stdouterr, workdir, artifacts, checkpoints or its own.",
+    "Id of the job's output directory; logs are in stdouterr, working directories in workdir.",
     default="stdouterr",
 )
 PATH = Option(("--path", "-p"), "Relative path in the directory.", default=".")
@@ -218,3 +218,11 @@ def _native(option: BackendOption) -> Option:
 
 def _without(option: Option, flags: Collection[str]) -> Option:
     return replace(option, flags=tuple(flag for flag in option.flags if flag not in flags))
+
+
+NOTIFY = Option(
+    ("--notify",),
+    "Tell somebody when the job ends: a webhook, a URL of apprise, or a command.",
+    "URL|COMMAND",
+    is_repeatable=True,
+)

@@ -14,6 +14,7 @@ from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_group_name
 from batchai_magics.models.resources import ExperimentSpec, Resource, Workspace, WorkspacePatch, WorkspaceSpec
+from batchai_magics.records import record_files
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.api_errors import ApiError
 from batchai_magics.server.batchai.batchai_responses import (
@@ -47,7 +48,7 @@ def create(kind: Kind) -> Handler:
         context.check_subscription(call)
         id, spec = call.id(kind), _SPEC_PARSERS[kind](call)
         existing = find_resource(context, id)
-        records = _records(call) if kind is Kind.JOB else {}
+        records = _records(call, spec) if isinstance(spec, JobSpec) else {}
         resource = create_owned(context, call.user.name, id, spec, is_new=existing is None, records=records)
         if existing:
             return resource_response(context, resource)
@@ -74,10 +75,17 @@ def create_owned(
         return context.backend.create(id, spec, records=records)
 
 
-def _records(call: ApiCall) -> Mapping[str, str]:
-    """The record files that our own client sends with a job."""
+def _records(call: ApiCall, spec: JobSpec) -> Mapping[str, str]:
+    """The record files that our own client sends with a job.
+
+    Commands and exports run as the owner of this server, as jobs without a container do; a job that is
+    confined to a container must not get out of it that way.
+    """
     try:
-        return record_wire.submitted(call.json())
+        records = record_wire.submitted(call.json())
+        if spec.container_settings:
+            record_files.check_confined(records)
+        return records
     except ValueError as error:
         raise ApiError(400, "InvalidRequestContent", f"{error}.") from None
 

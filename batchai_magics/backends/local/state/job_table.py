@@ -111,6 +111,11 @@ def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRo
     return next(iter(_all(db, query, key, guid)), None)
 
 
+def find_by_guid(db: sqlite3.Connection, guid: str) -> JobRow | None:
+    """The run with that guid, open or not."""
+    return next(iter(_all(db, "SELECT * FROM job WHERE guid = ?", guid)), None)
+
+
 def is_any_open(db: sqlite3.Connection, guids: Sequence[str]) -> bool:
     """Whether any of these runs has not ended."""
     rows = query_in_batches(db, "SELECT state FROM job WHERE guid IN", guids)

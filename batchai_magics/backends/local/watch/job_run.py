@@ -17,7 +17,7 @@ from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
-from batchai_magics.backends.local.watch.stop_if_watcher import watch_stop_conditions
+from batchai_magics.backends.local.watch.run_watcher import watched
 from batchai_magics.backends.node import execution_log, mount_commands, mpi_launchers, requirements, restarts
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
@@ -198,7 +198,7 @@ class JobRun:
         self._announce()
         unchecked: list[str] = []
         with self._started(self._plan) as ranks:
-            with watch_stop_conditions(self._layout, warn=unchecked.append):
+            with watched(self._layout, env=self._env, warn=unchecked.append):
                 interrupted = self._follow(ranks)
             by_themselves, trouble = set(ranks.ends), _trouble(ranks)
             self._end(ranks, PATIENCE_S if interrupted else float("inf"))
@@ -207,7 +207,7 @@ class JobRun:
             if interrupted:
                 return interrupted.with_ranks(ranks.ends.values(), self._plan)
             outcome = of_ranks(ranks.ends.values(), self._plan, by_themselves, trouble)
-            outcome = outcome.warned("StopConditionNotChecked", *unchecked)
+            outcome = outcome.with_watch_notes(unchecked)
             return (
                 outcome.without_mpi(len(self._plan.processes)) if mpi_launchers.has_no_mpi(ranks) else outcome
             )

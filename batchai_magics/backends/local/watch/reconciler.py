@@ -74,9 +74,20 @@ def reconcile_if_due(
     store: Store, layout: Layout, *, is_due: bool = False, secrets: Secrets | None = None
 ) -> list[subprocess.Popen[bytes]]:
     """Recovers orphaned jobs, then reconciles if anything is pending; returns the processes it started."""
-    if recovery.recover(store, layout) or is_due or has_pending_work(store):
-        return reconcile(store, layout, secrets)
-    return []
+    is_recovered = recovery.recover(store, layout)
+    senders = _start_senders(store, layout)
+    if is_recovered or is_due or has_pending_work(store):
+        return [*senders, *reconcile(store, layout, secrets)]
+    return senders
+
+
+def _start_senders(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]:
+    """Has notifications delivered whose sender died or could not."""
+    if not layout.outboxes.exists():
+        return []
+    from batchai_magics.backends.local.watch import notification_sender  # few homes need it
+
+    return notification_sender.start_missing(store, layout)
 
 
 def reconcile(store: Store, layout: Layout, secrets: Secrets | None = None) -> list[subprocess.Popen[bytes]]:

@@ -64,7 +64,8 @@ class Supervisor:
             return None
         while self._waits_for_nodes(writer, job):
             is_again = self._run(job, writer, secrets) if writer.begin() else self._leave(job, writer)
-            next_job = self._start_next(writer.next_job)
+            senders = self._start_sender(job, secrets)
+            next_job = self._start_next(writer.next_job, senders)
             if not (is_again and secrets):  # only this process has the secrets of the requeued job
                 return next_job
         return None
@@ -106,9 +107,17 @@ class Supervisor:
         reason = writer.stop_reason()
         return writer.is_open() and _finish(job, writer, stopped(reason))
 
-    def _start_next(self, next_job: JobRow | None) -> JobRow | None:
+    def _start_sender(self, job: JobLayout, secrets: JobSecrets) -> list[subprocess.Popen[bytes]]:
+        """Starts the process that delivers notifications, if the run has any."""
+        if not (self._layout.outboxes / job.root.name).exists():
+            return []
+        from batchai_magics.backends.local.watch import notification_sender
+
+        return notification_sender.start(job, secrets.variables)
+
+    def _start_next(self, next_job: JobRow | None, senders: list[subprocess.Popen[bytes]]) -> JobRow | None:
         """Starts pending work; returns the next job if it is ready and this process can run it."""
-        others = self._start_others()
+        others = [*senders, *self._start_others()]
         if next_job is None:
             return None
         from batchai_magics.backends.local.watch import scheduler

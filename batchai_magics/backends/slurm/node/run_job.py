@@ -32,7 +32,7 @@ from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_of, seal_
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.restarts import EndWarning
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm.node import allocation
+from batchai_magics.backends.slurm.node import allocation, notification_sending
 from batchai_magics.backends.slurm.node.attempt import Attempt, batch_log_text, logged_end
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of, lost, outcome_of
@@ -42,8 +42,8 @@ from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.oom_kills import out_of_memory_folder, started_folder
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unwritten_folder
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
+from batchai_magics.backends.slurm.node.run_watching import watched
 from batchai_magics.backends.slurm.node.scratch import ScratchError
-from batchai_magics.backends.slurm.node.stop_watching import watched
 from batchai_magics.backends.slurm.node.time_limits import TimeLimits
 from batchai_magics.launch.plan import Plan
 
@@ -71,6 +71,7 @@ def main() -> None:
         outcome = _requeued(outcome)
     if not (outcome.is_requeued or attempt.is_superseded):
         files.note_end(RunEnd(outcome, time.time()))
+        notification_sending.send(files)
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
 
 
@@ -211,13 +212,15 @@ class JobRun:
         self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
         unchecked: list[str] = []
         with self._running(self._plan) as launcher:
-            with watched(self._files, self._attempt.submission, self._plan, warn=unchecked.append):
+            with watched(
+                self._files, self._attempt.submission, self._plan, env=self._env, warn=unchecked.append
+            ):
                 interrupted = self._follow(launcher)
             launcher.end(patience_s=OUTPUT_TIMEOUT_S if interrupted else float("inf"))
             outcome = launcher.outcome()
             if interrupted:
                 outcome = interrupted.with_ranks(launcher.ends, self._plan)
-        return outcome.warned("StopConditionNotChecked", *unchecked)
+        return outcome.with_watch_notes(unchecked)
 
     @contextlib.contextmanager
     def _running(

@@ -14,8 +14,8 @@ from batchai_magics.backends.slurm.backend import SlurmBackend
 from tests.contract.place import Place
 
 MODULES = (
-    *("slurm.node.run_job", "slurm.node.run_rank", "slurm.node.run_command", "slurm.node.stop_watching"),
-    "folders.stop_watch",
+    *("slurm.node.run_job", "slurm.node.run_rank", "slurm.node.run_command", "slurm.node.run_watching"),
+    "folders.run_watch",
 )
 
 

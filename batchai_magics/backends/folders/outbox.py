@@ -1,0 +1,180 @@
+"""The outbox: notifications of runs that are yet to be delivered, and the channels that they go to.
+
+A run with notifications has a folder in the outbox of its home until the last one is delivered or given up.
+Each file is written atomically, so that a notification is delivered at least once; it is delivered again only
+if a sender dies between a delivery and its mark. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
+from batchai_magics.backends.service import private_files
+from batchai_magics.records import record_files
+from batchai_magics.records.notifications import Channel, ChannelKind, Notification, to_text
+
+RETRIES_S = (0.0, 1.0, 5.0, 25.0, 60.0)  # the pauses before the attempts of one sender
+RETRY_LATER_S = 600.0  # after which another sender tries again
+GIVE_UP_S = 3 * 86_400.0  # how long a notification is worth delivering
+
+
+class PendingDelivery(NamedTuple):
+    """A notification, and a channel that has not received it."""
+
+    notification: Notification
+    number: int
+    channel: Channel
+
+    @property
+    def mark(self) -> str:
+        """The file that marks it as delivered or given up."""
+        return f"done-{self.notification.id}-{self.number}"
+
+
+class Outbox:
+    """The notifications of one run."""
+
+    def __init__(self, home: Path, guid: str) -> None:
+        layout = Layout(home)
+        self._folder, self._job = layout.outboxes / guid, layout.job(guid)
+
+    @classmethod
+    def of_run(cls, job: JobLayout) -> Outbox:
+        """The outbox of the run with this folder."""
+        return cls(job.root.parents[1], job.root.name)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the run has notifications that are not all delivered."""
+        return self._channel_file.exists()
+
+    def open(self, addresses: Sequence[str]) -> None:
+        """Makes the outbox of a new run with these channels."""
+        private_files.write(self._channel_file, json.dumps(list(addresses)))
+
+    def put(self, notification: Notification) -> None:
+        """Adds a notification, unless it is there; no effect for a run without channels.
+
+        A notification that cannot be written does not fail the job.
+        """
+        with contextlib.suppress(OSError):
+            if self.is_used:
+                file = self._folder / f"queued-{notification.id}.json"
+                private_files.write_new(file, to_text(notification), needs=self._channel_file)
+
+    def pending(self) -> Iterator[PendingDelivery]:
+        """What is yet to be delivered, in order."""
+        addresses = self._addresses()
+        names = self._names()
+        queued = (
+            self._folder / name for name in names if name.startswith("queued-") and name.endswith(".json")
+        )
+        found = [Notification.from_json(json.loads(file.read_text(encoding="utf-8"))) for file in queued]
+        for notification in sorted(found, key=attrgetter("time")):
+            for number, address in enumerate(addresses):
+                delivery = PendingDelivery(notification, number, Channel.parse(address))
+                if delivery.mark not in names:
+                    yield delivery
+
+    def note(self, delivery: PendingDelivery, problem: str = "", *, by: str = "") -> None:
+        """Marks a delivery as done, or given up because of a problem, and adds it to the run's record."""
+        private_files.write_new(self._folder / delivery.mark, "")
+        if delivery.channel.kind is ChannelKind.MLFLOW:
+            return
+        entry = {
+            "id": delivery.notification.id,
+            "kind": delivery.notification.kind.value,
+            "channel": delivery.channel.label,
+            "time": time.time(),
+            "by": by,
+            **({"problem": problem} if problem else {}),
+        }
+        name = f"{delivery.notification.id}-{delivery.number}.json"
+        with contextlib.suppress(OSError):
+            private_files.write(self._job.records / record_files.DELIVERIES / name, json.dumps(entry))
+
+    def release(self) -> None:
+        """Ends the claim of a sender."""
+        (self._folder / "sender").unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Deletes the outbox of a run, and with it the addresses."""
+        private_files.remove_folder(self._folder)
+
+    def claim(self, sender: str, is_alive: Callable[[str], bool], *, lease_s: float = 0.0) -> bool:
+        """Makes a process the sender; False if another one is that and alive, or tried a short time ago.
+
+        Where nobody can tell whether it is alive, it has a lease.
+        """
+        file = self._folder / "sender"
+        with contextlib.suppress(FileNotFoundError):
+            current = json.loads(file.read_text(encoding="utf-8"))
+            if is_alive(current["sender"]) or time.time() < current["until"]:
+                return False
+            file.unlink()
+        return private_files.write_new(
+            file, json.dumps({"sender": sender, "until": time.time() + lease_s}), needs=self._channel_file
+        )
+
+    def hand_over(self, sender: str, *, until: float = 0.0) -> None:
+        """Names the process that sends, or until when nobody else is to try."""
+        private_files.write(self._folder / "sender", json.dumps({"sender": sender, "until": until}))
+
+    def _addresses(self) -> list[str]:
+        try:
+            addresses: list[str] = json.loads(self._channel_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return []
+        return addresses
+
+    def _names(self) -> set[str]:
+        try:
+            return {path.name for path in self._folder.iterdir()}
+        except FileNotFoundError:
+            return set()
+
+    @property
+    def _channel_file(self) -> Path:
+        return self._folder / "channels.json"
+
+
+class Sender:
+    """Delivers the notifications of a run, with retries."""
+
+    def __init__(self, outbox: Outbox, by: str, pause: Callable[[float], None] = time.sleep) -> None:
+        self._outbox, self._by, self._pause = outbox, by, pause
+
+    def send(self, retries_s: Sequence[float] = RETRIES_S) -> bool:
+        """Delivers what is pending; True if nothing is left."""
+        for delay_s in retries_s:
+            self._pause(delay_s)
+            problems = [problem for problem in map(self._attempt, self._outbox.pending()) if problem]
+            if all(isinstance(problem, NotHereError) for problem in problems):
+                return not problems
+        return False
+
+    def _attempt(self, delivery: PendingDelivery) -> DeliveryError | None:
+        """Attempts a delivery; returns the problem unless it succeeded or will never."""
+        try:
+            deliver(delivery.channel, delivery.notification)
+        except DeliveryError as error:
+            is_late = time.time() - delivery.notification.time > GIVE_UP_S
+            if not (error.is_final or is_late):
+                return error
+            self._outbox.note(delivery, str(error), by=self._by)
+            return None
+        self._outbox.note(delivery, by=self._by)
+        return None
+
+
+def ended_id(guid: str) -> str:
+    """The id of the notification that a run has ended."""
+    return f"{guid}-ended"

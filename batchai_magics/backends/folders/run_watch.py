@@ -1,0 +1,222 @@
+"""Watches a run from beside it: reads its logs, evaluates stop conditions, exports, and notices a standstill.
+
+Standard library only: on a cluster it runs on a node of the job.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.folders.live_export import LiveExport
+from batchai_magics.backends.folders.outbox import Outbox, Sender
+from batchai_magics.backends.folders.run_notices import running_notification, watch_request
+from batchai_magics.backends.folders.stop_order import StopIfRequest
+from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node.output_records import RankSpan
+from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.log_records import records_in
+from batchai_magics.backends.service.metric_points import MetricPoints
+from batchai_magics.launch.plan import LogFile, Plan
+from batchai_magics.metrics.reading.log_parser import Parser
+from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.runs.metric_traits import headline_of, traits_of
+from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
+from batchai_magics.models.stop_conditions import stop_condition
+from batchai_magics.records import record_files
+from batchai_magics.records.notifications import NotificationKind
+from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.records.watch_request import WatchRequest
+
+BLOCK_BYTES = 1 << 20
+POLL_S = 0.5  # poll interval
+HEADLINE_S = 5.0  # how often the headline metric is written
+
+
+def is_needed(job: JobLayout) -> bool:
+    """Whether anything of a run is to be watched."""
+    return job.stop_if.exists() or (job.records / record_files.WATCH).exists()
+
+
+class RunWatch:
+    """Reads the logs of a run incrementally, and does what its user asked for."""
+
+    def __init__(self, job: JobLayout, env: Mapping[str, str] = os.environ, *, by: str = "") -> None:
+        plan, started = Plan.read(str(job.plan)), time.time()
+        stop = StopIfRequest.read(job.stop_if) if job.stop_if.exists() else StopIfRequest((), {})
+        request = watch_request(job) or WatchRequest(job.root.name, "")
+        self._stopping = StopEvaluation([stop_condition(text) for text in stop.conditions])
+        self._logs = [_Log(log, {**request.patterns, **stop.patterns}) for log in plan.output]
+        self._points = MetricPoints(started)
+        run = ExportedRun(request.name, job.root.name, request.experiment, started, request.parameters)
+        folder = Path(plan.output.stdout.path).parent
+        self._exports = [LiveExport(target, run, folder, env) for target in request.targets]
+        self._headline = _Headline(job.records / record_files.HEADLINE)
+        self._standstill = _Standstill(job, request.stalled_s, by)
+        self._is_stopped = False
+
+    def check(self, now_s: float) -> str:
+        """Why the job is to be stopped, according to its logs so far; empty if it is not."""
+        for log in self._logs:
+            for records in log.read():
+                self._stopping.add(records, now_s)
+                self._take(list(self._points.of(records)))
+        size_bytes = sum(log.size_bytes for log in self._logs)
+        self._standstill.check(size_bytes, now_s)
+        for export in self._exports:
+            export.flush()
+        return "" if self._is_stopped else self._stopping.reason(now_s)
+
+    def follow(self, over: threading.Event) -> str:
+        """Polls until the job is to be stopped, and returns the reason once; empty when it is over."""
+        while True:
+            is_last = over.is_set()
+            reason = self.check(time.monotonic())
+            if is_last:
+                return ""
+            if reason:
+                self._is_stopped = True
+                return reason
+            over.wait(POLL_S)
+
+    def finish(self) -> list[str]:
+        """Completes exports and files when the run is over; returns what could not be done, in sentences."""
+        self._headline.write()
+        notes = [note for export in self._exports if (note := export.close())]
+        return notes if self._is_stopped else [*self._stopping.unseen, *notes]
+
+    def _take(self, points: Sequence[ScalarPoint]) -> None:
+        self._headline.add(points)
+        for export in self._exports:
+            export.add(points)
+
+
+def watch(job: JobLayout, over: threading.Event, stop: Callable[[str], None], *, by: str = "") -> list[str]:
+    """Watches a run until it is over; calls `stop` when a condition is met.
+
+    Returns:
+        What could not be done, in sentences.
+    """
+    watched = RunWatch(job, by=by)
+    if reason := watched.follow(over):
+        stop(reason)
+        watched.follow(over)
+    return watched.finish()
+
+
+class _Headline:
+    """Keeps the last value of each metric, and writes that of the headline metric to a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._due_s = file, 0.0
+        self._last: dict[str, ScalarPoint] = {}
+
+    def add(self, points: Sequence[ScalarPoint]) -> None:
+        """Adds points; those of the first rank count."""
+        self._last.update({point.name: point for point in points if not point.rank})
+        if points and time.monotonic() >= self._due_s:
+            self._due_s = time.monotonic() + HEADLINE_S
+            self.write()
+
+    def write(self) -> None:
+        """Writes the file, if any metric is known; a full disk is no error."""
+        name = headline_of([traits_of(name) for name in self._last])
+        if not name or name not in self._last:
+            return
+        point = self._last[name]
+        value = point.value if math.isfinite(point.value) else str(point.value)
+        try:
+            private_files.write(self._file, json.dumps({"name": name, "value": value, "step": point.step}))
+        except OSError:
+            self._due_s = math.inf  # it is not worth another attempt
+
+
+class _Standstill:
+    """Notifies users when a run has printed nothing for a while, once until it prints again."""
+
+    def __init__(self, job: JobLayout, limit_s: float, by: str) -> None:
+        self._job, self._limit_s, self._by = job, limit_s or math.inf, by
+        self._size_bytes, self._since_s = -1, 0.0
+        self._count, self._is_told = 0, False
+
+    def check(self, size_bytes: int, now_s: float) -> None:
+        """Takes the size of all logs at a time."""
+        if size_bytes != self._size_bytes:
+            self._size_bytes, self._since_s, self._is_told = size_bytes, now_s, False
+        elif not self._is_told and now_s - self._since_s >= self._limit_s:
+            self._is_told, self._count = True, self._count + 1
+            threading.Thread(target=self._notify, args=(self._count,), daemon=True).start()
+
+    def _notify(self, number: int) -> None:
+        box = Outbox.of_run(self._job)
+        reason = f"it has printed nothing for {_minutes(self._limit_s)}"
+        box.put(running_notification(self._job, NotificationKind.STALLED, number, reason))
+        Sender(box, self._by).send()
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:g} minutes" if seconds >= 60 else f"{seconds:g} s"
+
+
+class _LogSlice(NamedTuple):
+    """New bytes of a log, and which rank wrote which of them."""
+
+    data: bytes
+    offset: int
+    spans: Sequence[RankSpan]
+    times: Sequence[output_records.TimeRecord] = ()
+
+
+class _Log:
+    """The read position in a log."""
+
+    def __init__(self, log: LogFile, patterns: Mapping[str, str]) -> None:
+        self._log, self._patterns = log, patterns
+        self._parser, self._offset = Parser(patterns), 0
+
+    @property
+    def size_bytes(self) -> int:
+        """How much of it was read."""
+        return self._offset
+
+    def read(self) -> Iterator[list[Record]]:
+        """Yields the new records, block by block; a truncated log is read from its start."""
+        while True:
+            data, size = _read(Path(self._log.path), self._offset)
+            if size < self._offset:
+                self._parser, self._offset = Parser(self._patterns), 0
+                continue
+            start, end, spans = self._offset, self._offset + len(data), Path(self._log.spans)
+            if self._log.spans:
+                end = output_records.recorded_end(spans, start, end)
+            if start == end:
+                return
+            self._offset = end
+            writers = output_records.writers(spans, start, end) if self._log.spans else ()
+            times = output_records.times(Path(self._log.times), start, end) if self._log.times else ()
+            block = _LogSlice(data[: end - start], start, writers, times)
+            yield list(records_in(block, self._parser))
+
+
+def _read(file: Path, offset: int) -> tuple[bytes, int]:
+    """The next bytes of a file, newly opened, and its size; OSError if it is not a regular file."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b"", 0
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", str(file))
+        return os.pread(descriptor, BLOCK_BYTES, offset), found.st_size
+    finally:
+        os.close(descriptor)

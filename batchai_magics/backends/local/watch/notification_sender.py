@@ -1,0 +1,98 @@
+"""The process that delivers the notifications of a run that has ended; it outlives whoever started it.
+
+The supervisor starts it; if the supervisor died, or nothing could be delivered, the next pass of
+reconciliation does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_notices import ended_notification
+from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.state.job_table import JobRow
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.watch import detached_process, process
+from batchai_magics.backends.local.watch.detached_process import Program
+from batchai_magics.backends.local.watch.shared_store import SharedStore
+from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.launch.plan import ProcessExit
+from batchai_magics.models.states import ExecutionState
+
+MODULE = "notification_sender"
+CREDENTIALS = "MLFLOW_TRACKING_"  # prefix of the variables that deliveries may need
+ORPHAN_S = 600.0  # after which an outbox without a run is one of a job that was never created
+
+
+def main() -> None:
+    """Delivers the notifications of one run (`HOME GUID`); reads credentials of exports from stdin."""
+    home, guid = Path(sys.argv[1]), sys.argv[2]
+    os.environ.update(json.loads(sys.stdin.readline() or "{}"))
+    layout, box = Layout(home), Outbox(home, guid)
+    with SharedStore(layout.database, may_make=False).read() as db:
+        run = job_table.find_by_guid(db, guid)
+    if run and run.ended is not None:
+        box.put(ended_notification(layout.job(guid), _end_of(run, run.ended)))
+    is_all_sent = Sender(box, by=socket.gethostname()).send()
+    if run and run.is_open:
+        box.release()
+    elif is_all_sent:
+        box.remove()
+    else:
+        box.hand_over(process.own_identity(), until=time.time() + RETRY_LATER_S)
+
+
+def _end_of(run: JobRow, ended: float) -> RunEnd:
+    """How a run ended, from its row; the errors of a success are warnings."""
+    errors = () if run.state is ExecutionState.SUCCEEDED else run.errors
+    return RunEnd(Outcome(run.exit_code, errors, tuple(ProcessExit(**rank) for rank in run.ranks)), ended)
+
+
+def start(job: JobLayout, env: Mapping[str, str] = {}) -> list[subprocess.Popen[bytes]]:
+    """Starts a sender for a run if it has notifications and no sender; `env` may have its secrets."""
+    box = Outbox.of_run(job)
+    with contextlib.suppress(OSError):  # notifications never fail a run; the next pass tries again
+        if box.is_used and box.claim(process.own_identity(), process.is_alive):
+            home, guid = job.root.parents[1], job.root.name
+            log = job.supervisor_log if job.root.exists() else Layout(home).outboxes / "sender.log"
+            program = Program(MODULE, (str(home), guid), sys.executable, log)
+            credentials = {name: env[name] for name in env if name.startswith(CREDENTIALS)}
+            child = detached_process.start(program, secrets=credentials)
+            box.hand_over(process.identity_of_child(child.pid))
+            return [child]
+    return []
+
+
+def start_missing(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]:
+    """Starts a sender for each run that has ended without one; returns the processes, for reaping."""
+    try:
+        guids = [entry.name for entry in layout.outboxes.iterdir() if entry.is_dir()]
+    except OSError:  # no run has notifications
+        return []
+    return [child for guid in _ended(store, layout, guids) for child in start(layout.job(guid))]
+
+
+def _ended(store: Store, layout: Layout, guids: list[str]) -> Iterator[str]:
+    for guid in guids:
+        with store.read() as db:
+            run = job_table.find_by_guid(db, guid)
+        if (run and not run.is_open) or (run is None and _age_s(layout.outboxes / guid) > ORPHAN_S):
+            yield guid
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0

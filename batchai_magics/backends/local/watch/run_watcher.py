@@ -1,0 +1,53 @@
+"""The process that watches a run beside its supervisor: stop conditions, live exports, notifications.
+
+It is separate from the supervisor, which stays small and starts fast without the log readers. Only runs that
+need one have it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.watch.detached_process import start_command
+from batchai_magics.backends.local.watch.shared_store import SharedStore
+from batchai_magics.backends.node.watch_process import end_signal, watching
+from batchai_magics.backends.service import private_files
+from batchai_magics.records.record_files import WATCH
+
+
+def watched(
+    job: JobLayout, *, env: Mapping[str, str], warn: Callable[[str], None]
+) -> AbstractContextManager[None]:
+    """Runs the watcher while the block runs, if the run needs one; warns of what could not be done."""
+    if not (job.stop_if.exists() or (job.records / WATCH).exists()):
+        return contextlib.nullcontext()
+    home, guid = job.root.parents[1], job.root.name
+    words = start_command(sys.executable, "run_watcher", [str(home), guid])
+    os.close(private_files.opener(str(job.supervisor_log), os.O_WRONLY | os.O_CREAT))
+    return watching(words, log=job.supervisor_log, env=env, warn=warn)
+
+
+def main() -> None:
+    """Watches the run until the supervisor sends SIGTERM; then prints what could not be done."""
+    from batchai_magics.backends.folders import run_watch
+
+    home, guid = sys.argv[1:3]
+    layout = Layout(Path(home))
+    over = end_signal()
+
+    def stop(reason: str) -> None:
+        store = SharedStore(layout.database, may_make=False)
+        store.insist(lambda db: job_table.ask_run_to_stop(db, guid, reason))
+        os.kill(os.getppid(), signal.SIGTERM)  # the supervisor, which then reads the reason
+
+    notes = run_watch.watch(layout.job(guid), over, stop, by=socket.gethostname())
+    print(*notes, sep="\n", flush=True)

@@ -1,0 +1,81 @@
+"""The records that tell the program that watches a run what to do: live exports and notifications."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.cell import CellRequest
+from batchai_magics.config import Settings
+from batchai_magics.errors import CapabilityError, UsageError
+from batchai_magics.records.labels import Labels
+from batchai_magics.records.notifications import MLFLOW_SCHEME, channels
+from batchai_magics.records.record_files import CHANNELS, LABELS, WATCH
+from batchai_magics.records.scalar_export import ExportKind
+from batchai_magics.records.watch_request import WatchRequest
+
+
+def with_watch_settings(request: CellRequest, settings: Settings, backend: Backend) -> CellRequest:
+    """The request with the channels of the settings, if it names none itself.
+
+    Raises:
+        CapabilityError: The backend keeps no records, so nothing watches its runs.
+        UsageError: A channel in the settings is invalid; it is not repeated.
+    """
+    asked = [name for name in ("notify", "exports") if getattr(request, name)]
+    if backend.records is None:
+        if asked:
+            option = {"notify": "--notify", "exports": "--export"}[asked[0]]
+            text = f"{option} is not supported by the {backend.capabilities.name} backend"
+            raise CapabilityError(text, code="NotSupported", hint="Leave it out; nothing was written.")
+        return request
+    notify = request.notify or addresses_in(settings.notify)
+    watch = WatchRequest(
+        request.name,
+        request.experiment,
+        request.patterns,
+        request.exports,
+        link=settings.notify_link,
+        stalled_s=60.0 * settings.notify_stalled if notify else 0.0,
+    )
+    return replace(request, notify=notify, watch=watch if notify or request.exports else None)
+
+
+def addresses_in(text: str) -> tuple[str, ...]:
+    """The addresses of a setting, one a line; raises UsageError, without them, for an invalid one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        return tuple(channel.address for channel in channels(lines))
+    except ValueError as error:
+        raise UsageError(f"setting notify: {error}") from None
+
+
+def watch_records(request: CellRequest, name: str) -> dict[str, str]:
+    """The record files of a job of that name; empty if nothing watches it."""
+    if request.watch is None:
+        return {}
+    labels = request.records.get(LABELS)
+    parameters = Labels.from_json(json.loads(labels)).parameters if labels else {}
+    texts = {key: str(value) for key, value in parameters.items()}
+    watch = request.watch._replace(name=name, parameters=texts, link=_link(request.watch, name))
+    addresses = [*request.notify, *_finished_exports(watch)]
+    files = {WATCH: watch.to_json()}
+    return {**files, CHANNELS: json.dumps(addresses)} if addresses else files
+
+
+def _finished_exports(watch: WatchRequest) -> Iterator[str]:
+    """The channels that set the final status of exported runs."""
+    for target in watch.targets:
+        if target.kind is ExportKind.MLFLOW:
+            yield f"{MLFLOW_SCHEME}{target.location}"
+
+
+def _link(watch: WatchRequest, name: str) -> str:
+    """The link of the setting, with `{name}` and `{experiment}` replaced."""
+    values: Mapping[str, str] = {"name": name, "experiment": watch.experiment}
+    link = watch.link
+    for key, value in values.items():
+        link = link.replace(f"{{{key}}}", value)
+    return link

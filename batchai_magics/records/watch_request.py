@@ -1,0 +1,55 @@
+"""What the program that watches a run is to do: export, notify of a standstill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from batchai_magics.records.scalar_export import ExportTarget, export_targets
+
+STALLED_S = 900.0  # how long a running job may print nothing before its user is notified
+
+
+class WatchRequest(NamedTuple):
+    """The file `watch.json` of a run.
+
+    `name` and `experiment` are the job's, `patterns` the expressions of its metrics, `exports` the targets of
+    live exports, `link` what notifications link to. After `stalled_s` without output, users are notified; 0:
+    never.
+    """
+
+    name: str
+    experiment: str
+    patterns: Mapping[str, str] = MappingProxyType({})
+    exports: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = MappingProxyType({})
+    link: str = ""
+    stalled_s: float = 0.0
+
+    @property
+    def targets(self) -> tuple[ExportTarget, ...]:
+        """The parsed export targets."""
+        return export_targets(self.exports)
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        fields = self._asdict() | {"patterns": dict(self.patterns), "parameters": dict(self.parameters)}
+        return json.dumps(fields)
+
+    @classmethod
+    def from_json(cls, text: str) -> WatchRequest:
+        """Reads the file; fields of later versions are ignored.
+
+        Raises:
+            ValueError: It is malformed, or a target is invalid.
+        """
+        try:
+            fields = json.loads(text)
+            request = cls(**{name: fields[name] for name in cls._fields if name in fields})
+            made = request._replace(exports=tuple(map(str, request.exports)))
+            _ = made.targets
+            return made
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"no watch request: {error}") from None

@@ -1,0 +1,175 @@
+"""Notifications of real jobs: who sends them, how often, and what they say and never say."""
+
+import json
+import signal
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.records.watch_request import WatchRequest
+from tests.world import World, files_containing, processes_of, until
+
+pytestmark = pytest.mark.slow
+
+STEPS = 'for step in (1, 2):\n    print(f\'{{"step": {step}, "loss": {2.5 / step}}}\')\n'
+WAITS = "import time\nprint('started', flush=True)\ntime.sleep(600)"
+SECRET = "T0ken-4711"
+
+
+class Webhook:
+    """A server that records what it receives; it answers with these statuses first, then with 200."""
+
+    def __init__(self, *statuses):
+        self.received, self.statuses = [], list(statuses)
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status = hook.statuses.pop(0) if hook.statuses else 200
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                if status == 200:
+                    hook.received.append(body | {"key": self.headers["Idempotency-Key"]})
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hooks/{SECRET}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def webhook():
+    made = Webhook()
+    yield made
+    made.close()
+
+
+def sent(world: World) -> bool:
+    """Whether nothing is left to deliver."""
+    return not list((world.home / "outbox").glob("*/channels.json"))
+
+
+def test_a_webhook_is_told_the_end_once_with_headline_and_link(world: World, webhook: Webhook) -> None:
+    webhook.statuses = [503]
+    world.settings = world.settings.__class__(
+        sections=world.settings.sections, notify_link="https://hub.example/{experiment}/{name}"
+    )
+    job = world.run(f"r --notify {webhook.url}", STEPS)
+    until(lambda: sent(world))
+    (body,) = webhook.received
+    assert body["key"] == body["id"] == f"{world.guid(job)}-ended"
+    assert (body["job"], body["state"], body["exit_code"]) == ("r", "succeeded", 0)
+    assert body["headline"] == {"name": "loss", "value": 1.25, "step": 2}
+    assert body["link"] == "https://hub.example/default/r"
+    assert (body["title"], body["body"]) == (
+        "r has succeeded",
+        "loss: 1.25 at step 2\nhttps://hub.example/default/r",
+    )
+
+
+def test_the_first_failure_is_named(world: World, webhook: Webhook) -> None:
+    world.run(
+        f"r --processes 2 --notify {webhook.url}", "import os, sys\nsys.exit(int(os.environ['PMI_RANK']) * 3)"
+    )
+    until(lambda: webhook.received)
+    (body,) = webhook.received
+    assert (body["state"], body["exit_code"], body["first_failure"]["rank"]) == ("failed", 3, 1)
+    assert f"First failure: rank 1 on {body['first_failure']['node']}, exit code 3." in body["body"]
+
+
+def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> None:
+    script = 'import time\nprint(\'{"step": 1, "loss": 11}\', flush=True)\ntime.sleep(600)'
+    world.run(f'r --stop-if "loss > 10" --notify {webhook.url}', script)
+    until(lambda: webhook.received)
+    assert webhook.received[0]["state"] == "stopped"
+    assert "loss was 11 at step 1" in webhook.received[0]["reason"]
+
+
+def test_an_address_is_in_no_record_listing_or_log(world: World, webhook: Webhook) -> None:
+    job = world.submit(f"r --notify {webhook.url}", WAITS)
+    until(lambda: "started" in job.log())
+    assert [path for path in files_containing(world.home, SECRET) if "/outbox/" not in path] == []
+    assert SECRET not in json.dumps(job.show().to_wire()) + repr(job.show())
+    names = ["submission.json", "watch.json", "notify.json", "deliveries/"]
+    assert SECRET not in str(world.backend.records.read(job.id, names))
+    job.cancel()
+    job.wait()
+    until(lambda: sent(world))
+    assert webhook.received[0]["state"] == "cancelled"
+    assert files_containing(world.home, SECRET) == []
+
+
+def test_a_command_gets_the_notification_and_its_failure_fails_nothing(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "told.json"
+    writes = f"cat > {file}; echo $BATCHAI_NOTIFY_STATE >> {file}"
+    fails_once = f"test -e {file}.failed || {{{{ touch {file}.failed; exit 1; }}}}"
+    job = world.run(f'r --notify "{writes}" --notify "{fails_once}"')
+    until(lambda: file.exists() and file.read_text().endswith("succeeded\n"))
+    assert json.loads(file.read_text().splitlines()[0])["job"] == "r"
+    assert job.state.value == "succeeded"
+    until(lambda: sent(world))
+
+
+def test_when_the_supervisor_dies_recovery_sends_it(world: World, webhook: Webhook) -> None:
+    job = world.submit(f"r --notify {webhook.url}", WAITS)
+    until(lambda: "started" in job.log())
+    world.supervisor(job).send_signal(signal.SIGKILL)
+    until(lambda: job.is_done and webhook.received)
+    (body,) = webhook.received
+    assert (body["state"], body["kind"]) == ("failed", "ended")
+    assert "disappeared" in body["reason"]
+
+
+def test_when_the_sender_dies_the_next_one_delivers_what_is_left(world: World, tmp_path: Path) -> None:
+    told, may_end = tmp_path / "told", tmp_path / "may-end"
+    job = world.run(f"r --notify 'echo told >> {told}; until test -e {may_end}; do sleep 0.1; done'")
+    until(told.exists)  # it was delivered, but not marked yet
+    (sender,) = [p for p in processes_of(world.home) if "notification_sender" in str(p.cmdline())]
+    sender.send_signal(signal.SIGKILL)
+    may_end.touch()
+    until(lambda: job.is_done and sent(world))
+    assert told.read_text() == "told\n" * 2
+
+
+def test_a_job_that_prints_nothing_for_a_while_is_reported_once(
+    world: World, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    whole = WatchRequest.to_json
+    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=1.0)))
+    job = world.submit(f"r --notify {webhook.url}", WAITS)
+    until(lambda: webhook.received)
+    assert (webhook.received[0]["kind"], webhook.received[0]["state"]) == ("stalled", "running")
+    assert webhook.received[0]["reason"] == "it has printed nothing for 1 s"
+    job.cancel()
+    job.wait()
+    until(lambda: sent(world))
+    assert [body["kind"] for body in webhook.received] == ["stalled", "ended"]
+
+
+@pytest.mark.skipif(not find_spec("apprise"), reason="apprise is not installed")
+def test_any_other_url_is_delivered_by_apprise(world: World, webhook: Webhook) -> None:
+    world.run(f"r --notify {webhook.url.replace('http://', 'json://')}")
+    until(lambda: webhook.received)
+    assert (webhook.received[0]["title"], webhook.received[0]["message"]) == (
+        "r has succeeded",
+        "r has succeeded.",
+    )
+
+
+def test_a_channel_of_the_settings_is_used_for_every_job(world: World, webhook: Webhook) -> None:
+    world.settings = world.settings.__class__(sections=world.settings.sections, notify=webhook.url)
+    assert isinstance(world.run("r"), Job)
+    until(lambda: webhook.received)

@@ -1,0 +1,35 @@
+"""`batchai notify test`."""
+
+import pytest
+
+from batchai_magics import cli
+from tests.backends.local.watch.test_notifications import webhook  # noqa: F401 a fixture
+from tests.ports import free_port
+
+
+def run(*words):
+    return cli.main(["notify", "test", *words])
+
+
+def test_a_test_notification_is_delivered(webhook, capsys):  # noqa: F811 the fixture
+    assert run("--notify", webhook.url) == 0
+    (body,) = webhook.received
+    assert (body["kind"], body["title"]) == ("test", "batchai: a test notification")
+    assert "delivered" in capsys.readouterr().out
+
+
+def test_a_channel_that_fails_is_named_without_its_address(capsys):
+    assert run("--notify", f"http://127.0.0.1:{free_port()}/T0ken") == 1
+    err = capsys.readouterr().err
+    assert "webhook: the webhook did not respond: ConnectionRefusedError" in err
+    assert "T0ken" not in err
+
+
+def test_without_a_channel_the_setting_is_named(capsys):
+    assert run() == 2
+    assert "notify" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", " ", "a\nb"])
+def test_what_is_no_channel_is_refused(text, capsys):
+    assert run("--notify", text) == 2
