@@ -81,7 +81,7 @@ def test_a_json_lines_own_number_wins_over_a_pattern_of_that_name():
 
 @pytest.mark.parametrize(
     ("regex", "reason"),
-    [("loss=(", "no valid expression"), ("loss", "no group"), ("(?u)(x)", "no valid")],
+    [("loss=(", "not a valid expression"), ("loss", "no group"), ("(?u)(x)", "not a valid")],
 )
 def test_a_pattern_that_cannot_work_is_refused_by_name(regex, reason):
     with pytest.raises(UsageError, match=reason) as caught:
