@@ -164,7 +164,7 @@ def test_an_interrupt_stops_the_watching_and_not_the_job(home, tmp_path):
     watching.send_signal(signal.SIGINT)
     told = watching.communicate(timeout=PATIENCE_S)[1].decode()
     assert watching.returncode == 130
-    assert "To come back: batchai job file stream -j long" in told
+    assert "To resume: batchai job file stream -j long" in told
     assert "Traceback" not in told
     assert json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running"
 

@@ -202,7 +202,7 @@ def test_no_path_leads_out_of_a_share(storage: Storage, path: str) -> None:
 @pytest.mark.parametrize("name", ["../data", "acc1/../data", "Data", "x", "a/b/data"])
 def test_an_ill_formed_share_is_named(storage: Storage, name: str) -> None:
     for verb in (storage.make, storage.list, storage.remove):
-        with pytest.raises(SpecError, match="no valid share name"):
+        with pytest.raises(SpecError, match="not a valid share name"):
             verb(name)
 
 

@@ -183,7 +183,7 @@ def read_script(path: Path, folder: Path) -> ScriptFolder:
 
 def _stream(job: Job) -> Stream:
     again = resume_command(job.id, "job wait -n")
-    message = f"Stopped watching; the job keeps running. To come back: {again}"
+    message = f"Stopped watching; the job keeps running. To resume: {again}"
     return Stream(_parts(job), message)
 
 

@@ -98,6 +98,6 @@ def test_accounting_tells_how_forgotten_jobs_ended(tmp_path: Path, commands: lis
 def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path: Path, commands: list[str]) -> None:
     with forgotten(RealSlurm, tmp_path, commands) as jobs:
         for job in jobs:
-            assert "knows the job no longer" in first_error(job).message
+            assert "no longer knows the job" in first_error(job).message
         assert "sacct" not in commands
         assert commands.count("scontrol") == 1

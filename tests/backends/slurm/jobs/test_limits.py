@@ -86,7 +86,7 @@ def test_a_number_that_slurm_uses_again_is_no_sign_of_life(
     until(lambda: strict_slurm.ask(*sleeper).strip() == used)
     job = place.wait(id)
     strict_slurm.ask("scancel", "--user", str(os.getuid()))
-    assert (first_error(job).code, "knows the job no longer" in first_error(job).message) == (
+    assert (first_error(job).code, "no longer knows the job" in first_error(job).message) == (
         "JobSupervisorLost",
         True,
     )
