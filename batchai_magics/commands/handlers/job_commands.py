@@ -78,7 +78,8 @@ def list_all(context: Context, arguments: Namespace) -> JobList:
     jobs = [job for job in found if isinstance(job, JobResource)]
     if is_selecting:
         jobs = _selected(context, arguments, jobs)
-    return JobList(jobs, context.backend)
+    names = tuple(arguments.metric or ())
+    return JobList(jobs, context.backend, metrics=names, has_all_parameters=bool(arguments.parameters))
 
 
 def _selected(context: Context, arguments: Namespace, jobs: list[JobResource]) -> list[JobResource]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.resources import JobResource
@@ -20,16 +20,34 @@ MAX_RUNNING_READ, MAX_FAILED_READ = (
 )  # of the newest running and failed jobs, whose logs are read for progress
 
 
+MAX_METRICS_READ = 25  # of the newest jobs, whose logs are read for their headline metric …
+MAX_ASKED_READ = 500  # … or for the metrics that the user names
 MAX_PARAMETERS = 6  # columns of parameters
 MAX_NOTE = 40  # characters of a note
 
 
 class JobList(list[JobResource]):
-    """Jobs, oldest first. Logs are read only for the table."""
+    """Jobs, oldest first. Logs are read only for the table, and only those of the newest jobs.
 
-    def __init__(self, jobs: Iterable[JobResource], backend: Backend) -> None:
+    Args:
+        jobs: The jobs.
+        backend: Their backend.
+        metrics: The metrics to show, a column each; by default one column with the headline metric of each.
+        has_all_parameters: Whether all parameters are columns, rather than some of those that differ.
+    """
+
+    def __init__(
+        self,
+        jobs: Iterable[JobResource],
+        backend: Backend,
+        *,
+        metrics: Sequence[str] = (),
+        has_all_parameters: bool = False,
+    ) -> None:
         super().__init__(jobs)
         self._backend = backend
+        self._metric_names = tuple(metrics)
+        self._has_all_parameters = has_all_parameters
 
     def to_data(self) -> Any:
         """The jobs in the JSON of `az`."""
@@ -49,12 +67,12 @@ class JobList(list[JobResource]):
         yield "\n]" if self else "[]"
 
     def to_table(self) -> Table:
-        """The columns of `az`, those of tags and parameters, and progress if any job reports it."""
+        """The columns of `az`, and those of metrics, parameters, tags and progress that have content."""
         from batchai_magics.commands.output.table_columns import columns_of, table_of
         from batchai_magics.commands.output.text_table import Table
 
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
-        for title, texts in (*self._labels(), ("Progress", self._progress())):
+        for title, texts in (*self._metrics(), *self._labels(), ("Progress", self._progress())):
             if texts:
                 cells = [(*row, texts.get(job.id.key, "")) for row, job in zip(table.rows, self, strict=True)]
                 table = Table((*table.titles, title), tuple(cells))
@@ -68,10 +86,33 @@ class JobList(list[JobResource]):
             return
         from batchai_magics.jobs.run_selection import varying_parameters
 
-        for name in varying_parameters(labels, MAX_PARAMETERS):
+        names = varying_parameters(labels, MAX_PARAMETERS)
+        if self._has_all_parameters:
+            names = list(dict.fromkeys(name for each in labels.values() for name in each.parameters))
+        for name in names:
             yield name, {key: each.parameters.get(name, "") for key, each in labels.items()}
         yield "Tags", {key: ", ".join(each.tags) for key, each in labels.items() if each.tags}
         yield "Note", {key: _first_line(each.note) for key, each in labels.items() if each.note}
+
+    def _metrics(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The columns of metrics: a title, and key of a job → cell."""
+        limit = MAX_ASKED_READ if self._metric_names else MAX_METRICS_READ
+        started = [job for job in self if job.execution][-limit:]
+        if not started:
+            return
+        from batchai_magics.jobs.latest_metrics import latest_metrics  # imports the log readers
+        from batchai_magics.jobs.metric_settings import metric_preferences
+        from batchai_magics.metrics.runs.metric_summary import number_text
+
+        preferences = metric_preferences()
+        found = {job.id.key: latest_metrics(self._backend, job, preferences) for job in started}
+        for name in self._metric_names:
+            asked = {key: metric.summary for key, every in found.items() if (metric := every.find(name))}
+            yield name, {key: number_text(each.headline_value) for key, each in asked.items() if each}
+        if not self._metric_names:
+            headlines = {key: every.headline.summary for key, every in found.items() if every.headline}
+            texts = {key: f"{each.label} {each.value_text}" for key, each in headlines.items() if each}
+            yield "Metric", texts
 
     def _with_progress(self) -> list[JobResource]:
         """The newest running and failed jobs, whose logs are read for progress."""

@@ -33,6 +33,19 @@ _WHERE = Option(
     "CONDITION",
     is_repeatable=True,
 )
+_COLUMNS = (
+    Option(
+        ("--metric",),
+        "Metric to show, in place of the headline's; several, a column each: val_loss, images/sec.",
+        "NAME",
+        is_repeatable=True,
+    ),
+    Option(
+        ("--parameters",),
+        "Show every parameter of the runs, not only some that differ.",
+        value_kind=ValueKind.NOTHING,
+    ),
+)
 DIFF_OPTIONS = (
     *_SOME,
     Option(
@@ -109,7 +122,7 @@ COMMANDS = (
         "job list",
         "List the jobs of an experiment, oldest first.",
         "handlers.job_commands:list_all",
-        (*_SOME, _TOP, _TAGGED, _WHERE),
+        (*_SOME, _TOP, _TAGGED, _WHERE, *_COLUMNS),
     ),
     CommandSpec(
         "job update",

@@ -98,7 +98,7 @@ class MetricSummary:
     @property
     def text(self) -> str:
         """The figures in words: `0.412 (best 0.398 at step 1,200)`."""
-        shown = f"{number_text(self.headline_value)}{self._unit_text}"
+        shown = self.value_text
         if self.mean is not None:
             return shown if self.total is not None or self.count < 2 else f"{shown} on average"
         if self.best is None or self.best_step is None or self.count < 2:
@@ -108,9 +108,10 @@ class MetricSummary:
         return f"{shown} (best {number_text(self.best)} at {self.axis} {number_text(self.best_step)})"
 
     @property
-    def _unit_text(self) -> str:
-        is_in_label = self.label.endswith(self.unit)
-        return "" if is_in_label else f" {self.unit}"
+    def value_text(self) -> str:
+        """The one number for lists, with its unit."""
+        unit = "" if self.label.endswith(self.unit) else f" {self.unit}"
+        return f"{number_text(self.headline_value)}{unit}"
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON values, without those that it lacks."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.commands.output.command_result import Result
-from batchai_magics.commands.output.job_list import JOBS_PER_CHUNK, JobList
+from batchai_magics.commands.output.job_list import JOBS_PER_CHUNK, MAX_METRICS_READ, JobList
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted_job import ScriptedBackend, resource
 
 
@@ -28,3 +29,52 @@ def test_json_in_pieces_is_the_json_of_all(count: int, tmp_path: Path) -> None:
     assert len(pieces) == 1 + -(-count // JOBS_PER_CHUNK)
     assert "".join(pieces) == Result(jobs(count)).to_text("json")
     assert len(json.loads("".join(pieces))) == count
+
+
+def listed(tmp_path: Path, text: str, **options: object) -> dict[str, object]:
+    backend = ScriptedBackend(tmp_path)
+    backend.write(text)
+    table = JobList([resource(ExecutionState.SUCCEEDED, exit_code=0)], backend, **options).to_table()
+    return dict(zip(table.titles, table.rows[0], strict=True))
+
+
+KERAS = "".join(f"epoch={n} loss={3 - n} accuracy=0.{n}\nepoch={n} val_loss={4 - n}\n" for n in (1, 2))
+
+
+def test_a_run_is_listed_with_its_headline_metric(tmp_path: Path) -> None:
+    assert listed(tmp_path, KERAS)["Metric"] == "val_loss 2"
+
+
+def test_named_metrics_are_columns(tmp_path: Path) -> None:
+    row = listed(tmp_path, KERAS, metrics=["accuracy", "images/sec"])
+    assert row["accuracy"] == "0.2"
+    assert not {"Metric", "images/sec"} & set(row)
+
+
+def test_the_settings_choose_the_headline_of_the_list(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("BATCHAI_HEADLINE_METRIC", "accuracy")
+    assert listed(tmp_path, KERAS)["Metric"] == "accuracy 0.2"
+
+
+def test_a_list_of_runs_without_numbers_has_no_column_of_them(tmp_path: Path) -> None:
+    assert "Metric" not in listed(tmp_path, "hello\n")
+
+
+def test_only_the_logs_of_the_newest_runs_are_read(tmp_path: Path) -> None:
+    read: set[str] = set()
+
+    class Reading(ScriptedBackend):
+        def read(self, file, offset=0, limit=1 << 20):
+            read.add(file.job.name)
+            return super().read(file, offset, limit)
+
+    ended = resource(ExecutionState.SUCCEEDED, exit_code=0)
+    count = MAX_METRICS_READ + 5
+    ids = [ended.id.parent.child(Kind.JOB, f"job{number}") for number in range(count)]
+    JobList([replace(ended, id=id) for id in ids], Reading(tmp_path)).to_table()
+    assert read == {f"job{number}" for number in range(5, count)}
+
+
+def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
+    text = "".join(f"step {n}: old_loss 1.5\n" for n in range(5000)) + KERAS * 1000
+    assert listed(tmp_path, text, metrics=["old_loss", "loss"]).keys() & {"old_loss", "loss"} == {"loss"}

@@ -1,0 +1,32 @@
+"""The latest metrics of a job, from the ends of its logs: for lists, which cannot read whole logs."""
+
+from __future__ import annotations
+
+from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.backends.service.log_records import records_in
+from batchai_magics.errors import BatchAIError
+from batchai_magics.metrics import Parser, Record
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
+from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
+from batchai_magics.models.job_execution import ERR, OUT
+from batchai_magics.models.resources import JobResource
+
+TAIL_BYTES = 1 << 16  # of each log
+
+
+def latest_metrics(
+    backend: Backend, job: JobResource, preferences: MetricPreferences = NO_PREFERENCES
+) -> RunMetrics:
+    """The metrics in the last 64 KiB of a job's logs; none for a job that was deleted meanwhile."""
+    records: list[Record] = []
+    for name in (OUT, ERR):
+        file = FileRef(job.id, name)
+        try:
+            size = backend.read(file, 0, 0).size
+            begin = max(0, size - TAIL_BYTES)
+            chunk = backend.read(file, begin, TAIL_BYTES)
+        except BatchAIError:
+            continue
+        parser = Parser(dict(job.spec.batchai_patterns or {}))
+        records += [*records_in(chunk.redacted, parser), *parser.finish()]
+    return run_metrics(records, preferences)
