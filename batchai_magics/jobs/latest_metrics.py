@@ -11,13 +11,13 @@ from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 
-TAIL_BYTES = 1 << 16  # of each log
+TAIL_BYTES = 1 << 15  # of each log
 
 
 def latest_metrics(
     backend: Backend, job: JobResource, preferences: MetricPreferences = NO_PREFERENCES
 ) -> RunMetrics:
-    """The metrics in the last 64 KiB of a job's logs; none for a job that was deleted meanwhile."""
+    """The metrics in the last 32 KiB of a job's logs; none for a job that was deleted meanwhile."""
     records: list[Record] = []
     for name in (OUT, ERR):
         file = FileRef(job.id, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ class ComparisonResult:
     def to_table(self) -> Table:
         """The same with rounded numbers."""
         rows = self.to_data()
-        titles = tuple(self.in_notebook.frame().reset_index().columns) if not rows else tuple(rows[0])
+        titles = tuple(rows[0]) if rows else tuple(self.in_notebook.frame().reset_index().columns)
+        titles = tuple(title for title in titles if _has_values(title, rows)) or titles
         return Table(titles, tuple(tuple(_rounded(row[title]) for title in titles) for row in rows))
 
 
@@ -70,6 +72,10 @@ def _source(context: Context, arguments: Namespace, word: str) -> Comparable:
         is_file = Path(word).is_file()
         hint = f"To read the file {word}, write ./{word}" if is_file else error.hint
         raise NotFoundError(error.message, code=error.code, hint=hint) from None
+
+
+def _has_values(title: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return any(row[title] not in (None, "") for row in rows)
 
 
 def _json_cell(value: Any) -> Any:

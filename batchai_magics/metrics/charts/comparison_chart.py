@@ -1,9 +1,9 @@
-"""Overlay chart of several runs: images/sec and loss, one colour per run."""
+"""Overlay chart of several runs: their metrics, one colour per run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from batchai_magics.metrics.charts.figure import (
 )
 from batchai_magics.metrics.record import StepRecord
 from batchai_magics.metrics.runs.compared_runs import Run
+from batchai_magics.metrics.runs.metric_traits import MetricTraits, charts_of, is_default
+from batchai_magics.metrics.runs.run_metrics import AXES, RATE, run_metrics
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import by_rank, combined_rates, mean_losses, runs
 
@@ -34,15 +36,21 @@ XValues = Mapping[float, float]
 
 @dataclass(frozen=True)
 class Overlay:
-    """The images/sec of all processes and the mean loss of a run, by step.
+    """The curves of a run, by step, over all processes.
 
-    `x_values` maps steps to positions for each of OVER that the log determines.
+    Attributes:
+        name: The name of the run.
+        rates: Its images/sec.
+        losses: Its mean loss.
+        x_values: Step → position, for each of OVER that the log determines.
+        metrics: Every metric's curve.
     """
 
     name: str
     rates: Mapping[float, float]
     losses: Mapping[float, float]
     x_values: Mapping[str, XValues]
+    metrics: Mapping[MetricTraits, Mapping[float, float]]
 
     def x_over(self, over: str) -> XValues:
         """The x position of each step; UsageError if the log does not determine it or `over` is invalid."""
@@ -57,13 +65,19 @@ def overlay(run: Run) -> Overlay:
     """The curves of a run."""
     series = by_rank(runs(run.records)[-1])
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
-    return Overlay(
-        run.name, combined_rates(series, ranks), mean_losses(series), _x_values(run.summary, series)
-    )
+    found = run_metrics(run.records)
+    curves = {metric.traits: metric.combined(AXES[0]) for metric in found.values()}
+    rates = combined_rates(series, ranks)
+    scaled = {traits: rates if traits.name == RATE and rates else curve for traits, curve in curves.items()}
+    steps = {step for curve in scaled.values() for step in curve}
+    places = _x_values(run.summary, series, steps)
+    return Overlay(run.name, rates, mean_losses(series), places, scaled)
 
 
-def _x_values(summary: Summary, series: Mapping[int, Sequence[StepRecord]]) -> dict[str, XValues]:
-    steps = sorted({record.step for records in series.values() for record in records})
+def _x_values(
+    summary: Summary, series: Mapping[int, Sequence[StepRecord]], others: Iterable[float]
+) -> dict[str, XValues]:
+    steps = sorted({*others, *(record.step for records in series.values() for record in records)})
     by_step: XValues = {step: float(step) for step in steps}
     size = summary.batch_size_global
     if size is None:
@@ -77,8 +91,9 @@ def _seconds(steps: Sequence[StepRecord], batch: float) -> XValues:
     return {r.step: r.step * batch / r.images_per_sec for r in steps if r.images_per_sec > 0}
 
 
-NOTHING = "There is nothing to draw yet: no run has told images/sec or a loss."
-_RATE, _LOSS = "images/sec, all processes", "loss"
+NOTHING = "There is nothing to draw yet: no run has told a finite number."
+MAX_PANELS = 4
+_ALL_PROCESSES = ", all processes"
 _OVER_LABELS = {"step": "step", "images": "images seen", "seconds": "training time (s)"}
 _HEADROOM = 1.08
 _MOST_MARKED = 40  # longest line that still has markers
@@ -86,21 +101,24 @@ _LEGEND_LETTERS = 105  # letters per legend line above the figure …
 _LEGEND_LINE_INCHES = 0.2  # … whose height is increased by this
 
 
+_Chart = Sequence[MetricTraits]
+
+
 @serialized
 def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> Axes:
-    """Draw images/sec and loss of the runs; returns the Axes of the first panel.
+    """Draw the metrics of the runs, a panel for each quantity; returns the Axes of the first panel.
 
     Raises:
         UsageError: A log does not determine the positions for `over`.
     """
     drawn = [overlay(run) for run in compared]
     places = [run.x_over(over) for run in drawn]
-    labels = list(filter(lambda label: _finite(drawn, label), (_RATE, _LOSS)))
-    names = _names(drawn)
-    panels = [ax] if ax else _new_panels(list(names.values()), rows=max(1, len(labels)))
-    for panel, label in zip(panels, labels, strict=False):
-        _draw_panel(panel, drawn, places, label)
-    if labels:
+    charts = _charts(drawn)
+    names = {place: run.name for place, run in enumerate(drawn) if any(run.metrics.values())}
+    panels = [ax] if ax else _new_panels(list(names.values()), rows=max(1, len(charts)))
+    for panel, chart in zip(panels, charts, strict=False):
+        _draw_panel(panel, drawn, places, chart)
+    if charts:
         panels[-1].set_xlabel(_OVER_LABELS[over])
         _legend(panels[0], names, is_outside=ax is None)
     else:
@@ -108,18 +126,30 @@ def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> 
     return panels[0]
 
 
-def _names(drawn: Sequence[Overlay]) -> dict[int, str]:
-    """The names of the runs with data, by index."""
-    return {place: run.name for place, run in enumerate(drawn) if run.rates or run.losses}
+def _charts(drawn: Sequence[Overlay]) -> list[_Chart]:
+    """The first charts with a finite value in any run; timers only where there is nothing else."""
+    traits = dict.fromkeys(each for run in drawn for each in run.metrics)
+    every: list[_Chart] = [chart for chart in charts_of(traits) if _finite(drawn, chart)]
+    return [chart for chart in every if is_default(chart)][:MAX_PANELS] or every[:MAX_PANELS]
 
 
-def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[XValues], label: str) -> None:
+def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[XValues], chart: _Chart) -> None:
+    """Draw one quantity: training solid, other phases dotted where both are there."""
     for i, run in enumerate(drawn):
-        _draw_line(panel, run.name, _values(run, label), places[i], i)
-    decorate(panel, label)
+        _draw_line(panel, run.name, run.metrics.get(chart[0], {}), places[i], i)
+        for traits in chart[1:]:
+            _draw_line(panel, "_other_phase", run.metrics.get(traits, {}), places[i], i, ":")
+    first = chart[0]
+    decorate(panel, _label(chart))
     panel.label_outer()
-    if label == _RATE:
-        panel.set_ylim(0, _HEADROOM * max(_finite(drawn, _RATE)) or 1)
+    if first.is_rate:
+        panel.set_ylim(0, _HEADROOM * max(_finite(drawn, chart)) or 1)
+
+
+def _label(chart: _Chart) -> str:
+    if len(chart) > 1:
+        return f"{chart[0].quantity} ({', '.join(each.phase for each in chart[1:])} dotted)"
+    return f"{chart[0].label}{_ALL_PROCESSES if chart[0].is_summed else ''}"
 
 
 def _new_panels(names: Sequence[str], *, rows: int) -> list[Axes]:
@@ -127,12 +157,8 @@ def _new_panels(names: Sequence[str], *, rows: int) -> list[Axes]:
     return new_panels(rows=rows, size=(7, height))
 
 
-def _values(run: Overlay, label: str) -> Mapping[float, float]:
-    return run.rates if label == _RATE else run.losses
-
-
-def _finite(drawn: Sequence[Overlay], label: str) -> list[float]:
-    values = (value for run in drawn for value in _values(run, label).values())
+def _finite(drawn: Sequence[Overlay], chart: _Chart) -> list[float]:
+    values = (value for run in drawn for traits in chart for value in run.metrics.get(traits, {}).values())
     return list(filter(math.isfinite, values))
 
 
@@ -154,13 +180,15 @@ def _columns(names: Sequence[str]) -> int:
     return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names), default=0) + 8))))
 
 
-def _draw_line(panel: Axes, name: str, values: Mapping[float, float], places: XValues, place: int) -> None:
+def _draw_line(
+    panel: Axes, name: str, values: Mapping[float, float], places: XValues, place: int, style: str = ""
+) -> None:
     steps = [step for step in values if step in places]
     panel.plot(
         [places[step] for step in steps],
         [values[step] for step in steps],
         color=PALETTE[place % len(PALETTE)],
-        linestyle="-" if place < len(PALETTE) else "--",
+        linestyle=style or ("-" if place < len(PALETTE) else "--"),
         marker=MARKERS[place % len(MARKERS)] if len(steps) <= _MOST_MARKED else "",
         markersize=4,
         linewidth=1.5,

@@ -1,4 +1,4 @@
-"""Compares runs: what was trained, how fast, how the loss developed."""
+"""Compares runs: what was trained, how fast, and how every metric developed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from batchai_magics.metrics.charts.comparison_chart import OVER, draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
 from batchai_magics.metrics.runs.html_tables import comparison_html
+from batchai_magics.metrics.runs.metric_summary import number_text
+from batchai_magics.metrics.runs.metric_traits import ordered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +27,7 @@ COLUMNS = (
 """The columns of the table, in order."""
 
 
+_IN_COLUMNS = ("images_per_sec", "loss")  # as last_loss
 _RATIOS = ("speedup", "skew", "first_loss", "last_loss")
 
 
@@ -40,32 +43,42 @@ class Comparison:
         return any(run.is_running for run in self.runs)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per run: its name under `run`, and COLUMNS.
+        """One dict per run: its name under `run`, COLUMNS, and `metric_names`.
 
         `images_per_sec` is the steady speed of all processes, with `uncertainty` and `jitter`; `speedup` is
-        relative to the first run.
+        relative to the first run. Of other metrics, it is the mean of a rate, else the last value; where the
+        best one is known, it is under `best_` and the name.
         """
         first = self.runs[0].summary.steady
         base = first.images_per_sec if first else None
-        return [{"run": run.name, **_row(run, base)} for run in self.runs]
+        names = dict.fromkeys(self.metric_names)
+        return [{"run": run.name, **_row(run, base), **names, **_metric_cells(run)} for run in self.runs]
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The columns of metrics besides COLUMNS, those of the headline first."""
+        order = ordered(dict.fromkeys(traits for run in self.runs for traits in run.summary.traits))
+        told = {name for run in self.runs for name in _metric_cells(run)}
+        names = (name for traits in order for name in (traits.name, f"best_{traits.name}"))
+        return tuple(name for name in dict.fromkeys(names) if name in told)
 
     def frame(self) -> DataFrame:
         """One row per run, indexed by run name."""
         import pandas as pd
 
-        return pd.DataFrame(self.rows(), columns=["run", *COLUMNS]).set_index("run")
+        return pd.DataFrame(self.rows(), columns=["run", *COLUMNS, *self.metric_names]).set_index("run")
 
     def plot(self, *, over: str = OVER[0], ax: Axes | None = None) -> Axes:
-        """Plot images/sec and loss of all runs over `step`, `images` or `seconds`.
+        """Plot the metrics of all runs over `step`, `images` or `seconds`, up to four charts.
 
         Losses of different batch sizes are comparable over images or seconds.
 
         Args:
             over: One of OVER.
-            ax: Axes to draw images/sec on, instead of a new figure with both panels.
+            ax: Axes to draw the first chart on, instead of a new figure with all of them.
 
         Returns:
-            The Axes of images/sec, which display their figure in a notebook (`ax.figure`).
+            The Axes of the first chart, which display their figure in a notebook (`ax.figure`).
         """
         return draw_runs(self.runs, over=over, ax=ax)
 
@@ -81,14 +94,14 @@ class Comparison:
         return self._display_frame().to_string()
 
     def _repr_html_(self) -> str:
-        return comparison_html(self.rows())
+        return comparison_html(self.rows(), [run.summary.metrics for run in self.runs])
 
     def _display_frame(self) -> DataFrame:
         """One column per run, formatted for display; rows without any value are omitted."""
         import pandas as pd
 
         rows = self.rows()
-        texts = {name: [_text(name, row[name]) for row in rows] for name in COLUMNS}
+        texts = {name: [_text(name, row[name]) for row in rows] for name in (*COLUMNS, *self.metric_names)}
         shown = {name: cells for name, cells in texts.items() if any(cells)}
         return pd.DataFrame.from_dict(shown, orient="index", columns=[row["run"] for row in rows])
 
@@ -107,6 +120,8 @@ def compare(runs: Comparables) -> Comparison:
 
 def _text(name: str, value: Any) -> str:
     """Format a cell: integers for counts, three decimals for losses and ratios, one for speeds."""
+    if isinstance(value, float) and name not in COLUMNS:
+        return number_text(value)
     if isinstance(value, bool):
         return "seen" if value else ""
     if isinstance(value, int):
@@ -114,6 +129,17 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.3f}" if name in _RATIOS else f"{value:,.1f}"
     return str(value or "")
+
+
+def _metric_cells(run: Run) -> dict[str, float]:
+    """The figures of the metrics that COLUMNS do not have."""
+    cells = {}
+    for metric in run.summary.metrics:
+        if metric.name not in _IN_COLUMNS:
+            cells[metric.name] = metric.headline_value
+        if metric.best is not None and metric.mean is None and metric.count > 1 and not metric.is_timer:
+            cells[f"best_{metric.name}"] = metric.best
+    return cells
 
 
 def _row(run: Run, base: float | None) -> Mapping[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from batchai_magics.metrics.runs.metric_summary import MetricSummary
+
+_NAMED = ("images_per_sec", "loss")
 _Row = Mapping[str, Any]
 
 _FRAME = "max-width:100%;overflow-x:auto"
@@ -18,11 +21,19 @@ _BELOW = "<br><span style='color:var(--jp-ui-font-color2,#777);font-weight:norma
 _MOST_SHORT = 9  # letters that never wrap
 
 
-def comparison_html(rows: Sequence[_Row]) -> str:
-    """A table with one column per run from the rows of a `Comparison`; empty rows are omitted."""
+def comparison_html(rows: Sequence[_Row], metrics: Sequence[Sequence[MetricSummary]]) -> str:
+    """A table with one column per run from the rows and metrics of a `Comparison`; empty rows are omitted."""
     texts = ((label, [text_of(row) for row in rows]) for label, text_of in _OF_RUN)
-    lines = [(label, cells) for label, cells in texts if any(cells)]
+    lines = [(label, cells) for label, cells in (*texts, *_metric_rows(metrics)) if any(cells)]
     return _table(["", *(row["run"] for row in rows)], [[label, *cells] for label, cells in lines])
+
+
+def _metric_rows(metrics: Sequence[Sequence[MetricSummary]]) -> Iterator[tuple[str, list[str]]]:
+    """The rows of metrics that have no row of their own."""
+    others = [[metric for metric in every if metric.name not in _NAMED] for every in metrics]
+    by_run = [{metric.label: metric.text for metric in every} for every in others]
+    for label in dict.fromkeys(label for texts in by_run for label in texts):
+        yield label, [texts.get(label, "") for texts in by_run]
 
 
 def scaling_html(rows: Sequence[_Row]) -> str:

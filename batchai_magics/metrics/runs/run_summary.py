@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.runs.metric_summary import MetricSummary, number_text
-from batchai_magics.metrics.runs.metric_traits import find_metric
+from batchai_magics.metrics.runs.metric_traits import MetricTraits, find_metric, traits_of
 from batchai_magics.metrics.runs.steady_speed import Speed
 
 
@@ -89,6 +89,11 @@ class Summary:
     has_nan: bool = False
     metrics: tuple[MetricSummary, ...] = ()
     headline: MetricSummary | None = None
+
+    @property
+    def traits(self) -> tuple[MetricTraits, ...]:
+        """The traits of its metrics."""
+        return tuple(traits_of(metric.name, metric.phase, metric.unit) for metric in self.metrics)
 
     def metric(self, name: str) -> MetricSummary | None:
         """The figures of the metric that the user means by a name, as `find_metric` finds it."""

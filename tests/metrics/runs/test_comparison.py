@@ -54,10 +54,42 @@ def test_what_is_no_list_of_runs_is_refused(wrong):
 
 def test_the_chart_has_a_line_a_run_in_each_panel():
     ax = compare({"one": log(1, 100), "four": log(4, 90)}).plot()
-    rates, losses = ax.figure.axes
+    losses, rates = ax.figure.axes
     assert [line.get_label() for line in rates.lines] == ["one", "four"]
     assert list(rates.lines[1].get_ydata()) == [360] * 5
     assert (rates.get_ylabel(), losses.get_ylabel()) == ("images/sec, all processes", "loss")
+
+
+def keras(factor):
+    line = "epoch={0} step={0}0 loss={1} lr=0.1\nepoch={0} val_loss={2} val_acc=0.{0}\n"
+    text = "".join(line.format(n, factor / n, 2 * factor / n) for n in (1, 2))
+    return read_metrics(text.encode())
+
+
+def test_every_metric_of_the_runs_is_compared():
+    found = compare({"one": keras(1), "two": keras(2)})
+    table = found.frame()
+    assert table["val_loss"].tolist() == [1, 2]
+    assert table["best_val_acc"].tolist() == [0.2, 0.2]
+    assert table["lr"].tolist() == [0.1, 0.1]
+    assert found.metric_names[:2] == ("val_loss", "best_val_loss")
+    html = found._repr_html_()
+    assert "val_acc" in html
+    assert "0.2 (best)" in html
+    assert "val_loss" in repr(found)
+
+
+def test_a_metric_that_one_run_lacks_is_empty_there():
+    table = compare({"one": keras(1), "tf": log(1, 10)}).frame()
+    assert table["val_loss"].isna().tolist() == [False, True]
+    assert table["images_per_sec"].isna().tolist() == [True, False]
+
+
+def test_training_and_validation_of_all_runs_are_one_panel():
+    loss, *others = compare({"one": keras(1), "two": keras(2)}).plot().figure.axes
+    assert loss.get_ylabel() == "loss (val dotted)"
+    assert [line.get_ydata()[-1] for line in loss.lines] == [0.5, 1, 1, 2]
+    assert [ax.get_ylabel() for ax in others] == ["val_acc", "lr"]
 
 
 def test_over_seconds_and_images_runs_of_other_sizes_can_be_compared():
