@@ -61,6 +61,15 @@ class Provenance:
         for problem in self.problems:
             yield "unreadable", problem
 
+    def sections(self) -> Iterator[tuple[str, str]]:
+        """The long texts: code, uncommitted changes, packages; each with its title."""
+        if self.submission:
+            yield self.submission.code.name or self.submission.code.kind, self.submission.code.text
+            if self.submission.git:
+                yield "uncommitted changes", self.submission.git.diff
+        packages = dict(pair for machine in self.machines for pair in machine.packages.items())
+        yield "packages", "\n".join(f"{name}=={version}" for name, version in packages.items())
+
     def __repr__(self) -> str:
         facts = list(self.facts())
         if not facts:

@@ -1,4 +1,4 @@
-"""Handles a page's requests: bytes, a rank's lines, search, files, the first failure. May block."""
+"""Handles requests of a page: bytes, lines of a rank, search, files, first failure, record. May block."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ class RequestHandler:
             "first_error": self._first_error,
             "list": self._list,
             "failure": self._failure,
+            "record": self._record,
             "cancel": self._cancel,
             "again": self._run_again,
         }
@@ -130,6 +131,11 @@ class RequestHandler:
         return _reply(
             content, {"failure": failure_report(self._job.show(), read, self._job.files(STDOUTERR))}
         )
+
+    def _record(self, content: PageData) -> Batch:
+        provenance = self._job.provenance()
+        sections = [[title, text] for title, text in provenance.sections() if text]
+        return _reply(content, {"facts": list(map(list, provenance.facts())), "sections": sections})
 
     def _cancel(self, content: PageData) -> Batch:
         self._job.cancel()

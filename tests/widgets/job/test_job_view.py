@@ -227,9 +227,9 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
     assert download.value.path().read_text().count("\n") == 160
 
 
-def test_what_a_cell_saved_in_its_working_directory_is_among_the_files(lab):
+def test_what_a_cell_saved_is_among_the_files_and_the_cell_itself_in_the_record(lab):
     widget = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
-    save = "%%batchai_job saves\nopen('model.txt', 'w').write('weights'); print('saved')"
+    save = "%%batchai_job saves --env A=1\nopen('model.txt', 'w').write('weights'); print('saved')"
     lab.open("saves", widget, save)
     run_all(lab, 2)
     lab.page.locator(".ba-row", has_text="saved").wait_for()
@@ -240,6 +240,11 @@ def test_what_a_cell_saved_in_its_working_directory_is_among_the_files(lab):
     working.get_by_role("group").get_by_role("button").first.click()
     working.get_by_role("button", name="model.txt").click()
     lab.page.locator(".ba-body pre", has_text="weights").wait_for()
+    lab.page.get_by_role("tab", name="Record").click()
+    record = lab.page.get_by_role("region", name="record")
+    record.get_by_text("saves --env A=1").wait_for()
+    record.get_by_text("saves.py", exact=True).click()
+    record.locator("pre", has_text="open('model.txt', 'w')").wait_for()
     assert lab.errors == []
 
 

@@ -280,6 +280,12 @@ export interface LastOutput {
   lines: string[];
 }
 
+/** The reply to `record`: titles and texts of what the job was made of, and long texts to open. */
+export interface RunRecord {
+  facts: [string, string][];
+  sections: [string, string][];
+}
+
 /** The reply to `failure`: the rank that failed first (none for a job preparation), and the others. */
 export interface Failure extends LastOutput {
   before?: string[]; // its last lines on stdout, if `lines` are from stderr

@@ -9,9 +9,10 @@ import { isGap } from "./log_document.js";
 import { LogReader } from "./log_reader.js";
 import { MERGED } from "./log_rows.js";
 import { LogSearch } from "./log_search.js";
-import { FAILURE, FILES, LogTabs } from "./log_tabs.js";
+import { FAILURE, FILES, LogTabs, RECORD } from "./log_tabs.js";
 import { plain } from "./log_text.js";
 import { LogWindow } from "./log_window.js";
+import { RecordPanel } from "./record_panel.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("./log_document.js").LogDocument} LogDocument */
@@ -111,6 +112,7 @@ export class LogPanel {
       reveal: (offset) => this.reveal(offset),
     });
     this.files = new FileList(session);
+    this.record = new RecordPanel(session);
     this.failure = new FailurePanel(session, {
       found: () => this.#offerFailure(),
       reveal: (offset, file) => this.reveal(offset, file),
@@ -155,6 +157,7 @@ export class LogPanel {
       this.logFrame,
       this.failure.element,
       this.files.element,
+      this.record.element,
       this.foot.element,
     );
   }
@@ -227,12 +230,13 @@ export class LogPanel {
    * @param {number | null} rank
    */
   #open(tab, rank) {
-    const isLog = tab !== FILES && tab !== FAILURE;
+    const isLog = ![FILES, FAILURE, RECORD].includes(tab);
     this.logFrame.hidden = !isLog;
     this.filters.hidden = !isLog;
     this.foot.element.classList.toggle("ba-quiet", !isLog);
     this.files.show(tab === FILES);
     this.failure.show(tab === FAILURE);
+    this.record.show(tab === RECORD);
     if (!isLog) return;
     this.file = tab;
     this.target = null;

@@ -155,14 +155,16 @@ class TabList {
 
 export const FILES = "/files"; // no log can have this name
 export const FAILURE = "/failure";
+export const RECORD = "/record";
+const RECORD_TAB = { key: RECORD, label: "Record", title: "What the job was made of" };
 const MAX_TABS = 8; // for ranks or nodes; above this, a list is shown
 const ALL = "all";
 
 export class LogTabs {
-  /** @param {(tab: string, rank: number | null) => void} opened called with a log file, FILES or FAILURE */
+  /** @param {(tab: string, rank: number | null) => void} opened called with a log file, FILES, FAILURE or RECORD */
   constructor(opened) {
     this.opened = opened;
-    this.current = ""; // the file, FILES or FAILURE
+    this.current = ""; // the file, FILES, FAILURE or RECORD
     this.hasFailure = false;
     this.isChosen = false; // the user has opened a tab
     /** @type {Group[]} */
@@ -190,7 +192,7 @@ export class LogTabs {
       label,
       title: more.length ? `${label} of each node` : first === MERGED ? "stdout and stderr as they were written" : first,
     }));
-    this.list.offer([...failure, ...logs, { key: FILES, label: "Files", title: "What the job wrote" }]);
+    this.list.offer([...failure, ...logs, { key: FILES, label: "Files", title: "What the job wrote" }, RECORD_TAB]);
     this.#mark();
   }
 
@@ -209,7 +211,7 @@ export class LogTabs {
   }
 
   /**
-   * Opens a file, FILES or FAILURE.
+   * Opens a file, FILES, FAILURE or RECORD.
    * @param {string} tab
    */
   show(tab) {
