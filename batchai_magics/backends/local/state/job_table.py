@@ -1,4 +1,7 @@
-"""Queues of clusters: jobs that wait for nodes, and which is next."""
+"""The `job` table: one row per run, the queues of clusters, and every statement that reads or changes them.
+
+All functions take an open connection or transaction; decisions are the caller's.
+"""
 
 from __future__ import annotations
 

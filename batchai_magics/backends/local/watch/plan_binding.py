@@ -1,4 +1,8 @@
-"""The setup of a cluster's nodes as it is stored with the cluster."""
+"""Binds the Plan of a submitted job to the nodes that it has got, and writes what its supervisor starts.
+
+The setup of a cluster's nodes is stored likewise. Supervisors bind the plan of the next job with this, so it
+does without the models, which take longer than a short job.
+"""
 
 from __future__ import annotations
 
