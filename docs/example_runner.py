@@ -37,6 +37,7 @@ from batchai_magics.backends.node.outcome import (
     of_preparation,
     of_ranks,
     stopped,
+    time_limit_reached,
 )
 from batchai_magics.backends.node.ports import free_ports
 from batchai_magics.backends.node.ranks import termination
@@ -334,47 +335,60 @@ def _run(job: JobLayout, nodes: list[str], bell: SignalPipe) -> Outcome:
     for folder in (node.folder for node in plan.nodes):
         private_files.make_folder(Path(folder))
     private_files.write(job.host_file, "".join(f"{name}\n" for name in nodes))
-    log = ExecutionLog(plan.execution_logs)
+    log, deadline = ExecutionLog(plan.execution_logs), time.monotonic() + plan.limits.wall_s
     failed = requirements.directories(plan)
     if not failed and job.preparation.exists():
-        prepared = _run_plan(Plan.read(str(job.preparation)).resolved(bindings), env, job, bell)
-        failed = of_preparation([end.exit_code or 0 for end in prepared.ends])
+        preparation = Plan.read(str(job.preparation)).resolved(bindings)
+        prepared = _run_plan(preparation, env, job, bell, deadline=deadline)
+        is_late = prepared.is_late
+        failed = time_limit_reached(plan.limits) if is_late else of_preparation(prepared.exit_codes)
     if failed:
         return failed
     for note in plan.notes:
         log.write(f"warning: {note}")
     log.write(f"starting {len(plan.processes)} process(es) on {len(nodes)} node(s)")
-    ran = _run_plan(plan, env, job, bell)
+    ran = _run_plan(plan, env, job, bell, deadline=deadline)
     if reason := _stop_reason(job):
         return stopped(reason).with_ranks(ran.ends, plan)
+    if ran.is_late:
+        return time_limit_reached(plan.limits).with_ranks(ran.ends, plan)
     outcome = of_ranks(ran.ends, plan, ran.ended_on_their_own)
     return outcome.without_mpi(len(plan.processes)) if ran.is_mpi_missed else outcome
 
 
 class PlanResult(NamedTuple):
-    """How each process of a plan ended, which ended by themselves, and whether none joined the MPI."""
+    """How each process of a plan ended, which exited before the plan was stopped, and what went wrong."""
 
     ends: list[ProcessExit]
     ended_on_their_own: set[int]
     is_mpi_missed: bool
+    is_late: bool  # whether the time limit was reached
+
+    @property
+    def exit_codes(self) -> list[int]:
+        return [end.exit_code or 0 for end in self.ends]
 
 
-def _run_plan(plan: Plan, env: Mapping[str, str], job: JobLayout, bell: SignalPipe) -> PlanResult:
+def _run_plan(
+    plan: Plan, env: Mapping[str, str], job: JobLayout, bell: SignalPipe, *, deadline: float
+) -> PlanResult:
     with (
         contextlib.closing(seal_record(job.seals)) as record,
         contextlib.closing(Ranks(plan, bell, env=env)) as ranks,
     ):
         ranks.start()
         try:
-            while ranks.is_running and not _stop_reason(job):
-                ranks.poll(1.0)
+            while ranks.is_running and not _stop_reason(job) and time.monotonic() < deadline:
+                ranks.poll(min(1.0, deadline - time.monotonic()))
                 if any(end.exit_code for end in ranks.ends.values()) or plan.are_workers_done(ranks.ends):
                     break
             ended_on_their_own = set(ranks.ends)
+            is_late = ranks.is_running and time.monotonic() >= deadline
             termination.end(ranks, patience_s=60.0)
         finally:
             record.write(ranks.seals)
-        return PlanResult([*ranks.ends.values()], ended_on_their_own, mpi_launchers.has_no_mpi(ranks))
+        is_mpi_missed = mpi_launchers.has_no_mpi(ranks)
+        return PlanResult([*ranks.ends.values()], ended_on_their_own, is_mpi_missed, is_late)
 
 
 if __name__ == "__main__":

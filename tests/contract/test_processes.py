@@ -185,7 +185,6 @@ def test_output_lies_where_the_service_put_it(place: Place) -> None:
     assert place.backend.storage.download(place.share, f"{segment}/stdouterr/stdout.txt") == b"hello\n"
 
 
-@pytest.mark.needs("time_limits")
 def test_a_job_over_its_time_is_ended(place: Place) -> None:
     job = place.run_cell("j --max-time 1s", "import time; time.sleep(1000)")
     assert job.show().execution.errors[0].code == "JobMaxWallClockTimeReached"
