@@ -86,18 +86,27 @@ def _handles(pid: int, number: signal.Signals) -> bool:
 def continued(outcome: Outcome, plan: Plan, number: int, warning: EndWarning | None = None) -> Outcome:
     """The outcome, changed to a requeue if attempt `number` is to be followed by another one.
 
-    A requeue that the engine has started becomes a failure if no restart is left.
+    Without a restart left, a requeue that the engine has started is a failure, and so is a run whose
+    processes stopped early.
     """
     limit = plan.limits.max_restarts
+    is_last = limit is not None and number > limit
     if outcome.is_requeued:
-        is_over = limit is not None and number > limit and outcome.reason not in ("", RESIZED)
-        text = f"{outcome.reason}; it has been restarted {number - 1} time(s)"
-        return failed_with("JobPreempted", text[:1].upper() + text[1:]) if is_over else outcome
+        is_counted = outcome.reason not in ("", RESIZED)
+        return _used_up("JobPreempted", outcome.reason, number) if is_last and is_counted else outcome
+    if is_last and warning and _stopped_early(outcome, warning):
+        code = "JobMaxWallClockTimeReached" if warning.reason == TIME_LIMIT else "JobPreempted"
+        return _used_up(code, warning.reason, number)._replace(ranks=outcome.ranks)
     is_allowed = bool(warning and warning.is_requeued) if limit is None else number <= limit
     if not is_allowed:
         return outcome
     reason = _reason(outcome, plan, warning)
     return outcome._replace(is_requeued=True, reason=reason) if reason else outcome
+
+
+def _used_up(code: str, reason: str, number: int) -> Outcome:
+    """The failure of a run that would continue, had it a restart left."""
+    return failed_with(code, f"{reason[:1].upper()}{reason[1:]}; it has been restarted {number - 1} time(s)")
 
 
 def _reason(outcome: Outcome, plan: Plan, warning: EndWarning | None) -> str:
@@ -112,4 +121,4 @@ def _reason(outcome: Outcome, plan: Plan, warning: EndWarning | None) -> str:
 
 def _stopped_early(outcome: Outcome, warning: EndWarning) -> bool:
     """Whether the processes ended because `stopping` told them to, not because they were done."""
-    return outcome.is_success and warning.is_seen
+    return bool(warning.reason) and outcome.is_success and warning.is_seen

@@ -75,6 +75,16 @@ def test_a_warned_run_that_ends_early_continues_if_it_is_not_done(
     assert (end.is_requeued, end.reason) == (bool(is_restarted), "it ends" * is_restarted)
 
 
+@pytest.mark.parametrize(
+    ("limit", "code"), [(0, "JobMaxWallClockTimeReached"), (None, "")], ids=["used up", "none wanted"]
+)
+def test_a_run_that_stops_early_for_the_last_time_is_not_done(tmp_path: Path, limit, code: str) -> None:
+    warning = EndWarning(plan := with_restarts(limit, tmp_path))
+    warning.give(restarts.TIME_LIMIT, ())
+    (tmp_path / f"stopping-1{SEEN}").touch()
+    assert "".join(error["code"] for error in continued(Outcome(0), plan, 1, warning).errors) == code
+
+
 def started(script: str) -> subprocess.Popen[bytes]:
     """A Python process."""
     return subprocess.Popen(
