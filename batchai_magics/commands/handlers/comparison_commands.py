@@ -50,7 +50,7 @@ def compare(context: Context, arguments: Namespace) -> ComparisonResult:
 def scaling(context: Context, arguments: Namespace) -> ComparisonResult:
     """The scaling of the runs' speed with their processes; with `--plot`, also saves the chart."""
     target = figure_path(arguments.plot) if arguments.plot else None
-    growth = scalability.scaling(_sources(context, arguments))
+    growth = scalability.scaling(_sources(context, arguments), metric=arguments.metric or "")
     if target:
         growth.save(target)
     return ComparisonResult(growth)

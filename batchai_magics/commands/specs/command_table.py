@@ -42,6 +42,9 @@ _OVER = Option(
     choices=("step", "images", "seconds"),
     default="step",
 )
+_RATE = Option(
+    ("--metric",), "The rate to study: tokens_per_sec; by default images/sec, else the first one.", "NAME"
+)
 _SIDE_BY_SIDE = (o.GROUP, o.WORKSPACE, o.EXPERIMENT, _RUNS, _PLOT)
 
 
@@ -101,9 +104,9 @@ COMMANDS = (
     ),
     CommandSpec(
         "scaling",
-        "Show how images/sec grow with the processes of jobs or logs.",
+        "Show how the speed of jobs or logs grows with their processes.",
         "handlers.comparison_commands:scaling",
-        _SIDE_BY_SIDE,
+        (*_SIDE_BY_SIDE, _RATE),
         outputs=(*OUTPUTS, "csv"),
     ),
     CommandSpec(

@@ -36,11 +36,18 @@ def _metric_rows(metrics: Sequence[Sequence[MetricSummary]]) -> Iterator[tuple[s
         yield label, [texts.get(label, "") for texts in by_run]
 
 
-def scaling_html(rows: Sequence[_Row]) -> str:
-    """A table with one row per model and number of processes, from the rows of a `Scaling`."""
-    lines = [[text_of(row) for text_of in _OF_POINT.values()] for row in rows]
+def scaling_html(rows: Sequence[_Row], rate: str, label: str) -> str:
+    """A table with one row per model and number of processes, from the rows of a `Scaling`.
+
+    Args:
+        rows: The rows.
+        rate: The field with the rate.
+        label: Its title.
+    """
+    titles = [label if title == _RATE_TITLE else title for title in _OF_POINT]
+    lines = [[text_of({**row, _RATE: row[rate]}) for text_of in _OF_POINT.values()] for row in rows]
     return _table(
-        list(_OF_POINT),
+        titles,
         [
             [f"{model}\n{', '.join(row['runs'])}", *rest]
             for row, (model, *rest) in zip(rows, lines, strict=True)
@@ -116,6 +123,7 @@ _OF_RUN: tuple[tuple[str, Callable[[_Row], str]], ...] = (
     ("loss", _loss),
     ("NaN or infinite loss", lambda row: "seen" if row["has_nan"] else ""),
 )
+_RATE, _RATE_TITLE = "images_per_sec", "images/sec"
 _OF_POINT: Mapping[str, Callable[[_Row], str]] = {
     "model": lambda row: row["model"],
     "processes": lambda row: f"{row['processes']:,}",

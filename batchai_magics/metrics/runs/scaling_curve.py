@@ -6,10 +6,12 @@ import enum
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from batchai_magics.metrics.runs.compared_runs import Run
+from batchai_magics.metrics.runs.metric_traits import ordered
+from batchai_magics.metrics.runs.run_metrics import RATE_UNIT, run_metrics
 from batchai_magics.metrics.runs.steady_speed import Speed, standard_error
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -40,8 +42,8 @@ _KINDS = {
 class ScalingPoint:
     """The runs of one model with one number of processes.
 
-    `images_per_sec` is the steady speed of all processes, averaged over the runs. `ideal` is the speed of the
-    smallest number of processes, scaled linearly; `efficiency_percent` is `images_per_sec` relative to it;
+    `images_per_sec` is the steady speed of all processes (or another rate), averaged over the runs. `ideal`
+    is the speed of the smallest number of processes, scaled linearly; `efficiency_percent` is relative to it;
     `speedup` is relative to the smallest number of processes. Uncertainties are standard errors.
     """
 
@@ -60,12 +62,13 @@ class ScalingPoint:
 
 @dataclass(frozen=True)
 class ScalingCurve:
-    """The points of one model by number of processes; `str()` summarizes them."""
+    """The points of one model by number of processes; `str()` summarizes them. `rate` is what is measured."""
 
     label: str
     growth: Growth
     is_on_gpus: bool
     points: tuple[ScalingPoint, ...]
+    rate: str = RATE_UNIT
 
     @property
     def kind(self) -> str:
@@ -89,19 +92,40 @@ class ScalingCurve:
         first, last = self.points[0], self.points[-1]
         if first is last:
             count = f"{first.processes} process{'' if first.processes == 1 else 'es'}"
-            known = f"{first.images_per_sec:,.1f} images/sec with {count}"
+            known = f"{first.images_per_sec:,.1f} {self.rate} with {count}"
             return f"{self.label}: {self.batches}. {known}, and no other number of them."
         reached = f"{last.efficiency_percent:.1f} % ± {last.efficiency_uncertainty:.1f} %"
         return (
             f"{self.label}: {self.batches}. From {first.processes} to {last.processes} processes "
-            f"{last.speedup:.2f} times the images/sec: {reached} of the ideal."
+            f"{last.speedup:.2f} times the {self.rate}: {reached} of the ideal."
         )
 
 
-def scaling_curves(runs: Iterable[Run]) -> tuple[ScalingCurve, ...]:
-    """The curves of all runs with a speed, at least one per model."""
+def scaling_curves(runs: Iterable[Run], rate: str = RATE_UNIT) -> tuple[ScalingCurve, ...]:
+    """The curves of all runs with a speed, at least one per model; `rate` is the label of the speed."""
     groups = _grouped(filter(has_speed, runs), lambda run: run.summary.model or "model")
-    return tuple(curve for label, group in groups.items() for curve in _curves(label, group))
+    curves = (curve for label, group in groups.items() for curve in _curves(label, group))
+    return tuple(replace(curve, rate=rate) for curve in curves)
+
+
+def default_rate(runs: Sequence[Run]) -> str:
+    """The rate that most of the study is about: empty for images/sec, else the first rate of any run."""
+    if any(map(has_speed, runs)):
+        return ""
+    rates = (traits for run in runs for traits in run.summary.traits if traits.is_rate)
+    return next((traits.name for traits in ordered(dict.fromkeys(rates))), "")
+
+
+def with_rate(run: Run, name: str) -> Run:
+    """The run with the mean of this rate as its steady speed; without one if the log lacks it."""
+    metric = run_metrics(run.records).find(name)
+    values = list(metric.combined().values()) if metric else []
+    finite = [value for value in values if math.isfinite(value)]
+    speed = None
+    if finite:
+        error = standard_error(finite) if len(finite) > 1 else 0.0
+        speed = Speed(math.fsum(finite) / len(finite), error, 0.0)
+    return replace(run, summary=replace(run.summary, steady=speed))
 
 
 def has_speed(run: Run) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
 from batchai_magics.models.stop_conditions import StopCondition, metric_name
 
@@ -36,7 +39,7 @@ class StopEvaluation:
     @property
     def unseen(self) -> list[str]:
         """One sentence for each condition whose metric never appeared."""
-        known = ", ".join(sorted(self._names.values())[:MAX_NAMES]) or "none at all"
+        known = ", ".join(sorted(set(self._names.values()))[:MAX_NAMES]) or "none at all"
         unseen = [each for each in self._conditions if each.metric not in self._names]
         return [
             f'{STOP_IF} "{each.text}" had nothing to check: no {each.metric} was printed ({known})'
@@ -46,10 +49,11 @@ class StopEvaluation:
     def add(self, records: Iterable[Record], now_s: float) -> None:
         """Add the next records."""
         for number in numbers(records):
-            name = metric_name(number.metric)
-            self._names.setdefault(name, number.metric)
+            names = condition_names(number.metric)
+            for name in names:
+                self._names.setdefault(name, number.metric)
             for condition in self._conditions:
-                if condition.metric == name:
+                if condition.metric in names:
                     self._check(condition, number, now_s)
 
     def reason(self, now_s: float) -> str:
@@ -68,6 +72,16 @@ class StopEvaluation:
         holding.last = number
         if not condition.held_s:
             self._reason = self._reason or _sentence(condition, number)
+
+
+@lru_cache(4096)
+def condition_names(metric: str) -> frozenset[str]:
+    """The names by which a condition may mean a metric: `val/loss` is `val_loss`, in any spelling."""
+    traits = traits_of(metric)
+    names = {metric_name(metric)}
+    if traits.phase != TRAIN:
+        names.add(f"{traits.phase}_{traits.quantity}")
+    return frozenset(names)
 
 
 def _sentence(condition: StopCondition, number: Number) -> str:

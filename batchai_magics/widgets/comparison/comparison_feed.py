@@ -246,11 +246,12 @@ class ScalingFeed(ComparisonFeed):
 
     noun = "study"
     kind = "scaling"
+    metric = ""  # the rate; empty for images/sec
 
     @property
     def value(self) -> Scaling:
         """The study so far."""
-        return scaling_so_far(self.runs)
+        return scaling_so_far(self.runs, self.metric)
 
     def facts(self) -> PageData:
         """What the header and the two charts show."""

@@ -76,6 +76,8 @@ def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
     anything else for a live view. At the end the table and the figure stay.
     """
     made = (ScalingFeed if isinstance(value, Scaling) else ComparisonFeed)(value.runs, clock=publisher.clock)
+    if isinstance(made, ScalingFeed) and isinstance(value, Scaling):
+        made.metric = value.metric
     names = [job.id.key for job in made.jobs.values()]
     key = " ".join([made.kind, *(run.name for run in value.runs), *names])
     for older in publisher.outputs(key):

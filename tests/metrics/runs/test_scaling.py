@@ -199,3 +199,27 @@ def test_people_read_a_study_in_few_columns():
         "model", "processes", "images/sec", "speed-up", "efficiency",
     ]  # fmt: skip
     assert re.findall("<br><span[^>]*>([^<]*)</span></th>", shown) == ["log 1", "log 2"]
+
+
+def tokens(processes, rate):
+    lines = (
+        f"[1,{rank}]<stdout>:step {step}: loss 2.5, tokens_per_sec {rate}\n"
+        for step in (10, 20)
+        for rank in range(processes)
+    )
+    return read_metrics("".join(lines).encode())
+
+
+@pytest.mark.parametrize("metric", ["", "tokens/sec"])
+def test_any_rate_scales(metric):
+    found = scaling({"one": tokens(1, 100), "two": tokens(2, 180)}, metric=metric)
+    assert found.frame()["tokens_per_sec"].tolist() == [100, 180]
+    assert found.frame()["efficiency_percent"].tolist() == [100, 90]
+    assert "1.80 times the tokens/sec" in str(found)
+    assert "tokens/sec</th>" in found._repr_html_()
+    assert found.plot().get_ylabel() == "tokens/sec"
+
+
+def test_a_rate_that_no_log_has_is_refused_by_its_name():
+    with pytest.raises(UsageError, match="no log tells tokens/sec: one, two"):
+        scaling({"one": log(1, 100), "two": log(2, 100)}, metric="tokens_per_sec")

@@ -56,3 +56,16 @@ def test_other_numbers_stop_nothing():
     watch = stopping("loss > 3", "loss is inf")
     watch.add([value("val_loss", 10), value("loss", 3)], 0)
     assert watch.reason(1e9) == ""
+
+
+def test_a_validation_metric_is_meant_in_any_spelling():
+    for name in ("val_loss", "val/loss", "eval_loss", "validation loss"):
+        watch = stopping("val_loss > 3")
+        watch.add([value(name, 4.0, step=1)], 0)
+        assert watch.reason(0) == f'stop-if "val_loss > 3": {name} was 4 at step 1'
+
+
+def test_training_does_not_stop_for_a_condition_on_validation():
+    watch = stopping("val_loss > 3")
+    watch.add([value("loss", 4.0), value("train_loss", 4.0)], 0)
+    assert watch.reason(0) == ""
