@@ -1,6 +1,6 @@
 import IPython.core.interactiveshell
 
-from .backends.node.job_module import log as log, stopping as stopping
+from .backends.node.job_module import log as log, save as save, stopping as stopping
 from .cell.cell_request import CellRequest as CellRequest
 from .config import Settings as Settings
 from .errors import (

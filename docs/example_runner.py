@@ -174,7 +174,7 @@ class ProcessRunner:
 
     def prepare(self, run: Run, launch: Launch) -> None:
         job = self._layout.job(run.guid)
-        for folder in (job.exits, job.preparation_exits):
+        for folder in (job.exits, job.preparation_exits, job.checkpoints, job.artifacts):
             private_files.make_folder(folder)
         launch.plan.write(str(job.plan))
         if launch.preparation:

@@ -16,7 +16,7 @@ from batchai_magics.models.backend_options import declared_by
 from batchai_magics.options.option import Option
 
 HERE = Path(__file__).parent
-PAGES = (HERE.parent / "README.md", HERE / "commands.md", HERE / "add-a-runner.md")
+PAGES = tuple(HERE / f"{name}.md" for name in ("options", "commands", "settings", "add-a-runner"))
 
 
 def main() -> None:

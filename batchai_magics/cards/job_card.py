@@ -5,9 +5,11 @@ The card contains no script or image, escapes all text, and stays readable witho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 
 from batchai_magics.cards import card_parts
 from batchai_magics.errors import visible_lines
@@ -21,6 +23,8 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 
 MAX_LINES = 40
+LOG_RECORD = re.compile(r'^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|params)": ')
+"""What a line of log() starts with (`RECORD` in widgets/frontend/job/log_rows.js)."""
 MAX_LINE_LENGTH = 300
 
 _LOG = (
@@ -165,6 +169,15 @@ def to_text(card: JobCard) -> str:
     if card.reopen_command:
         lines.append(f"Again: {card.reopen_command}")
     return visible_lines("\n".join(lines))
+
+
+def recent_lines(lines: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """The last lines, with consecutive ones of log() as one."""
+    folded: list[str] = []
+    for is_record, group in groupby(lines, lambda line: LOG_RECORD.match(line) is not None):
+        same = list(group)
+        folded += [f"… {len(same)} log() records"] if is_record and len(same) > 1 else same
+    return tuple(folded[-count:])
 
 
 def clean_lines(lines: tuple[str, ...]) -> list[str]:

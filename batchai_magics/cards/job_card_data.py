@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.cards.job_card import JobCard, first_failure, to_html
+from batchai_magics.cards.job_card import JobCard, first_failure, recent_lines, to_html
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import last_lines, progress_of
 from batchai_magics.jobs.metric_settings import metric_preferences
@@ -14,6 +14,7 @@ from batchai_magics.metrics import Record, summarize
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.job_execution import ERR, OUT
 
+READ_LINES = 500  # of which LAST_LINES are shown, once lines of log() are folded
 LAST_LINES = 20
 FAILURE_LINES = 12
 MOST_RATES = 8
@@ -37,7 +38,7 @@ def job_card(job: Job) -> JobCard:
         processes=len(shown.ranks),
         metrics=metrics_of(job.records(), metric_preferences()),
         progress=progress_of(job.backend, shown),
-        lines=last_lines(job.backend, FileRef(job.id, OUT), LAST_LINES),
+        lines=recent_lines(last_lines(job.backend, FileRef(job.id, OUT), READ_LINES), LAST_LINES),
         failure_lines=last_lines(job.backend, error_log, FAILURE_LINES, rank=first.rank if first else None)
         if shown.has_failed
         else (),

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.jobs.job_logs import chunks, consume, retry_if_changed
-from batchai_magics.models.job_execution import STDOUTERR, WORKDIR, OutputFile
+from batchai_magics.models.job_execution import RUN_FOLDERS, STDOUTERR, OutputFile
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -23,9 +23,9 @@ MAX_ENTRIES = 10_000  # files and folders in a list of all
 
 
 def directories_of(spec: JobSpec) -> list[str]:
-    """The ids of a job's directories: `stdouterr`, `workdir`, then its output directories."""
+    """The ids of a job's directories: `stdouterr`, those of every run, then its output directories."""
     own = [item.id for item in spec.output_directories or ()]
-    return [STDOUTERR, *([] if WORKDIR in map(str.lower, own) else [WORKDIR]), *own]
+    return [STDOUTERR, *(name for name in RUN_FOLDERS if name not in map(str.lower, own)), *own]
 
 
 def one_level(

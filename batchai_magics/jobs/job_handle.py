@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import RECORDS, TELEMETRY, Backend, FileRef, Records
-from batchai_magics.errors import NotFoundError, StorageError, visible
+from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import Event, endings, events
-from batchai_magics.jobs import argument_checks
-from batchai_magics.jobs.job_files import all_files, one_level, save
+from batchai_magics.jobs import argument_checks, job_download
+from batchai_magics.jobs.job_artifacts import artifacts_of
+from batchai_magics.jobs.job_files import all_files, one_level
 from batchai_magics.jobs.job_logs import log_metrics, progress_of, retry_if_changed, tail_of
 from batchai_magics.jobs.job_result import read_result
 from batchai_magics.jobs.metric_settings import metric_preferences
@@ -27,6 +28,7 @@ from batchai_magics.models.job_execution import OUT, STDOUTERR, Attempt, OutputF
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.artifacts import Artifact
 from batchai_magics.records.labels import LabelChange, Labels
 from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
 from batchai_magics.records.provenance import Provenance
@@ -359,51 +361,58 @@ class Job:
             return all_files(self.backend, self.show())
         return one_level(self.backend, self.id, directory_id or STDOUTERR, path)
 
+    def artifacts(self) -> list[Artifact]:
+        """What the run saved with `batchai_magics.save`, then the files in its folders `outputs`.
+
+        Raises:
+            CapabilityError: The backend keeps no records.
+        """
+        return artifacts_of(self.backend, self.id)
+
     def download(
         self,
-        path: str | OutputFile,
+        path: str | OutputFile | Artifact = "",
         to: str | Path = ".",
         *,
-        directory_id: str = STDOUTERR,
+        directory_id: str = "",
         partial: bool = False,
     ) -> Path:
-        """Downloads an output file atomically.
+        """Downloads a file, the files of a folder, or all files; each copy is complete or does not exist.
+
+            job.download()                                 # all, to ./NAME
+            job.download(directory_id="artifacts")         # what it saved, to ./artifacts
+            job.download("logs/run", to="copies")
 
         Args:
-            path: The path in its directory, or an item of `files()`, which goes into a subfolder named after
-                its directory.
+            path: The path of a file or folder in its directory, empty for the whole directory, or all;
+                or an item of `files()` or `artifacts()`, which goes into a subfolder of its directory's name.
             to: The local folder.
-            directory_id: The id of the directory, for a path.
-            partial: Whether to accept a finished log that is incomplete.
+            directory_id: The id of the directory, by default `stdouterr` for a path.
+            partial: Whether to accept finished logs that are incomplete.
 
         Returns:
             The path of the local copy.
 
         Raises:
             NotFoundError: The job has no such file.
-            StorageError: The path leaves `to`, the copy cannot be written, or the log is incomplete.
+            StorageError: The path leaves `to`, a copy cannot be written, or a log is incomplete.
             UsageError: An argument has the wrong type.
         """
         argument_checks.check_path("job.download", "to", to)
         argument_checks.check_text("job.download", "directory_id", directory_id)
         argument_checks.check_flag("job.download", "partial", partial)
-        if isinstance(path, OutputFile):
-            directory_id, to = path.directory_id or directory_id, Path(to, path.directory_id)
-            path = path.path
+        target = Path(to)
+        if isinstance(path, OutputFile | Artifact):
+            directory_id, path = path.directory_id or directory_id, path.path
+            target /= directory_id
         if not isinstance(path, str):
             raise argument_checks.argument_error("job.download", "path", path, argument_checks.NAME_OR_FILE)
-        place = _place_inside(Path(to), path)
-        if not self.backend.read(FileRef(self.id, path, directory_id), 0, 1).size:
-            self._check_exists(path, directory_id)
-        save(self.backend, FileRef(self.id, path, directory_id), place, partial=partial)
-        return place
-
-    def _check_exists(self, path: str, directory_id: str) -> None:
-        parent, _, name = path.rpartition("/")
-        names = [file.name for file in one_level(self.backend, self.id, directory_id, parent)]
-        if name not in names:
-            hint = f"There are: {', '.join(map(visible, names))}." if names else "The directory is empty."
-            raise NotFoundError(f"job {self.name} has no file {path!r}", code="FileNotFound", hint=hint)
+        if path:
+            file = FileRef(self.id, path, directory_id or STDOUTERR)
+            return job_download.download(self.backend, file, target, partial=partial)
+        if not directory_id:
+            return job_download.download_all(self.backend, self.show(), target, partial=partial)
+        return job_download.download_directory(self.backend, self.id, directory_id, target, partial=partial)
 
     def cancel(self) -> None:
         """Requests the end of the job, without waiting for it; no effect on a job that has ended."""
@@ -418,13 +427,3 @@ class Job:
             return f"<Job {self.name}: {self.show().word}>"
         except NotFoundError:
             return f"<Job {self.name}: deleted>"
-
-
-def _place_inside(folder: Path, path: str) -> Path:
-    """The absolute path of a file below a folder; raises StorageError for one that is not."""
-    folder = folder.expanduser().resolve()
-    place = (folder / path).resolve()
-    if not place.is_relative_to(folder):
-        hint = "Name a file of the job's output directory."
-        raise StorageError(f"{path!r} is outside {folder}", hint=hint)
-    return place

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 STDOUTERR = "stdouterr"  # the directory of every job's logs
 WORKDIR = "workdir"  # the working directories of its processes, one per node
+ARTIFACTS = "artifacts"  # what it saved under a name
+CHECKPOINTS = "checkpoints"  # what it keeps between its attempts
+RUN_FOLDERS = (WORKDIR, ARTIFACTS, CHECKPOINTS)  # directories of every job, beside its logs
 OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
 
 
@@ -241,6 +244,11 @@ class OutputFile:
     download_url: str | None = None  # for browsers and curl; files only
     is_link: bool = False  # a link inside the directory; has the properties of its target
     directory_id: str = ""  # id of its output directory, set by `Job.files`
+
+    @classmethod
+    def regular(cls, path: str, *, directory_id: str = "") -> OutputFile:
+        """A regular file of which only the path is known."""
+        return cls(path, FileKind.FILE, 0, directory_id=directory_id)
 
     @property
     def is_directory(self) -> bool:

@@ -11,6 +11,7 @@ from batchai_magics.cards.job_card import (
     JobCard,
     clean_lines,
     first_failure,
+    recent_lines,
     to_html,
     to_text,
 )
@@ -191,3 +192,9 @@ def test_a_card_names_a_node_as_the_view_does():
     for text in (to_html(JobCard(job, START)), to_text(JobCard(job, START))):
         assert "rank 1 on node 2 failed first, with exit code 1" in text
         assert "tvm-" not in text
+
+
+def test_lines_of_log_leave_room_for_what_else_was_printed():
+    records = tuple(f'{{"time": 1700000000.5, "rank": 0, "step": {step}, "loss": 0.5}}' for step in range(90))
+    shown = recent_lines(("begin", *records, "saved", records[0], "end"), 4)
+    assert shown == ("… 90 log() records", "saved", records[0], "end")

@@ -14,7 +14,15 @@ from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FENCES = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+HOW_TO = (ROOT / "docs/how-to.md").read_text(encoding="utf-8")
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
+def fences(text):
+    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+FENCES = fences(README)
 SHELL = [
     line.partition("#")[0].split() for kind, body in FENCES if kind == "sh" for line in body.splitlines()
 ]
@@ -30,10 +38,10 @@ print(shell.user_ns["job"].wait().log(), end="")
 """
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/commands.md", "docs/add-a-runner.md"])
+@pytest.mark.parametrize("page", ["options", "commands", "settings", "add-a-runner"])
 def test_the_tables_are_those_of_the_package(page):
     updated = runpy.run_path(str(ROOT / "docs/readme.py"))["updated"]
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
     assert updated(text) == text, "python docs/readme.py brings the page up to date"
 
 
@@ -61,14 +69,22 @@ def test_every_extra_to_install_exists():
 
 
 def test_every_batchai_command_named_exists():
-    lines = re.findall(r"(?:%|`|^)batchai ((?:[a-z]+(?:-[a-z]+)* ?)+)", README, re.MULTILINE)
-    known = {command.words for command in COMMANDS} | {"serve", "serve az-config"}
+    text = README + HOW_TO
+    lines = re.findall(r"(?:%|`|^)batchai ((?:[a-z]+(?:-[a-z]+)* ?)+)", text, re.MULTILINE)
+    known = {command.words for command in COMMANDS} | {"run", "serve", "serve az-config"}
     assert {" ".join(shlex.split(line)) for line in lines} <= known
 
 
-@pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))
-def test_every_link_leads_somewhere(target):
-    assert target.startswith("https://") or (ROOT / target).exists()
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page):
+    file = ROOT / page
+    targets = re.findall(r"\]\(([^)]+)\)", file.read_text(encoding="utf-8"))
+    inside = [target.partition("#")[0] for target in targets if not target.startswith("https://")]
+    assert [target for target in inside if target and not (file.parent / target).exists()] == []
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 140
 
 
 @pytest.mark.parametrize("path", re.findall(r"\b((?:notebooks|docs|\.ci)/[\w./-]+)", README))
@@ -91,7 +107,7 @@ def test_the_cell_shown_runs_and_prints_what_is_shown():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mine", "numbers"])
 def test_a_cell_that_tells_how_runs(name, tmp_path):
-    (cell,) = [body for kind, body in FENCES if kind == "python" and f"%%batchai_job {name} " in body]
+    (cell,) = [body for kind, body in fences(HOW_TO) if kind == "python" and f"%%batchai_job {name} " in body]
     (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
     program = (
         PROGRAM.format(cells=["%load_ext batchai_magics", cell]) + "\nprint(shell.user_ns['job'].metrics())"
@@ -110,7 +126,7 @@ def test_a_cell_that_tells_how_runs(name, tmp_path):
 
 
 def test_a_toolkit_of_pytorch_has_the_variables_that_are_named():
-    (named,) = re.findall(r"^Each process has (.+?), as below", README, re.MULTILINE)
+    (named,) = re.findall(r"^Each process has (.+?), as below", HOW_TO, re.MULTILINE)
     source = (ROOT / "batchai_magics/launch/toolkits.py").read_text(encoding="utf-8")
     assert all(f'"{name}"' in source for name in re.findall(r"`([A-Z_]+)`", named))
 

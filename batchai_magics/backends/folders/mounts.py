@@ -12,7 +12,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.job_execution import WORKDIR
+from batchai_magics.models.job_execution import RUN_FOLDERS
 from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:  # supervisors do without the models
@@ -128,12 +128,13 @@ def output_folder(
 ) -> Path:
     """The folder of one of the job's output directories; cannot be determined without its cluster.
 
-    `workdir` names its working directories, unless the job declares a directory of that name.
+    `workdir`, `artifacts` and `checkpoints` are folders of the run, unless the job declares directories of
+    these names.
     """
     outputs = {output.id.lower(): output for output in spec.output_directories or ()}
     output = outputs.get(directory_id.lower())
-    if output is None and directory_id.lower() == WORKDIR:
-        return layout.job(PurePath(segment).name).workdir
+    if output is None and directory_id.lower() in RUN_FOLDERS:
+        return layout.job(PurePath(segment).name).root / directory_id.lower()
     if not (output and cluster):
         raise api_errors.output_directory_not_found(directory_id, [known.id for known in outputs.values()])
     mounted = _targets_by_root(layout, spec, cluster)

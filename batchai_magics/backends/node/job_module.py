@@ -1,4 +1,4 @@
-"""The module that `import batchai_magics` loads in a job: `log` and `stopping`; standard library only.
+"""The module that `import batchai_magics` loads in a job: `log`, `stopping`, `save`; standard library only.
 
 A copy of this file is on the module path of a job's processes, after all other folders that the job names. If
 the package itself is installed, the import loads the package.
@@ -35,17 +35,31 @@ _CALLS = itertools.count(1)
 
 
 def log(
-    values: Mapping[str, Any] = {}, /, *, step: int | None = None, epoch: int | None = None, **metrics: Any
+    values: Mapping[str, Any] = {},
+    /,
+    *,
+    step: int | None = None,
+    epoch: int | None = None,
+    params: Mapping[str, Any] | Any = None,
+    **metrics: Any,
 ) -> None:
     """Prints numbers as one line of JSON, which becomes a chart a number and a row of the job's metrics.
 
         log(step=step, loss=loss, images_per_sec=rate)
         log({"train/loss": loss}, epoch=epoch)
+        log(params={"lr": 0.1, "optimizer": "sgd"})
 
     Without a step and an epoch, calls are counted from 1. A number is whatever `float` takes: also a tensor
     with one element. TypeError for anything else, ValueError for a name that stands for a place or a time.
+    Parameters of the run have a line of their own; what JSON cannot hold is written as text.
     """
     line: dict[str, Any] = {"time": round(time.time(), 3), **_rank(os.getpid())}
+    if isinstance(params, Mapping):
+        _print_line({**line, "params": dict(params)})
+        if not values and not metrics:
+            return
+    elif params is not None:  # a metric of that name
+        metrics["params"] = params
     if step is not None or epoch is None:
         line["step"] = next(_CALLS) if step is None else int(step)
     if epoch is not None:
@@ -54,8 +68,13 @@ def log(
         if name in _RESERVED:
             raise ValueError(f"log(): no metric can be called {name!r}; call it for example '{name}_value'")
         line[name] = value if type(value) in (float, int) else _number(name, value)
+    _print_line(line)
+
+
+def _print_line(line: Mapping[str, Any]) -> None:
+    """Prints JSON as the live view knows it (RECORD in widgets/frontend/job/log_rows.js)."""
     # text and newline in one write: lines of other processes cannot be interleaved
-    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.write(json.dumps(line, default=str) + "\n")
     sys.stdout.flush()
 
 
@@ -124,6 +143,102 @@ def _end_notice(process: int) -> _EndNotice:
     return _EndNotice()
 
 
+def save(path: str | os.PathLike[str], name: str = "", *, step: int | None = None) -> str:
+    """Keeps a copy of a file as an artifact of the job, with its step, size and SHA-256.
+
+        torch.save(model.state_dict(), "model.pt")
+        save("model.pt", step=step)
+
+    A copy is complete or does not exist. One of the same name and step is replaced; those of other steps are
+    kept. Outside a job, copies are in the folder `artifacts`.
+
+    Args:
+        path: The file.
+        name: The name to keep it under, which may contain folders; by default that of the file.
+        step: The step it belongs to.
+
+    Returns:
+        The path of the copy.
+    """
+    source = os.fspath(path)
+    if os.path.isdir(source):  # noqa: PTH112 as above
+        raise IsADirectoryError(f"save(): {source} is a folder; save its files, or an archive of it")
+    name = name or os.path.basename(source)  # noqa: PTH119 as above
+    return _artifact_store(os.getpid()).keep(source, name, None if step is None else int(step))
+
+
+def _artifact_path(name: str, step: int | None) -> str:
+    """The path of an artifact below their folder; ValueError for a name that leaves it."""
+    if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
+        raise ValueError(f"save(): {name!r} is no name for an artifact, such as model.pt or best/model.pt")
+    return name if step is None else f"step-{step}/{name}"
+
+
+class _ArtifactStore:
+    """Copies files to the artifacts of the run, and records them in a file of this process's rank.
+
+    A record follows its complete file; the record of a file to be replaced is withdrawn before.
+    """
+
+    def __init__(self) -> None:
+        given = os.environ.get("BATCHAI_ARTIFACT_DIR", "")
+        self._folder = given or os.path.abspath("artifacts")  # noqa: PTH100 as above
+        run = os.path.dirname(given)  # noqa: PTH120 as above
+        self._records = f"{run}/records/artifacts" if given else f"{self._folder}/.records"
+        self._rank = _rank(os.getpid()).get("rank")
+        self._own = os.getpid() if self._rank is None else self._rank
+        self._lock = threading.Lock()
+
+    def keep(self, source: str, name: str, step: int | None) -> str:
+        """Copies a file and records it; returns the path of the copy."""
+        place = _artifact_path(name, step)
+        target = f"{self._folder}/{place}"
+        with self._lock:
+            os.makedirs(self._records, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
+            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 as above
+            part = f"{self._records}/{self._own}.part"
+            size, digest = _copy(source, part)
+            if os.path.exists(target):  # noqa: PTH110 as above
+                self._record({"path": place, "replaced": True, "time": time.time()})
+            os.replace(part, target)  # noqa: PTH105 as above
+            origin = {"rank": self._rank, "attempt": int(os.environ.get("BATCHAI_ATTEMPT", "1"))}
+            facts = {"path": place, "name": name, "step": step, "size": size, "sha256": digest}
+            self._record({**facts, "time": time.time(), **origin})
+        return target
+
+    def _record(self, facts: Mapping[str, Any]) -> None:
+        """Appends a line, after a line break: a killed process may have left part of a line."""
+        line = b"\n" + json.dumps(facts).encode() + b"\n"
+        with open(f"{self._records}/{self._own}.jsonl", "ab", opener=_private) as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@functools.cache
+def _artifact_store(process: int) -> _ArtifactStore:
+    """That of this process, which a fork does not share."""
+    return _ArtifactStore()
+
+
+def _copy(source: str, part: str) -> tuple[int, str]:
+    """Copies a file to the disk; returns its size and SHA-256."""
+    import hashlib  # loads OpenSSL, which most jobs do not need
+
+    digest, size = hashlib.sha256(), 0
+    with open(source, "rb") as file, open(part, "wb", opener=_private) as copy:  # noqa: PTH123 as above
+        while block := file.read(1 << 20):
+            digest.update(block)
+            size += copy.write(block)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return size, digest.hexdigest()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def _defer_to_package() -> None:
     """Replaces this module by the installed package, if there is one."""
     spec = _installed(__name__)
@@ -132,7 +247,7 @@ def _defer_to_package() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules[__name__] = package
     spec.loader.exec_module(package)
-    for function in (log, stopping):
+    for function in (log, stopping, save):
         if not hasattr(package, function.__name__):  # an older version
             setattr(package, function.__name__, function)
 

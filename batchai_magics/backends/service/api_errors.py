@@ -18,7 +18,7 @@ from batchai_magics.errors import (
     StorageError,
     is_disk_full,
 )
-from batchai_magics.models.job_execution import STDOUTERR, WORKDIR
+from batchai_magics.models.job_execution import RUN_FOLDERS, STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 _MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
@@ -39,7 +39,7 @@ def node_not_found(node_id: str) -> NotFoundError:
 
 def output_directory_not_found(directory_id: str, known: Sequence[str]) -> NotFoundError:
     """The job has no such output directory; `known` are the ids of those that it has."""
-    hint = f"This job has: {', '.join([STDOUTERR, WORKDIR, *known])}."
+    hint = f"This job has: {', '.join([STDOUTERR, *RUN_FOLDERS, *known])}."
     return _no_directory(directory_id, hint)
 
 

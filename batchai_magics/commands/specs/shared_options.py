@@ -38,7 +38,7 @@ NO_WAIT = Option(("--no-wait",), "Do not wait for the operation to finish.", val
 YES = Option(("--yes", "-y"), "Do not ask for confirmation.", value_kind=ValueKind.NOTHING)
 DIRECTORY = Option(
     ("--output-directory-id", "-d"),
-    "Id of the job's output directory; logs are in stdouterr, working directories in workdir.",
+    "Id of the job's output directory; stdouterr, workdir, artifacts, checkpoints or its own.",
     default="stdouterr",
 )
 PATH = Option(("--path", "-p"), "Relative path in the directory.", default=".")

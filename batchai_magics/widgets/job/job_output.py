@@ -6,8 +6,8 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from batchai_magics.cards.job_card import JobCard, first_failure, to_html, to_text
-from batchai_magics.cards.job_card_data import metrics_of
+from batchai_magics.cards.job_card import JobCard, first_failure, recent_lines, to_html, to_text
+from batchai_magics.cards.job_card_data import READ_LINES, metrics_of
 from batchai_magics.errors import BatchAIError
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
@@ -49,7 +49,7 @@ def card_of(feed: JobFeed, way_back: str) -> JobCard | None:
         counts=feed.counts,
         metrics=metrics_of(feed.records, feed.preferences),
         progress=feed.progress,
-        lines=tail.lines(LAST_LINES) if tail else (),
+        lines=recent_lines(tail.lines(READ_LINES), LAST_LINES + 1) if tail else (),
         failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
         reopen_command=way_back,
         activity=feed.activity,

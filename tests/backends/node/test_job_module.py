@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 import batchai_magics
 from batchai_magics.backends.node import job_module, node_programs
 from batchai_magics.backends.node.job_module import log
+from batchai_magics.cards.job_card import LOG_RECORD
 from batchai_magics.metrics import Parser
 
 NAMES = st.text("abcdefghij_/", min_size=1).filter(lambda name: name not in {"_"})
@@ -74,6 +76,34 @@ def test_the_rank_is_that_of_the_launcher(monkeypatch):
     job_module._rank.cache_clear()
     (record,) = Parser().feed(printed(step=1, loss=0.5).encode(), rank=0)
     assert record.rank == 3
+    job_module._rank.cache_clear()
+
+
+def test_parameters_have_a_line_of_their_own_and_are_no_metrics():
+    text = printed(params={"lr": 0.1, "model": "resnet", "data": Path("/data")})
+    assert json.loads(text)["params"] == {"lr": 0.1, "model": "resnet", "data": "/data"}
+    assert read(text) == {}
+
+
+def test_a_number_of_parameters_is_a_metric():
+    assert read(printed(step=1, params=25_557_032)) == {"params": 25_557_032}
+
+
+def test_parameters_come_before_the_numbers_of_the_same_call():
+    params, numbers = printed(step=1, loss=0.5, params={}).splitlines(keepends=True)
+    assert json.loads(params)["params"] == {}
+    assert read(numbers) == {"loss": 0.5}
+
+
+@pytest.mark.parametrize("call", [{"step": 1, "loss": 0.5}, {"epoch": 1, "loss": 0.5}, {"params": {"lr": 1}}])
+@pytest.mark.parametrize("rank", ["", "3"])
+def test_views_and_cards_know_what_is_printed(monkeypatch, call, rank):
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", rank)
+    job_module._rank.cache_clear()
+    source = (Path(batchai_magics.__file__).parent / "widgets/frontend/job/log_rows.js").read_text()
+    (pattern,) = re.findall(r"^const RECORD = /(.*)/;", source, re.MULTILINE)
+    assert pattern == LOG_RECORD.pattern
+    assert LOG_RECORD.match(printed(**call))
     job_module._rank.cache_clear()
 
 

@@ -145,7 +145,7 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     lab.open("charts", job_cell, SHOW, RANKS, RESTART)
     run_all(lab, 3)
     page = lab.page
-    rates, losses = page.locator(".ba-chart").nth(0), page.locator(".ba-chart").nth(1)
+    losses, rates = page.locator(".ba-chart").nth(0), page.locator(".ba-chart").nth(1)
     rank = rates.get_by_role("button", name=re.compile("^r1 "))
     rank.click()
     expect(rank).to_have_attribute("aria-pressed", "false")
@@ -153,7 +153,7 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     page.get_by_label("Charts").get_by_role("button", name="loss").click()
     losses.wait_for(state="visible")
     expect(page.get_by_role("group", name="loss", exact=True)).to_have_count(0)
-    page.get_by_role("img", name="top-5 at step 40, mean 0.700").wait_for()
+    page.get_by_role("img", name="top_5 at step 40, mean 0.700").wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
     assert lab.errors == []
@@ -199,18 +199,28 @@ def test_another_programs_rate_has_the_place_of_images_per_sec(lab, job_cell):
     lab.open("speeds", job_cell, SHOW, SPEEDS, RESTART)
     run_all(lab, 3)
     page = lab.page
-    page.get_by_role("img", name=re.compile("^samples_per_sec at step 2, 1,?202")).wait_for()
+    page.get_by_role("img", name=re.compile("^samples/sec at step 2, 1,?202")).wait_for()
     page.get_by_role("img", name=re.compile("^accuracy at step 2")).wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
     assert lab.errors == []
 
 
+RUNS = "<script>window.hasRun = parent.hasRun = true</script>"
+TYPED = {
+    "table.csv": f"step,loss\n1,{RUNS}\n",
+    "a.json": '{"a": [1, 2]}',
+    "page.html": f"<img src=x onerror='hasRun = true'>{RUNS}",
+    "drawing.svg": f"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'>{RUNS}</svg>",
+}
+
+
 def test_files_are_listed_and_looked_into(lab, job_cell):
     figure = "import base64; backend.write(base64.b64decode('{}'), file='loss.png')"
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     pipe = "import os; os.mkfifo(backend.folder / 'wait')"
-    lab.open("files", job_cell, SHOW, RANKS, figure.format(pixel), pipe)
+    typed = f"for name, text in {TYPED}.items(): backend.write(text, file=name)"
+    lab.open("files", job_cell, SHOW, RANKS, figure.format(pixel), f"{pipe}; {typed}")
     run_all(lab, 5)
     page = lab.page
     page.get_by_role("tab", name="Files").click()
@@ -219,6 +229,14 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
     expect(pipe_entry.get_by_role("button")).to_have_count(0)
     page.get_by_role("treeitem", name="loss.png").get_by_role("button").click()
     page.get_by_role("img", name="loss.png").wait_for()
+    for name, shown in (("table.csv", "th:has-text('loss')"), ("a.json", "pre:has-text('  \"a\": [')")):
+        page.get_by_role("treeitem", name=name).get_by_role("button").click()
+        page.locator(f".ba-body {shown}").wait_for()
+    page.get_by_role("treeitem", name="page.html").get_by_role("button").click()
+    page.locator(".ba-body pre", has_text="<script>").wait_for()
+    page.get_by_role("treeitem", name="drawing.svg").get_by_role("button").click()
+    page.get_by_role("img", name="drawing.svg").wait_for()
+    assert page.evaluate("window.hasRun") is None
     page.get_by_role("treeitem", name="stdout.txt").get_by_role("button").click()
     page.locator(".ba-body pre", has_text="images/sec: 143.0").wait_for()
     with page.expect_download() as download:

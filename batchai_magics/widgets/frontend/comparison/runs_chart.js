@@ -1,17 +1,16 @@
 // A chart whose lines each have their own x values: one per run, or one per model.
 
 import uPlot from "uplot";
-import { FramedChart, MOVE_SHARE } from "../core/chart_frame.js";
+import { countAxis } from "../core/chart_axes.js";
+import { FramedChart } from "../core/chart_frame.js";
 import { ACCENT, looks, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
-import { quantity } from "../core/format.js";
 
 /** @typedef {(number | null)[]} Column */
 /** @typedef {{key: string, label: string, colour: string, isDashed?: boolean, isQuiet?: boolean, x: Column, y: Column}} Line */
 
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
 
-const HEIGHT_PX = 210;
 const MAX_ENTRIES = 4; // lines whose values the legend shows
 const COLOURS = 9;
 const DASH = [6, 4];
@@ -34,7 +33,7 @@ export class LinesChart extends FramedChart {
    * @param {string} syncKey charts with the same key share their cursor
    */
   constructor(subject, syncKey) {
-    super(subject.title, syncKey, HEIGHT_PX);
+    super(subject.title, syncKey);
     this.subject = subject;
     /** @type {Line[]} */
     this.lines = [];
@@ -46,7 +45,7 @@ export class LinesChart extends FramedChart {
     this.menu = el("select", { class: "ba-select", "aria-label": "Draw over", hidden: true });
     setText(this.empty, subject.empty);
     this.box.classList.add("ba-lines");
-    const head = el("div", { class: "ba-chart-head ba-of-runs" }, this.title, this.menu, this.legend.element, this.reset);
+    const head = el("div", { class: "ba-chart-head ba-of-runs" }, this.title, this.menu, this.legend.element, this.reset, this.tools);
     this.element = el("section", { class: "ba-chart", "aria-label": subject.title }, head, this.box);
   }
 
@@ -98,7 +97,7 @@ export class LinesChart extends FramedChart {
   #made() {
     const { fromZero, hasPoints } = this.subject;
     const looksOf = this.lines.map((line) => ({ label: line.label, colour: line.isQuiet ? QUIET : line.colour, width: line.isQuiet ? 1 : 2 }));
-    const style = looks(this.box, looksOf, { hasBand: false, isLog: false, fromZero: Boolean(fromZero), shadedTo: () => null, along: this.along });
+    const style = looks(this.box, looksOf, { hasBand: false, isLog: false, fromZero: Boolean(fromZero), shadedTo: () => null, axis: countAxis(this.along) });
     const series = (style.series ?? []).map((one, i) => this.#dashed(one, this.lines[i - 1]));
     const range = (/** @type {uPlot} */ _, /** @type {number} */ min, /** @type {number} */ max) => /** @type {uPlot.Range.MinMax} */ ([0, (max || 1) * MARGIN]);
     /** @type {uPlot.Options} */
@@ -107,7 +106,7 @@ export class LinesChart extends FramedChart {
       scales: hasPoints ? { ...style.scales, x: { time: false, range } } : style.scales ?? {},
       series,
       width: this.box.clientWidth,
-      height: HEIGHT_PX,
+      height: this.box.clientHeight,
       cursor: this.cursor(!hasPoints),
       hooks: this.hooks(),
     };
@@ -132,20 +131,10 @@ export class LinesChart extends FramedChart {
     this.lines.forEach((line, i) => this.plot?.setSeries(i + 1, { show: !this.legend.hidden.has(line.key) }));
   }
 
-  /**
-   * Arrows move from point to point, Escape shows all.
-   * @param {KeyboardEvent} event
-   */
-  onKey(event) {
-    const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0;
-    if (event.key === "Escape") this.onReset();
-    if (!this.plot || (!way && event.key !== "Escape")) return;
-    const { xs } = this.data;
-    const stride = Math.max(1, Math.round(xs.length * MOVE_SHARE)) * way;
-    const row = Math.min(xs.length - 1, Math.max(0, (this.plot.cursor.idx ?? (way < 0 ? xs.length : -1)) + stride));
-    if (way) this.plot.setCursor({ left: this.plot.valToPos(xs[row] ?? 0, "x"), top: 10 });
-    event.preventDefault();
-    event.stopPropagation();
+  values() {
+    const { xs, columns } = this.data;
+    const rows = xs.map((x, i) => [x, ...columns.map((column) => column[i] ?? null)]);
+    return { header: [this.along, ...this.lines.map((line) => line.label)], rows };
   }
 
   /** Updates legend and label with the values under the cursor, or the latest ones. */
@@ -161,7 +150,7 @@ export class LinesChart extends FramedChart {
     const row = this.plot?.cursor.idx ?? null;
     const entries = this.lines.flatMap((line, i) => {
       const column = columns[i] ?? [];
-      const value = quantity(row === null ? latest(column) : valueAt(column, row));
+      const value = this.format(row === null ? latest(column) : valueAt(column, row));
       const text = `${line.label} ${value}${unit ?? ""}`;
       return line.isQuiet || latest(column) === null ? [] : [{ key: line.key, text, colour: line.colour }];
     });

@@ -1,10 +1,13 @@
 // The frame of every chart: title, legend, plot, zoom, and redrawing once per frame.
 
 import uPlot from "uplot"; // for its types
+import { readText } from "./chart_axes.js";
 import { CURSOR_POINTS, onThemeChange } from "./chart_style.js";
+import { chartTools } from "./chart_tools.js";
 import { el, oncePerFrame, setText } from "./dom.js";
 
 /** @typedef {{key: string, text: string, colour: string, isDashed?: boolean}} Entry */
+/** @typedef {import("./chart_export.js").ValueTable} ValueTable */
 
 class Legend {
   /** @param {(key: string) => void} toggle */
@@ -15,6 +18,8 @@ class Legend {
     this.step = el("span", { class: "ba-value" });
     /** @type {Map<string, {button: HTMLElement, text: Text}>} */
     this.buttons = new Map();
+    /** @type {Entry[]} */
+    this.entries = [];
     this.element = el("div", { class: "ba-readout" }, this.step);
   }
 
@@ -23,12 +28,16 @@ class Legend {
    * @param {Entry[]} entries
    */
   show(step, entries) {
+    this.entries = entries;
     setText(this.step, step);
+    reserve(this.step, step);
     const wanted = entries.map((entry) => entry.key).join("\n");
     if (this.element.dataset.keys !== wanted) this.#make(entries, wanted);
     for (const { key, text } of entries) {
       const made = this.buttons.get(key);
-      if (made && made.text.data !== text) made.text.data = text;
+      if (!made || made.text.data === text) continue;
+      made.text.data = text;
+      reserve(made.button, text);
     }
     this.element.title = [step, ...entries.map((entry) => entry.text)].filter(Boolean).join(", ");
   }
@@ -67,29 +76,45 @@ class Legend {
   }
 }
 
-export const MOVE_SHARE = 0.02; // of the visible points, per press of an arrow key
+/**
+ * Keeps the width that the longest text so far needs, so that shorter ones move nothing.
+ * @param {HTMLElement} element
+ * @param {string} text
+ */
+function reserve(element, text) {
+  if (text.length <= Number(element.dataset.length ?? 0)) return;
+  element.dataset.length = String(text.length);
+  element.style.minWidth = `${(text.length * CHARACTER_EM).toFixed(2)}em`;
+}
+
+const CHARACTER_EM = 0.5; // of most letters and all digits, at least
+const MOVE_SHARE = 0.02; // of the visible points, per press of an arrow key
+const ZOOM_FACTOR = 2; // per press of + or -
 
 export class FramedChart {
   /**
    * @param {string} title
    * @param {string} syncKey charts with the same key share their cursor
-   * @param {number} heightPx of the plot
    */
-  constructor(title, syncKey, heightPx) {
+  constructor(title, syncKey) {
     this.syncKey = syncKey;
-    this.heightPx = heightPx;
     /** @type {uPlot | null} */
     this.plot = null;
     this.drawn = ""; // a key of the current plot's structure
     this.isZoomed = false;
     this.isBehind = false; // new data arrived while the chart was invisible
     this.onReset = () => this.resetZoom(); // called when the user resets the zoom
+    this.onZoom = (/** @type {{min: number, max: number}} */ range) => this.zoomTo(range); // called when a key zooms
+    this.owner = ""; // whose values it shows: the start of the names of saved files
     this.legend = new Legend(() => this.showLines());
     this.title = el("span", { class: "ba-label" }, title);
     this.reset = smallButton("Reset zoom", () => this.onReset(), { hidden: true });
+    this.tools = chartTools(this);
     this.empty = el("div", { class: "ba-empty" });
     const keydown = (/** @type {KeyboardEvent} */ event) => this.onKey(event);
-    this.box = el("div", { class: "ba-plot", tabindex: 0, role: "img", keydown }, this.empty);
+    this.box = el("div", { class: "ba-plot", tabindex: 0, role: "img", keydown, blur: () => this.#hideCursor() }, this.empty);
+    /** @type {HTMLElement} */
+    this.element = this.box; // the frame with title, legend and tools; made by each kind of chart
     this.frame = oncePerFrame(() => this.paint());
     // The first resize comes when the element is in the page: only then are its colours known.
     this.resizing = new ResizeObserver(() => this.#resize());
@@ -109,8 +134,74 @@ export class FramedChart {
   /** Updates legend and label with the values under the cursor, or the latest ones. */
   describe() {}
 
-  /** @param {KeyboardEvent} _event */
-  onKey(_event) {}
+  /**
+   * All values as a table.
+   * @returns {ValueTable}
+   */
+  values() {
+    return { header: [], rows: [] };
+  }
+
+  /**
+   * A value with as many digits as its axis.
+   * @param {number | null | undefined} value
+   */
+  format(value) {
+    const { min, max, distr } = this.plot?.scales.y ?? {};
+    return distr === 3 ? readText(value, 0, Math.abs(Number(value))) : readText(value, min ?? 0, max ?? 0);
+  }
+
+  /**
+   * Arrows move the cursor, with Shift from point to point, Home and End to an end; + and - zoom, Escape shows all.
+   * @param {KeyboardEvent} event
+   */
+  onKey(event) {
+    const plot = this.plot;
+    if (!plot) return;
+    const way = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
+    if (event.key === "Escape") this.onReset();
+    else if (way !== undefined) this.#move(plot, way, event.shiftKey);
+    else if (event.key === "+" || event.key === "-") this.#zoom(plot, event.key === "+" ? 1 / ZOOM_FACTOR : ZOOM_FACTOR);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** @type {(plot: uPlot, way: number, isSingle: boolean) => void} */
+  #move(plot, way, isSingle) {
+    const [from, to] = plot.series[0]?.idxs ?? [0, 0];
+    const stride = isSingle ? 1 : Math.max(1, Math.round((to - from) * MOVE_SHARE));
+    const at = plot.cursor.idx ?? (way < 0 ? to + 1 : from - 1);
+    const x = plot.data[0][Math.min(to, Math.max(from, at + way * stride))];
+    if (x !== undefined) setCursor(plot, plot.valToPos(x, "x"));
+  }
+
+  /**
+   * Shows a part of the x axis.
+   * @param {{min: number, max: number}} range
+   */
+  zoomTo(range) {
+    this.isZoomed = true;
+    this.reset.hidden = false;
+    this.plot?.setScale("x", range);
+  }
+
+  /**
+   * Zooms around the cursor.
+   * @param {uPlot} plot
+   * @param {number} factor of the visible range
+   */
+  #zoom(plot, factor) {
+    const xs = plot.data[0];
+    const { min = 0, max = 0 } = /** @type {{min?: number, max?: number}} */ (plot.scales.x ?? {});
+    const middle = xs[plot.cursor.idx ?? -1] ?? (min + max) / 2;
+    const range = { min: Math.max(xs[0] ?? 0, middle - (middle - min) * factor), max: Math.min(xs[xs.length - 1] ?? 0, middle + (max - middle) * factor) };
+    this.onZoom(range);
+  }
+
+  #hideCursor() {
+    if (this.plot) setCursor(this.plot, -10);
+  }
 
   /** Draws the current data if the chart is visible. */
   paint() {
@@ -144,6 +235,8 @@ export class FramedChart {
       y: false,
       drag: { x: canZoom, y: false, dist: 5 },
       points: CURSOR_POINTS,
+      move: snapped,
+      hover: { skip: [null] }, // lines have points of their own
       bind: { dblclick: () => () => (this.onReset(), null) },
     };
   }
@@ -163,10 +256,29 @@ export class FramedChart {
     const width = this.box.clientWidth;
     if (!width) return;
     if (!this.plot) return this.paint();
-    this.plot.setSize({ width, height: this.heightPx });
+    this.plot.setSize({ width, height: this.box.clientHeight });
     if (this.isBehind) this.paint();
     this.resized();
   }
+}
+
+/**
+ * The cursor at the nearest point.
+ * @type {uPlot.Cursor.MousePosRefiner}
+ */
+function snapped(plot, left, top) {
+  const x = left < 0 ? undefined : plot.data[0][plot.posToIdx(left)];
+  return [x === undefined ? left : plot.valToPos(x, "x"), top];
+}
+
+/**
+ * Moves the cursor, in linked charts too; a negative position hides it.
+ * @param {uPlot} plot
+ * @param {number} left
+ */
+function setCursor(plot, left) {
+  const isLinked = true;
+  /** @type {any} */ (plot).setCursor({ left, top: left < 0 ? left : 10 }, true, isLinked);
 }
 
 /**

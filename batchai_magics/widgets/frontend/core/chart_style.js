@@ -1,6 +1,9 @@
 // How uPlot draws our charts, in the colours of the page's theme.
 
 import uPlot from "uplot"; // for its types
+import { countAxis, rightPadding, xOptions, yOptions } from "./chart_axes.js";
+
+/** @typedef {import("./chart_axes.js").XAxis} XAxis */
 
 const WATCHED = ["class", "data-jp-theme-light", "data-jp-theme-name", "data-vscode-theme-kind", "data-theme"];
 
@@ -32,13 +35,14 @@ export function onThemeChange(changed) {
   };
 }
 
-/** @typedef {{label: string, colour: string, width: number}} Line */
+/** @typedef {{label: string, colour: string, width: number, dash?: number[]}} Line */
 
 export const ACCENT = "--ba-accent";
 export const FAINT = "--ba-faint"; // the line behind a smoother one
 const RANK_COLOURS = 8;
 const LABEL_PX = 46; // minimum width of a shaded area with a label
-const STEP_INCREMENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6];
+const POINT_PX = 12; // between points of dashed lines, at least
+const FEW = 3; // values, below which each is a point
 
 /** @param {number} rank -1 if unknown */
 export function rankColour(rank) {
@@ -54,11 +58,11 @@ export const CURSOR_POINTS = { size: 6, fill: (plot, i) => /** @type {any} */ (p
 /**
  * @param {HTMLElement} box the element whose CSS variables define the colours
  * @param {Line[]} lines
- * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null, along?: string}} look
- *   `along`: label of the x axis
+ * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null, marks?: () => number[],
+ *   axis?: XAxis}} look  `marks`: where vertical lines are
  * @returns {Partial<uPlot.Options>}
  */
-export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, along = "step" }) {
+export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, marks = () => [], axis: x = countAxis("step") }) {
   const axis = {
     stroke: () => colour(box, "--ba-muted"),
     grid: { stroke: () => colour(box, "--ba-grid"), width: 1 },
@@ -66,36 +70,77 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, along = 
     font: `11px ${colour(box, "--ba-font")}`,
     gap: 6,
   };
-  const title = { labelFont: axis.font, labelGap: 0 };
   const edge = { show: true, width: 0, points: { show: false }, spanGaps: true };
   const ground = () => colour(box, "--ba-back"); // points are rings in every theme
   const fill = () => `color-mix(in srgb, ${colour(box, ACCENT)} 16%, transparent)`;
   const [high, low] = [lines.length + 1, lines.length + 2];
   return {
     legend: { show: false },
-    padding: [8, 12, 0, 0],
+    padding: [8, rightPadding(x), 0, 0],
     scales: {
       x: { time: false, range: (_, min, max) => (min === max ? [min - 1, max + 1] : [min, max]) },
       y: isLog ? { distr: 3, log: 10, range: (_, min, max) => logRange(min, max) } : { range: (_, min, max) => yRange(min, max, fromZero) },
     },
     axes: [
-      { ...axis, ...title, size: 22, label: along, labelSize: 14, space: 60, incrs: STEP_INCREMENTS },
-      { ...axis, size: 52, space: 32, values: (_, ticks) => ticks.map((tick) => tickLabel(tick)) },
+      { ...axis, ...xOptions(x), labelFont: axis.font },
+      { ...axis, ...yOptions() },
     ],
     series: [
-      { label: along },
+      { label: x.label },
       ...lines.map((line) => ({
         label: line.label,
         stroke: () => colour(box, line.colour),
         width: line.width,
         spanGaps: true,
-        points: { size: 5, fill: ground, ...(line.width > 1 ? {} : { show: (/** @type {uPlot} */ plot) => plot.data[0].length < 3 }) },
+        ...(line.dash ? { dash: line.dash } : {}),
+        points: { size: 5, fill: ground, ...pointsOf(line) },
       })),
       ...(hasBand ? [{ ...edge, label: "high" }, { ...edge, label: "low" }] : []),
     ],
     ...(hasBand ? { bands: [{ series: /** @type {[number, number]} */ ([high, low]), fill }] } : {}),
-    hooks: { drawClear: [(plot) => shade(plot, box, shadedTo())] },
+    hooks: { drawClear: [(plot) => shade(plot, box, shadedTo())], drawAxes: [(plot) => rule(plot, box, marks())] },
   };
+}
+
+/**
+ * Whether the points of a line are drawn: of dashed lines if there is room, which may have few points among many of
+ * other lines. Of thick ones uPlot decides.
+ * @param {Line} line
+ * @returns {uPlot.Series.Points}
+ */
+function pointsOf({ width, dash }) {
+  if (dash) return { show: (plot, i) => known(plot.data[i] ?? []) * POINT_PX < plot.over.clientWidth };
+  return width > 1 ? {} : { show: (plot) => plot.data[0].length < FEW };
+}
+
+/** @param {ArrayLike<number | null | undefined>} column */
+function known(column) {
+  return Array.from(column).reduce((/** @type {number} */ count, value) => count + Number(value !== null && value !== undefined), 0);
+}
+
+/**
+ * Draws vertical lines, where something else began.
+ * @param {uPlot} plot
+ * @param {HTMLElement} box
+ * @param {number[]} places
+ */
+function rule(plot, box, places) {
+  const { ctx } = plot;
+  const { left, top, width, height } = plot.bbox;
+  const density = devicePixelRatio || 1;
+  ctx.save();
+  ctx.strokeStyle = colour(box, "--ba-muted");
+  ctx.lineWidth = density;
+  ctx.setLineDash([2 * density, 3 * density]);
+  for (const place of places) {
+    const at = plot.valToPos(place, "x", true);
+    if (at < left || at > left + width) continue;
+    ctx.beginPath();
+    ctx.moveTo(at, top);
+    ctx.lineTo(at, top + height);
+    ctx.stroke();
+  }
+  ctx.restore();
 }
 
 /**
@@ -153,13 +198,4 @@ function logRange(min, max) {
 function rounded(value, round) {
   const unit = 10 ** Math.floor(Math.log10(value));
   return Number((round(value / unit) * unit).toPrecision(3));
-}
-
-/** @param {number | null} tick */
-function tickLabel(tick) {
-  if (tick === null) return "";
-  const magnitude = Math.abs(tick);
-  if (magnitude >= 1e6 || (magnitude > 0 && magnitude < 1e-4)) return tick.toExponential(0);
-  if (magnitude >= 1e4) return `${tick / 1000}k`;
-  return String(Number(tick.toPrecision(6)));
 }

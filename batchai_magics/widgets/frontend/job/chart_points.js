@@ -2,8 +2,6 @@
 
 /** @typedef {(number | null)[]} Column */
 
-const OWN_RATE = /^(images|samples)_per_sec$/; // reported by each rank: summed over ranks
-
 /** The values of one quantity: a column per rank, and one over all ranks. */
 export class Quantity {
   /** @param {"sum" | "mean"} over how ranks are combined */
@@ -14,6 +12,14 @@ export class Quantity {
     /** @type {Column} */
     this.all = [];
     this.dirtyFrom = 0;
+  }
+
+  /**
+   * Sets how ranks are combined.
+   * @param {"sum" | "mean"} over
+   */
+  combine(over) {
+    if (over !== this.over) [this.over, this.dirtyFrom] = [over, 0];
   }
 
   /** Drops all values. */
@@ -78,6 +84,26 @@ export class Quantity {
   }
 }
 
+/** Where steps are on another x axis. */
+class Places {
+  constructor() {
+    /** @type {number[]} */
+    this.values = []; // NaN if unknown
+    this.first = NaN;
+    this.isUseful = false; // they tell steps apart
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} [value]
+   */
+  set(row, value = NaN) {
+    this.values[row] = value;
+    if (Number.isNaN(this.first)) this.first = value;
+    else if (value !== this.first && !Number.isNaN(value)) this.isUseful = true;
+  }
+}
+
 /** Quantities over the same steps. */
 export class Table {
   /** @param {...Quantity} quantities */
@@ -85,12 +111,14 @@ export class Table {
     this.quantities = quantities;
     /** @type {number[]} */
     this.steps = [];
+    this.places = { epoch: new Places(), time: new Places() }; // of the steps
     this.count = 0; // points received, for the handshake
   }
 
   /** Drops all points. */
   clear() {
     this.steps = [];
+    this.places = { epoch: new Places(), time: new Places() };
     this.count = 0;
     for (const quantity of this.quantities) quantity.clear();
   }
@@ -101,15 +129,18 @@ export class Table {
    * @param {ArrayLike<number>} steps
    * @param {ArrayLike<number>} ranks
    * @param {ArrayLike<number>[]} columns the values of each quantity
+   * @param {{epoch?: ArrayLike<number>, time?: ArrayLike<number>}} [places]
    * @returns {boolean} false if points before `first` are missing
    */
-  add(first, steps, ranks, columns) {
+  add(first, steps, ranks, columns, { epoch, time } = {}) {
     if (first > this.count) return false;
     for (let i = this.count - first; i < steps.length; i += 1) {
       const row = this.#row(Number(steps[i]));
       this.quantities.forEach((quantity, k) => {
         quantity.set(row, Number(ranks[i]), Number(columns[k]?.[i]), this.steps.length);
       });
+      this.places.epoch.set(row, epoch?.[i]);
+      this.places.time.set(row, time?.[i]);
     }
     this.count = Math.max(this.count, first + steps.length);
     return true;
@@ -128,6 +159,8 @@ export class Table {
     if (row === this.steps.length) this.steps.push(step);
     else {
       this.steps.splice(row, 0, step);
+      this.places.epoch.values.splice(row, 0, NaN);
+      this.places.time.values.splice(row, 0, NaN);
       for (const quantity of this.quantities) quantity.insert(row);
     }
     return row;
@@ -164,7 +197,7 @@ export class PointTable extends Table {
    */
   other(name) {
     let table = this.others.get(name);
-    if (!table) this.others.set(name, (table = new ValueTable(OWN_RATE.test(name) ? "sum" : "mean")));
+    if (!table) this.others.set(name, (table = new ValueTable()));
     return table;
   }
 
@@ -176,9 +209,8 @@ export class PointTable extends Table {
 
 /** One number over steps. */
 class ValueTable extends Table {
-  /** @param {"sum" | "mean"} over how ranks are combined */
-  constructor(over) {
-    const values = new Quantity(over);
+  constructor() {
+    const values = new Quantity("mean");
     super(values);
     this.values = values;
   }

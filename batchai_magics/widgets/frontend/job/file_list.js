@@ -2,19 +2,15 @@
 
 import { el, setText } from "../core/dom.js";
 import { size } from "../core/format.js";
-import { MAIN_LOG, PAGE_BYTES } from "./job_session.js";
-import { plain } from "./log_text.js";
+import { imageType, previewSize, textPreview } from "./file_preview.js";
+import { MAIN_LOG } from "./job_session.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 
 /** @typedef {{directory: string, path: string, bytes: number}} FileEntry */
 
-const MAX_PREVIEW_BYTES = 1 << 16; // of a text
-const MOST_IMAGE = 4 << 20;
 const MOST_DOWNLOAD = 32 << 20;
 const READ_BYTES = 1 << 18;
-/** @type {Record<string, string>} */
-const IMAGES = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", bmp: "image/bmp", svg: "image/svg+xml" };
 
 export class FileList {
   /** @param {JobSession} session */
@@ -109,14 +105,12 @@ export class FileList {
     button.setAttribute("aria-current", "true");
     this.turn += 1;
     const turn = this.turn;
-    const kind = IMAGES[file.path.split(".").pop()?.toLowerCase() ?? ""];
+    const kind = imageType(file.path, file.bytes);
     const body = el("div", { class: "ba-body" }, "Reading …");
     this.preview.replaceChildren(this.#head(file), body);
-    const isImage = kind && file.bytes <= MOST_IMAGE;
-    const bytes = await this.#read(file, isImage ? file.bytes : Math.min(file.bytes, MAX_PREVIEW_BYTES), () => turn === this.turn);
+    const bytes = await this.#read(file, previewSize(file.path, file.bytes), () => turn === this.turn);
     if (turn !== this.turn) return;
-    if (isImage) body.replaceChildren(this.#image(bytes, kind, file.path));
-    else body.replaceChildren(...texts(bytes, file.bytes));
+    body.replaceChildren(...(kind ? [this.#image(bytes, kind, file.path)] : textPreview(bytes, file.path, file.bytes)));
   }
 
   /** @param {FileEntry} file */
@@ -201,18 +195,6 @@ export class FileList {
  */
 function unread(name, kind) {
   return el("li", { role: "treeitem", class: "ba-muted" }, `${name} (${kind})`);
-}
-
-/**
- * @param {Uint8Array} bytes
- * @param {number} total
- */
-function texts(bytes, total) {
-  if (!total) return [el("div", { class: "ba-muted" }, "This file is empty.")];
-  if (bytes.subarray(0, PAGE_BYTES).includes(0)) return [el("div", { class: "ba-muted" }, "No text: download it to look into it.")];
-  const text = new TextDecoder().decode(bytes).split("\n").map(plain).join("\n");
-  const rest = total - bytes.length;
-  return [el("pre", {}, text), rest > 0 ? el("div", { class: "ba-muted" }, `… ${size(rest)} more`) : el("span")];
 }
 
 /**

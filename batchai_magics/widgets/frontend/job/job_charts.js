@@ -1,16 +1,17 @@
-// The charts of a job, one per quantity, with their toolbar: which are drawn, how smooth, on which scale.
+// The charts of a job, one per quantity, with their toolbar; all share the x axis, the zoom and the cursor.
 
 import { el, setText } from "../core/dom.js";
+import { ChartBar } from "./chart_bar.js";
 import { StepChart } from "./step_chart.js";
+import { scalesOf } from "./x_scales.js";
 
 /** @typedef {import("./chart_points.js").PointTable} PointTable */
 /** @typedef {import("./job_session.js").JobSession} JobSession */
+/** @typedef {import("../core/messages.d.ts").Chart} Chart */
+/** @typedef {import("../core/messages.d.ts").JobFacts} JobFacts */
+/** @typedef {import("./step_chart.js").PhaseLine} PhaseLine */
 /** @typedef {import("./step_chart.js").Subject} Subject */
-
-// Names of rates in other programs, preferred ones first.
-const RATES = [/^images_per_sec/, /^samples_per_sec$/, /^total_samples_per_sec$/, /^(?!eval|mean|spread).*(_per_|\/)sec$/];
-const ONCE = /^(mean_|spread_|devices$)/; // reported once for all steps, hence not a line over steps
-const LOSS = /(^|[_\/ -])loss$/;
+/** @typedef {import("./x_scales.js").XScale} XScale */
 
 /** @typedef {{line: string, option: string}} Unread */
 
@@ -33,60 +34,6 @@ function unreadHint() {
   return { element, show };
 }
 
-const STEPS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99];
-
-class ChartBar {
-  /** @param {{toggle: (title: string) => void, smooth: (weight: number) => void}} on */
-  constructor({ toggle, smooth }) {
-    this.toggle = toggle;
-    this.choices = el("div", { class: "ba-chart-choices", role: "group", "aria-label": "Charts" });
-    this.slider = el("input", {
-      type: "range",
-      min: 0,
-      max: STEPS.length - 1,
-      value: 0,
-      class: "ba-smooth",
-      "aria-label": "Smoothing",
-      "aria-valuetext": "off",
-      title: "Smoothing: off",
-      input: () => this.#smooth(smooth),
-    });
-    this.element = el("div", { class: "ba-chart-bar" }, this.choices, el("label", { class: "ba-smooth-label" }, "smooth", this.slider));
-  }
-
-  /**
-   * Updates the buttons that show or hide charts.
-   * @param {string[]} titles
-   * @param {Set<string>} shown
-   */
-  offer(titles, shown) {
-    const wanted = titles.join("\n");
-    if (this.choices.dataset.titles !== wanted) this.#make(titles, wanted);
-    for (const button of this.choices.children) button.setAttribute("aria-pressed", String(shown.has(button.textContent ?? "")));
-  }
-
-  /**
-   * @param {string[]} titles
-   * @param {string} wanted
-   */
-  #make(titles, wanted) {
-    this.choices.dataset.titles = wanted;
-    const buttons = titles.map((title) =>
-      el("button", { type: "button", class: "ba-button ba-small", "aria-pressed": "false", click: () => this.toggle(title) }, title),
-    );
-    this.choices.replaceChildren(...buttons);
-  }
-
-  /** @param {(weight: number) => void} smooth */
-  #smooth(smooth) {
-    const weight = STEPS[Number(this.slider.value)] ?? 0;
-    const words = weight ? String(weight) : "off";
-    this.slider.setAttribute("aria-valuetext", words);
-    this.slider.title = `Smoothing: ${words}`;
-    smooth(weight);
-  }
-}
-
 const NARROW_PX = 700; // width of a view whose charts are stacked
 const SHOWN = 4; // charts, initially
 const SHOWN_NARROW = 2;
@@ -104,7 +51,13 @@ export class JobCharts {
     /** @type {Map<string, boolean>} */
     this.chosen = new Map(); // by the user
     this.weight = 0;
-    this.bar = new ChartBar({ toggle: (title) => this.#toggle(title), smooth: (weight) => this.#smooth(weight) });
+    /** @type {import("./x_scales.js").XName | null} */
+    this.over = null; // the x axis that the user has chosen
+    this.bar = new ChartBar({
+      toggle: (title) => this.#toggle(title),
+      smooth: (weight) => this.#smooth(weight),
+      drawOver: (name) => this.#drawOver(name),
+    });
     this.grid = el("div", { class: "ba-charts" });
     this.hint = unreadHint();
     this.element = el("div", { class: "ba-charts-part", hidden: true }, this.bar.element, this.grid, this.hint.element);
@@ -112,18 +65,22 @@ export class JobCharts {
 
   /** Draws new data in the next frame. */
   update() {
-    const subjects = subjectsOf(this.session.points);
+    const { points } = this.session;
+    const { charts, axis } = /** @type {JobFacts} */ (this.session.model.get("facts"));
+    const subjects = subjectsOf(points, charts);
     const unread = subjects.length ? null : (this.session.model.get("facts").unread ?? null);
     this.hint.show(unread);
     this.bar.element.hidden = !subjects.length;
     this.element.hidden = !subjects.length && !unread; // without numbers there is nothing to show
-    const shown = this.#shown(subjects.map(({ title }) => title));
-    this.bar.offer(
-      subjects.map(({ title }) => title),
-      shown,
-    );
+    const titles = subjects.map(({ title }) => title);
+    const shown = this.#shown(titles, charts);
+    this.bar.offer(titles, shown);
     this.#arrange(subjects.filter(({ title }) => shown.has(title)));
+    const scales = scalesOf(points, axis);
+    const scale = scales.find(({ name }) => name === this.over) ?? /** @type {XScale} */ (scales[0]);
+    this.bar.offerAxes(scales.map(({ name }) => name), scale.name);
     for (const chart of this.charts.values()) {
+      chart.setScale(scale, scales);
       chart.isComplete = this.session.isComplete;
       chart.warmUp = this.session.model.get("facts").warm_up ?? null;
       chart.update();
@@ -138,10 +95,13 @@ export class JobCharts {
   /**
    * The titles of the charts to draw: the first ones, unless the user has chosen otherwise.
    * @param {string[]} titles
+   * @param {Chart[]} charts
    */
-  #shown(titles) {
+  #shown(titles, charts) {
+    const asked = new Set(charts.filter((chart) => !chart.is_default).map(({ title }) => title)); // shown only if asked for
+    const offered = titles.filter((title) => !asked.has(title));
     const width = this.element.closest(".ba-view")?.clientWidth ?? 0;
-    const first = new Set(titles.slice(0, width > NARROW_PX ? SHOWN : SHOWN_NARROW));
+    const first = new Set((offered.length ? offered : titles).slice(0, width > NARROW_PX ? SHOWN : SHOWN_NARROW));
     return new Set(titles.filter((title) => this.chosen.get(title) ?? first.has(title)));
   }
 
@@ -166,21 +126,28 @@ export class JobCharts {
   /** @param {Subject} subject */
   #chart(subject) {
     let chart = this.charts.get(subject.title);
-    if (!chart || chart.subject.values !== subject.values) {
-      chart?.stop();
-      chart?.element.remove();
+    if (!chart) {
       chart = new StepChart(subject, `ba-${this.viewId}`);
       chart.smooth(this.weight);
+      chart.owner = this.session.model.get("facts").name;
       // Charts zoom together.
       chart.onReset = () => this.charts.forEach((each) => each.resetZoom());
+      chart.onZoom = (range) => this.charts.forEach((each) => each.zoomTo(range));
       this.charts.set(subject.title, chart);
     }
+    chart.subject = subject; // which may have another phase now
     return chart;
   }
 
   /** @param {string} title */
   #toggle(title) {
     this.chosen.set(title, !this.charts.has(title));
+    this.update();
+  }
+
+  /** @param {import("./x_scales.js").XName} name */
+  #drawOver(name) {
+    this.over = name;
     this.update();
   }
 
@@ -192,50 +159,29 @@ export class JobCharts {
 }
 
 /**
- * The charts of a job's numbers: rates first, then losses, then the rest in order of arrival.
+ * What the charts show, in order; those of metrics without points yet are left out.
  * @param {PointTable} points
+ * @param {Chart[]} charts
  * @returns {Subject[]}
  */
-export function subjectsOf(points) {
-  const names = [...points.others.keys()].filter((name) => !ONCE.test(name));
-  const rate = points.count ? undefined : rateAmong(names);
-  const rest = names.filter((name) => name !== rate);
-  const losses = rest.filter((name) => LOSS.test(name)).sort((a, b) => Number(b === "loss") - Number(a === "loss"));
-  const others = rest.filter((name) => !LOSS.test(name));
-  const steps = points.count ? stepLines(points) : [];
-  return [...steps, ...[...(rate === undefined ? [] : [rate]), ...losses, ...others].map((name) => other(points, name, name === rate))];
-}
-
-/** @param {string[]} names */
-export function rateAmong(names) {
-  for (const rate of RATES) {
-    const name = names.find((each) => rate.test(each));
-    if (name !== undefined) return name;
-  }
-  return undefined;
+export function subjectsOf(points, charts) {
+  return charts.flatMap(({ title, lines, is_rate: isRate, is_summed: isSummed }) => {
+    const known = lines.flatMap((line) => phaseLine(points, line));
+    for (const { values } of known) values.combine(isSummed ? "sum" : "mean");
+    const extra = known[0]?.values === points.rates ? { band: points.jitters, hasWarmUp: true } : {};
+    return known.length ? [{ title, lines: known, over: isSummed ? "total" : "mean", fromZero: isRate, ...extra }] : [];
+  });
 }
 
 /**
- * The charts of tf_cnn_benchmarks' step lines.
- * @param {PointTable} table
- * @returns {Subject[]}
- */
-function stepLines(table) {
-  const { rates, jitters, losses } = table;
-  return [
-    { title: "images/sec", table, values: rates, band: jitters, over: "total", fromZero: true, hasWarmUp: true },
-    { title: "loss", table, values: losses, over: "mean" },
-  ];
-}
-
-/**
+ * The points of a metric: a column of the step lines, or a table of its own.
  * @param {PointTable} points
- * @param {string} name
- * @param {boolean} fromZero
- * @returns {Subject}
+ * @param {Chart["lines"][0]} line
+ * @returns {PhaseLine[]}
  */
-function other(points, name, fromZero) {
-  const table = points.other(name);
-  const over = table.values.over === "sum" ? "total" : "mean";
-  return { title: name, table, values: table.values, over, fromZero };
+function phaseLine(points, { name, phase }) {
+  const ofSteps = points.count ? { images_per_sec: points.rates, loss: points.losses }[name] : undefined;
+  if (ofSteps) return [{ name, phase, table: points, values: ofSteps }];
+  const table = points.others.get(name);
+  return table ? [{ name, phase, table, values: table.values }] : [];
 }

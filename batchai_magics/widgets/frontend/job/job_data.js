@@ -125,13 +125,15 @@ export class JobData {
   #takeNumbers({ points, values }, rest) {
     let isWhole = true;
     if (points) {
-      const [steps, ranks, ...columns] = rest.splice(0, 6); // the last one: time
+      const [steps, ranks, ...columns] = rest.splice(0, 6);
+      const time = numbers(columns.pop());
       this.points.begin(points.generation);
-      isWhole = this.points.add(points.first, integers(steps), integers(ranks), columns.map(numbers));
+      isWhole = this.points.add(points.first, integers(steps), integers(ranks), columns.map(numbers), { time });
     }
     for (const { name, first } of values ?? []) {
-      const [steps, ranks, column] = rest.splice(0, 5); // behind these: epoch, time
-      isWhole = this.points.other(name).add(first, integers(steps), integers(ranks), [numbers(column)]) && isWhole;
+      const [steps, ranks, column, epoch, time] = rest.splice(0, 5);
+      const places = { epoch: numbers(epoch), time: numbers(time) };
+      isWhole = this.points.other(name).add(first, integers(steps), integers(ranks), [numbers(column)], places) && isWhole;
     }
     return isWhole;
   }

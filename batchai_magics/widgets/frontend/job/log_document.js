@@ -1,11 +1,13 @@
 // The loaded lines of one log file in file order, with gaps for those not loaded.
 
-import { bounded, gapRow, isGap, joined, lineRows, merged, NEWLINE, OF_STDERR, rankPart, textOf } from "./log_rows.js";
+import { LogFolds } from "./log_folds.js";
+import { bounded, gapRow, isGap, joined, line, lineRows, merged, NEWLINE, OF_STDERR, textOf } from "./log_rows.js";
 
 /** @typedef {import("./log_rows.js").RankAt} RankAt */
 /** @typedef {import("./log_rows.js").Line} Line */
 /** @typedef {import("./log_rows.js").Gap} Gap */
 /** @typedef {import("./log_rows.js").Row} Row */
+/** @typedef {import("./log_rows.js").ShownRow} ShownRow */
 
 export { isGap };
 
@@ -21,22 +23,25 @@ export class LogDocument {
     this.open = new Uint8Array(0); // the bytes of the last, unfinished line
     /** @type {Line[]} */
     this.openLines = []; // unterminated lines that are not in the merged log yet
-    /** @type {{rows: Row[], count: number, openLines: Line[], all: Row[]}} */
-    this.#joined = { rows: [], count: 0, openLines: [], all: [] };
+    this.folds = new LogFolds();
+    this.hasRecords = false;
+    this.#shown = { key: "", rows: [] };
+    this.version = 0; // increases with every change of the rows
   }
 
-  /** @type {{rows: Row[], count: number, openLines: Line[], all: Row[]}} */
-  #joined;
+  /** @type {{key: string, rows: ShownRow[]}} */
+  #shown;
 
-  /** All rows to show, including open lines. */
+  /** All rows to show: records folded, open lines behind all others. */
   get shown() {
-    const { rows, openLines } = this;
-    if (!openLines.length) return rows;
-    const known = this.#joined;
-    if (known.rows !== rows || known.count !== rows.length || known.openLines !== openLines) {
-      this.#joined = { rows, count: rows.length, openLines, all: [...rows, ...openLines] };
+    const { rows, openLines, hasRecords } = this;
+    if (!openLines.length && !hasRecords) return rows;
+    const key = `${this.version} ${this.folds.version}`;
+    if (key !== this.#shown.key) {
+      const folded = hasRecords ? this.folds.rowsOf(rows) : rows;
+      this.#shown = { key, rows: [...folded, ...openLines] };
     }
-    return this.#joined.all;
+    return this.#shown.rows;
   }
 
   /**
@@ -45,6 +50,7 @@ export class LogDocument {
    */
   setOpenLines(lines) {
     const { end } = this;
+    this.version += 1;
     this.openLines = lines.map(({ text, is_error: isError }) => ({ start: end, end, text, ...(isError ? { rank: OF_STDERR } : {}) }));
   }
 
@@ -65,6 +71,8 @@ export class LogDocument {
     this.size = 0;
     this.covered = 0;
     this.open = new Uint8Array(0);
+    this.folds = new LogFolds();
+    this.#changed([]);
   }
 
   /**
@@ -83,6 +91,7 @@ export class LogDocument {
     else bytes = bytes.subarray(known - offset);
     this.size = Math.max(this.size, offset + bytes.length);
     this.#addLines(Math.max(offset, known), bytes, rankAt);
+    this.#changed(this.rows.slice(Math.max(0, before - 1)));
     return this.rows.length - before;
   }
 
@@ -94,6 +103,7 @@ export class LogDocument {
     if (size <= this.end) return;
     this.size = size;
     this.#addGap(this.#dropOpen(), size, null);
+    this.#changed([]);
   }
 
   /**
@@ -123,6 +133,7 @@ export class LogDocument {
       ...gapRow(end, gap.end),
     ];
     this.rows = this.rows.slice(0, index).concat(rows, this.rows.slice(index + 1));
+    this.#changed(rows);
     return true;
   }
 
@@ -139,25 +150,27 @@ export class LogDocument {
     if (!gap || !isGap(gap) || end <= start) return;
     const lines = lineRows(0, bytes).map((row, i) => {
       const at = Number(starts[i]);
-      return { start: at, end: at + row.end - row.start, text: row.text };
+      return line(at, at + row.end - row.start, row.text);
     });
     const own = lines.filter((row) => row.start >= gap.start && row.start < gap.end);
     const rows = [...gapRow(gap.start, start), ...own, ...gapRow(end, gap.end)];
     // The bytes between its lines belong to other ranks: there is nothing to load.
     if (end >= gap.end && index === this.rows.length - 1) this.covered = gap.end;
     this.rows = this.rows.slice(0, index).concat(rows, this.rows.slice(index + 1));
+    this.#changed(rows);
   }
 
   /**
    * The index of the row with the byte at `offset` (the last row if it is after the end).
    * @param {number} offset
+   * @param {ShownRow[]} [rows] these, or those that are shown
    * @returns {number}
    */
-  indexAt(offset) {
-    let [low, high] = [0, this.rows.length - 1];
+  indexAt(offset, rows = this.rows) {
+    let [low, high] = [0, rows.length - 1];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (/** @type {Row} */ (this.rows[middle]).start <= offset) low = middle;
+      if (/** @type {ShownRow} */ (rows[middle]).start <= offset) low = middle;
       else high = middle - 1;
     }
     return Math.max(low, 0);
@@ -177,6 +190,13 @@ export class LogDocument {
     const tail = this.rows.slice(last);
     this.rows = [...merged(head), ...this.rows.slice(first, last), ...merged(tail)];
     if (tail.length) this.open = new Uint8Array(0);
+    this.#changed([]);
+  }
+
+  /** @param {Row[]} added */
+  #changed(added) {
+    this.version += 1;
+    this.hasRecords ||= added.some((row) => "isRecord" in row);
   }
 
   /**
@@ -191,10 +211,10 @@ export class LogDocument {
       start = last.start;
       const cut = bytes.indexOf(NEWLINE) + 1;
       const rest = cut ? bytes.subarray(0, cut) : bytes;
-      const line = joined(this.open, rest);
+      const whole = joined(this.open, rest);
       const end = last.end + rest.length;
-      this.rows.push({ start, end, text: textOf(line, end - start), ...rankPart(last.rank), ...(cut ? {} : { isOpen: true }) });
-      this.open = cut ? new Uint8Array(0) : bounded(line);
+      this.rows.push({ ...line(start, end, textOf(whole, end - start), last.rank), ...(cut ? {} : { isOpen: true }) });
+      this.open = cut ? new Uint8Array(0) : bounded(whole);
       if (!cut) return;
       [start, bytes] = [end, bytes.subarray(cut)];
     }

@@ -2,11 +2,11 @@
 // the box that measures them.
 
 import { el } from "../core/dom.js";
-import { isGap } from "./log_document.js";
+import { isFold, isGap } from "./log_rows.js";
 import { plain } from "./log_text.js";
 
 /** @typedef {import("./log_document.js").Gap} Gap */
-/** @typedef {import("./log_document.js").Row} Row */
+/** @typedef {import("./log_rows.js").ShownRow} Row */
 
 export const ROW_PX = 18;
 const TAB = 8;
@@ -77,7 +77,7 @@ export class WrappedLayout {
  * @param {number} columns
  */
 function linesOf(row, columns) {
-  return isGap(row) ? 1 : Math.max(1, Math.ceil(width(plain(row.text)) / Math.max(1, columns)));
+  return isGap(row) || isFold(row) ? 1 : Math.max(1, Math.ceil(width(plain(row.text)) / Math.max(1, columns)));
 }
 
 /**

@@ -47,21 +47,32 @@ export function isOfStderr({ rank = -1 }) {
 /** The rank of a line of stderr whose writer is unknown. */
 export const OF_STDERR = STDERR;
 
-/** @typedef {{start: number, end: number, text: string, rank?: number, isOpen?: boolean}} Line  `isOpen`: no newline yet */
+/** @typedef {{start: number, end: number, text: string, rank?: number, isOpen?: boolean, isRecord?: true}} Line
+ *   `isOpen`: no newline yet; `isRecord`: of log() */
 /** @typedef {{start: number, end: number, isGap: true, lines: number | null}} Gap  bytes that were not sent */
+/** @typedef {{start: number, end: number, isFold: true, count: number, words: string, isUnfolded: boolean}} Fold
+ *   shown in place of lines of log(), or above them */
 /** @typedef {Line | Gap} Row */
+/** @typedef {Row | Fold} ShownRow */
 
 export const NEWLINE = 10;
 const RETURN = 13;
 const MAX_TEXT = 4000; // bytes per line; a longer one is truncated with a note
 const MAX_OPEN_BYTES = 1 << 16; // of an unterminated line
+const RECORD = /^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|params)": /; // what log() writes
 const decoder = new TextDecoder();
 
 /**
- * @param {Row} row
+ * @param {ShownRow} row
  * @returns {row is Gap}
  */
 export const isGap = (row) => "isGap" in row;
+
+/**
+ * @param {ShownRow} row
+ * @returns {row is Fold}
+ */
+export const isFold = (row) => "isFold" in row;
 
 /**
  * @param {number} start
@@ -84,15 +95,30 @@ export function lineRows(start, bytes, rankAt) {
   for (let from = 0; from < bytes.length; ) {
     const newline = bytes.indexOf(NEWLINE, from);
     const to = newline < 0 ? bytes.length : newline + 1;
-    rows.push({ start: start + from, end: start + to, text: textOf(bytes.subarray(from, to)), ...rankPart(rankAt?.(start + from)) });
+    rows.push(line(start + from, start + to, textOf(bytes.subarray(from, to)), rankAt?.(start + from)));
     from = to;
   }
   return rows;
 }
 
-/** @param {number | undefined} rank */
-export function rankPart(rank) {
-  return rank === undefined || rank < 0 ? {} : { rank };
+/**
+ * @param {number} start
+ * @param {number} end
+ * @param {string} text
+ * @param {number} [rank]
+ * @returns {Line}
+ */
+export function line(start, end, text, rank = -1) {
+  const isRecord = text.startsWith('{"time": ', tagEnd(text)) && RECORD.test(text.slice(tagEnd(text)));
+  return { start, end, text, ...(rank < 0 ? {} : { rank }), ...(isRecord ? { isRecord } : {}) };
+}
+
+/**
+ * Where a line's tag ends.
+ * @param {string} text
+ */
+function tagEnd(text) {
+  return text.startsWith("[") ? (TAG.exec(text)?.[0].length ?? 0) : 0;
 }
 
 /**

@@ -3,10 +3,10 @@
 import { rankColour } from "../core/chart_style.js";
 import { el } from "../core/dom.js";
 import { counted, size } from "../core/format.js";
-import { isGap } from "./log_document.js";
-import { isOfStderr, rankOf } from "./log_rows.js";
+import { foldElement } from "./log_folds.js";
+import { isFold, isGap, isOfStderr, rankOf } from "./log_rows.js";
 
-/** @typedef {import("./log_document.js").Row} Row */
+/** @typedef {import("./log_rows.js").ShownRow} Row */
 
 /** @typedef {{text: string, classes: string}} Span */
 
@@ -133,6 +133,7 @@ export function rowElement(row, find, isCurrent) {
     const text = `⋯ ${lines}${size(row.end - row.start)} not shown yet ⋯`;
     return el("div", { class: "ba-row ba-gap", "data-start": row.start }, text);
   }
+  if (isFold(row)) return foldElement(row);
   const hits = find ? find(plain(row.text)) : [];
   const element = el("div", { class: isCurrent ? "ba-row ba-current" : "ba-row", "data-start": row.start });
   const rank = rankOf(row);

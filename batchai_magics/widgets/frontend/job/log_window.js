@@ -1,12 +1,13 @@
 // A virtual list of a log's rows: only visible rows are in the DOM, and they keep their elements.
 
 import { el, oncePerFrame } from "../core/dom.js";
-import { isGap } from "./log_document.js";
+import { updateFold } from "./log_folds.js";
 import { LogBox, ROW_PX } from "./log_layout.js";
+import { isFold } from "./log_rows.js";
 import { rowElement } from "./log_text.js";
 
 /** @typedef {import("./log_document.js").LogDocument} LogDocument */
-/** @typedef {import("./log_document.js").Row} Row */
+/** @typedef {import("./log_rows.js").ShownRow} Row */
 /** @typedef {import("./log_document.js").Gap} Gap */
 
 const OVERSCAN_ROWS = 12;
@@ -49,6 +50,7 @@ export class LogWindow {
         "aria-live": "off",
         "aria-label": "Job output",
         scroll: () => this.#onScroll(),
+        click: (/** @type {MouseEvent} */ event) => this.#onClick(event),
         keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event),
       },
       this.sizer,
@@ -115,9 +117,11 @@ export class LogWindow {
    */
   reveal(offset) {
     this.current = offset;
+    if (this.log.hasRecords) this.log.folds.open(offset);
     this.redraw();
-    this.boxLayout.lay(this.log.shown);
-    const middle = this.boxLayout.layout.topOf(this.log.indexAt(offset)) - this.box.clientHeight / 2 + ROW_PX / 2;
+    const rows = this.log.shown;
+    this.boxLayout.lay(rows);
+    const middle = this.boxLayout.layout.topOf(this.log.indexAt(offset, rows)) - this.box.clientHeight / 2 + ROW_PX / 2;
     this.isMoving = true;
     this.#leave(Math.max(0, middle));
   }
@@ -145,9 +149,10 @@ export class LogWindow {
   /** @param {number} top */
   #leave(top) {
     this.isFollowing = false;
-    this.boxLayout.lay(this.log.shown);
+    const rows = this.log.shown;
+    this.boxLayout.lay(rows);
     const index = this.boxLayout.layout.indexAt(top);
-    this.anchor = { offset: this.log.rows[index]?.start ?? 0, pixels: top - this.boxLayout.layout.topOf(index) };
+    this.anchor = { offset: rows[index]?.start ?? 0, pixels: top - this.boxLayout.layout.topOf(index) };
     this.on.moved();
     this.frame.ask();
   }
@@ -168,6 +173,15 @@ export class LogWindow {
     const isAtEnd = this.box.scrollHeight - top - this.box.clientHeight < ROW_PX * 1.5;
     if (isAtEnd && !this.isGoingUp) this.follow();
     else this.#leave(top);
+  }
+
+  /** @param {MouseEvent} event a click, maybe by a key, on a fold: its row stays where it is */
+  #onClick(event) {
+    const element = /** @type {Element} */ (event.target).closest(".ba-fold-row");
+    const [row] = [...this.shown].find(([, each]) => each === element) ?? [];
+    if (!row || !isFold(row)) return;
+    this.log.folds.toggle(row);
+    this.#leave(this.box.scrollTop);
   }
 
   /** @param {KeyboardEvent} event */
@@ -207,6 +221,7 @@ export class LogWindow {
         this.shown.set(row, element);
         this.sizer.append(element);
       }
+      if (isFold(row)) updateFold(element, row);
       element.style.top = `${layout.topOf(index)}px`;
       index += 1;
     }
@@ -219,7 +234,7 @@ export class LogWindow {
    * @param {number} bottom
    */
   #place(bottom) {
-    const index = this.log.indexAt(this.anchor.offset);
+    const index = this.log.indexAt(this.anchor.offset, this.log.shown);
     const top = this.isFollowing ? bottom : this.boxLayout.layout.topOf(index) + this.anchor.pixels;
     const wanted = Math.max(0, Math.min(top, bottom));
     if (Math.abs(this.box.scrollTop - wanted) >= 1) this.box.scrollTop = wanted;
@@ -230,10 +245,10 @@ export class LogWindow {
 
   #fillWhenAtRest() {
     clearTimeout(this.resting);
-    const gap = this.boxLayout.gapInSight(this.log.rows, this.isGoingUp);
+    const gap = this.boxLayout.gapInSight(this.log.shown, this.isGoingUp);
     if (!gap) return;
     const ask = () => {
-      const inSight = this.boxLayout.gapInSight(this.log.rows, this.isGoingUp);
+      const inSight = this.boxLayout.gapInSight(this.log.shown, this.isGoingUp);
       if (inSight) this.on.wantsBytes(inSight, this.isGoingUp);
     };
     this.resting = setTimeout(ask, this.isFollowing ? REST_MS : 0);

@@ -1,32 +1,32 @@
-// A chart over steps: a line per rank, one over all ranks with its jitter, a legend, zoom.
+// A chart over steps, epochs or time: a line per phase and per rank, one over all ranks with its jitter, a legend, zoom.
 
 import uPlot from "uplot";
-import { FramedChart, MOVE_SHARE, smallButton } from "../core/chart_frame.js";
-import { ACCENT, FAINT, looks, rankColour } from "../core/chart_style.js";
+import { FramedChart, smallButton } from "../core/chart_frame.js";
+import { FAINT, looks, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
-import { error, quantity } from "../core/format.js";
+import { ALL, EACH, entriesAt, hasRoomFor, lastIndex, nearestIndex, PHASES } from "./chart_entries.js";
 import { smoothed } from "./chart_points.js";
+import { XScale } from "./x_scales.js";
 
 /** @typedef {import("../core/chart_frame.js").Entry} Entry */
+/** @typedef {import("../core/chart_style.js").Line} Line */
+/** @typedef {import("./chart_entries.js").Phase} Phase */
+/** @typedef {import("./chart_points.js").Column} Column */
 /** @typedef {import("./chart_points.js").Quantity} Quantity */
 /** @typedef {import("./chart_points.js").Table} Table */
 
+/** A metric of the chart. @typedef {{name: string, phase: Phase, table: Table, values: Quantity}} PhaseLine */
+
 /**
- * What a chart shows. `band` is the half-width of the band around the line over all ranks.
- * @typedef {{title: string, table: Table, values: Quantity, band?: Quantity, over: string, fromZero?: boolean,
- *   hasWarmUp?: boolean}} Subject
+ * What a chart shows: metrics of one quantity, the first with its ranks. `band` is the half-width of the band
+ * around its line over all ranks.
+ * @typedef {{title: string, lines: PhaseLine[], band?: Quantity, over: string, fromZero?: boolean, hasWarmUp?: boolean}} Subject
  */
 
-export const ALL = "all";
-export const EACH = "ranks";
-const MAX_RANKS = 4;
-const WORDS_PX = 224; // width of the legend without its ranks; below, per rank
-const RANK_PX = 74;
-const SMOOTH_PX = 100; // of the smoothed line's value
-const HEIGHT_PX = 190;
-const BUTTONS_PX = 120; // width of the header's buttons
+const BUTTONS_PX = 180; // width of the header's buttons
 const TITLE_PX = 70; // assumed for all titles, so that charts side by side have headers of equal height
 const BRIEF_PX = 350; // width of a legend with the range over all ranks
+const BY_STEP = new XScale("step");
 
 export class StepChart extends FramedChart {
   /**
@@ -34,20 +34,35 @@ export class StepChart extends FramedChart {
    * @param {string} syncKey charts with the same key share their cursor
    */
   constructor(subject, syncKey) {
-    super(subject.title, syncKey, HEIGHT_PX);
+    super(subject.title, syncKey);
     this.subject = subject;
+    this.scale = BY_STEP;
     this.isLog = false;
-    this.weight = 0; // smoothing weight of earlier values, for the line over all ranks
+    this.weight = 0; // smoothing weight of earlier values, for the first line over all ranks
     this.isComplete = false; // no more values will come
     /** @type {number | null} */
     this.warmUp = null;
+    this.scales = [BY_STEP]; // all that the job's numbers allow
+    /** @type {number[][]} */
+    this.xs = []; // the x values of each line
     this.log = smallButton("log", () => this.#toggleLog(), {
       title: "Logarithmic scale",
       "aria-pressed": "false",
     });
-    this.head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.log, this.reset);
+    this.head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.reset, this.log, this.tools);
     this.isEach = false; // whether the legend has room for every rank
     this.element = el("div", { class: "ba-chart", role: "group", "aria-label": subject.title }, this.head, this.box);
+  }
+
+  /** The line with its ranks. */
+  get #main() {
+    return /** @type {PhaseLine} */ (this.subject.lines[0]);
+  }
+
+  /** The ranks that have lines. */
+  get #ranks() {
+    const { ranks } = this.#main.values;
+    return ranks.length > 1 ? ranks : [];
   }
 
   /** Draws new data in the next frame. */
@@ -61,8 +76,18 @@ export class StepChart extends FramedChart {
    */
   smooth(weight) {
     this.weight = weight;
-    this.showLines();
     this.update();
+  }
+
+  /**
+   * Sets the x axis, and all that there could be.
+   * @param {XScale} scale
+   * @param {XScale[]} scales
+   */
+  setScale(scale, scales) {
+    const isOther = scale.name !== this.scale.name;
+    [this.scale, this.scales] = [scale, scales];
+    if (isOther) this.resetZoom();
   }
 
   #toggleLog() {
@@ -77,11 +102,11 @@ export class StepChart extends FramedChart {
   }
 
   draw() {
-    const { table, values } = this.subject;
-    table.settle();
-    const hasData = values.hasValues;
+    const { lines } = this.subject;
+    for (const { table } of lines) table.settle();
+    const hasData = lines.some(({ values }) => values.hasValues);
     this.empty.hidden = hasData;
-    this.log.hidden = !hasData;
+    this.log.hidden = this.tools.hidden = !hasData;
     setText(this.empty, this.#emptyMessage);
     if (!hasData) {
       this.plot?.destroy();
@@ -89,19 +114,19 @@ export class StepChart extends FramedChart {
       this.describe();
       return;
     }
-    const lines = values.ranks.length > 1 ? values.ranks : [];
-    const wanted = `${lines.length} ${this.isLog} ${Boolean(this.weight)}`;
-    if (!this.plot || this.drawn !== wanted) this.#make(lines);
+    this.xs = lines.map(({ table }) => this.scale.of(table.steps));
+    const wanted = [lines.map(({ name }) => name), Boolean(this.subject.band), this.#ranks, this.isLog, this.weight > 0, this.scale.name].join();
+    if (!this.plot || this.drawn !== wanted) this.#make();
     this.drawn = wanted;
     const plot = /** @type {uPlot} */ (this.plot);
-    plot.setData(/** @type {uPlot.AlignedData} */ (this.#data(lines)), !this.isZoomed);
+    plot.setData(this.#data(), !this.isZoomed);
     if (this.isZoomed) plot.redraw();
     this.describe();
   }
 
   /** The smoothed line, if it is drawn. */
   get #smooth() {
-    return this.weight ? smoothed(this.subject.values.all, this.weight) : undefined;
+    return this.weight ? smoothed(this.#main.values.all, this.weight) : undefined;
   }
 
   /** The message of an empty chart. */
@@ -110,54 +135,79 @@ export class StepChart extends FramedChart {
     return this.isComplete ? `No ${title} in the log` : `Waiting for the first ${title}`;
   }
 
-  /** @param {number[]} lines */
-  #data(lines) {
-    const { table, values, band } = this.subject;
+  /**
+   * The columns of the plot: x, ranks, the line over them, its smoothed one, other phases, the band's edges.
+   * @returns {uPlot.AlignedData}
+   */
+  #data() {
+    const { values } = this.#main;
     const smooth = this.#smooth;
-    const own = [...lines.map((rank) => values.byRank.get(rank) ?? []), values.all, ...(smooth ? [smooth] : [])];
-    const columns = this.isLog ? own.map((column) => column.map((value) => (value !== null && value > 0 ? value : null))) : own;
-    const edge = (/** @type {number} */ sign) =>
-      values.all.map((value, i) => (value === null ? null : Math.max(0, value + sign * (band?.all[i] ?? 0))));
-    return [table.steps, ...columns, ...(band ? [edge(1), edge(-1)] : [])];
+    const [xs = [], ...others] = this.xs;
+    const edges = this.#edges();
+    const own = [...this.#ranks.map((rank) => values.byRank.get(rank) ?? []), values.all, ...(smooth ? [smooth] : [])];
+    const first = [xs, ...own, ...edges];
+    const rest = others.map((each, i) => [each, this.subject.lines[i + 1]?.values.all ?? []]);
+    const [x = [], ...columns] = rest.length ? joined(first, rest) : first;
+    const last = columns.splice(own.length, edges.length);
+    const shown = this.isLog ? columns.map((column) => Array.from(column, (value) => (value !== null && Number(value) <= 0 ? null : value))) : columns;
+    return /** @type {uPlot.AlignedData} */ ([x, ...shown, ...last]);
   }
 
-  /** @param {number[]} ranks */
-  #make(ranks) {
+  /** The edges of the band around the main line. */
+  #edges() {
+    const { band } = this.subject;
+    const { all } = this.#main.values;
+    const edge = (/** @type {number} */ sign) => all.map((value, i) => (value === null ? null : Math.max(0, value + sign * (band?.all[i] ?? 0))));
+    return band ? [edge(1), edge(-1)] : [];
+  }
+
+  #make() {
     const zoom = this.isZoomed && this.plot ? { ...this.plot.scales.x } : null;
     this.plot?.destroy();
-    const lines = [
-      ...ranks.map((rank) => ({ label: `rank ${rank}`, colour: rankColour(rank), width: 1 })),
-      ...(this.weight ? [{ label: `${this.subject.over}, as it is`, colour: FAINT, width: 1 }] : []),
-      { label: this.subject.over, colour: ACCENT, width: 2 },
-    ];
-    const style = looks(this.box, lines, {
+    const style = looks(this.box, this.#lines(), {
       hasBand: Boolean(this.subject.band),
       isLog: this.isLog,
       fromZero: Boolean(this.subject.fromZero),
-      shadedTo: () => (this.subject.hasWarmUp ? this.warmUp : null),
+      shadedTo: () => (this.subject.hasWarmUp && this.warmUp !== null ? (this.scale.of([this.warmUp])[0] ?? null) : null),
+      axis: this.scale.axis,
     });
     /** @type {uPlot.Options} */
     const options = {
       ...style,
       series: style.series ?? [],
       width: this.box.clientWidth,
-      height: HEIGHT_PX,
+      height: this.box.clientHeight,
       cursor: this.cursor(true),
       hooks: { ...style.hooks, ...this.hooks() },
     };
-    this.plot = new uPlot(options, /** @type {uPlot.AlignedData} */ (this.#data(ranks)), this.box);
+    this.plot = new uPlot(options, this.#data(), this.box);
+    this.box.dataset.along = this.scale.name;
     if (zoom) this.plot.setScale("x", { min: zoom.min ?? 0, max: zoom.max ?? 1 });
     this.showLines();
   }
 
+  /** How the lines look, in the order of their columns. @returns {Line[]} */
+  #lines() {
+    const [, ...others] = this.subject.lines;
+    const main = this.#main;
+    const thick = (/** @type {PhaseLine} */ { name, phase }) => ({ label: name, width: 2, ...PHASES[phase] });
+    return [
+      ...this.#ranks.map((rank) => ({ label: `rank ${rank}`, colour: rankColour(rank), width: 1 })),
+      ...(this.weight ? [{ label: `${main.name}, as it is`, colour: FAINT, width: 1 }] : []),
+      thick(main),
+      ...others.map(thick),
+    ];
+  }
+
   /** Moves the legend to a line of its own if it needs the room. */
   #layOutLegend() {
-    const count = this.subject.values.ranks.length;
-    const hasRoom = (/** @type {number} */ width) => hasRoomFor(count, width, this.weight > 0);
+    const { lines } = this.subject;
+    const count = this.#main.values.ranks.length;
+    const also = { isSmooth: this.weight > 0, phases: lines.length };
     const width = this.head.clientWidth;
-    const isBeside = hasRoom(width - this.title.offsetWidth - BUTTONS_PX);
-    this.isEach = isBeside || hasRoom(width);
-    const isTight = count > 1 && width - TITLE_PX - BUTTONS_PX < BRIEF_PX;
+    const isBeside = hasRoomFor(count, width - this.title.offsetWidth - BUTTONS_PX, also);
+    this.isEach = isBeside || hasRoomFor(count, width, also);
+    const isTight = count + lines.length > 2 && width - TITLE_PX - BUTTONS_PX < BRIEF_PX;
     this.head.classList.toggle("ba-two-lines", this.isEach ? !isBeside : isTight);
   }
 
@@ -166,90 +216,98 @@ export class StepChart extends FramedChart {
     const plot = this.plot;
     if (!plot) return;
     this.#layOutLegend();
-    const { ranks } = this.subject.values;
-    const count = ranks.length > 1 ? ranks.length : 0;
-    plot.batch(() => {
-      plot.series.forEach((_, i) => {
-        if (!i) return;
-        const key = i <= count ? (this.isEach ? `r${ranks[i - 1]}` : EACH) : ALL;
-        plot.setSeries(i, { show: !this.legend.hidden.has(key) });
-      });
-    });
+    const keys = [
+      ...this.#ranks.map((rank) => (this.isEach ? `r${rank}` : EACH)),
+      ...(this.weight ? [ALL] : []),
+      ALL,
+      ...this.subject.lines.slice(1).map(({ name }) => name),
+      ...(this.subject.band ? [ALL, ALL] : []),
+    ];
+    plot.batch(() => keys.forEach((key, i) => plot.setSeries(i + 1, { show: !this.legend.hidden.has(key) })));
   }
 
   /** Updates legend and label with the values under the cursor, or the latest ones. */
   describe() {
-    const { values, table, title, over, band } = this.subject;
-    const index = this.plot?.cursor.idx ?? lastIndex(values.all) ?? (values.hasValues ? table.steps.length - 1 : null);
-    const value = index === null ? null : values.all[index];
-    if (index === null || value === undefined) {
+    const { title, lines } = this.subject;
+    const x = this.plot?.data[0][this.plot.cursor.idx ?? -1];
+    const rows = lines.map((line, i) => this.#rowAt(line, this.xs[i] ?? [], x));
+    const at = this.#lineAt(rows, x);
+    const step = lines[at]?.table.steps[rows[at] ?? -1];
+    if (!this.plot || step === undefined) {
       this.legend.show("", []);
       this.box.setAttribute("aria-label", `${title}: ${this.#emptyMessage}`);
       return;
     }
-    const entries = entriesAt(index, { values, over, band, smooth: this.#smooth, isEach: this.isEach });
-    this.legend.show(`step ${table.steps[index]}`, entries);
+    const entries = lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step)));
+    const along = this.scale.name === "step" ? "" : `, ${this.scale.axis.words(Number(this.xs[at]?.[Number(rows[at])]))}`;
+    this.legend.show(`step ${step}${along}`, entries);
     this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
   }
 
-  /** @param {KeyboardEvent} event */
-  onKey(event) {
-    const plot = this.plot;
-    if (!plot) return;
-    if (event.key === "Escape") this.onReset();
-    else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
-      const [from, to] = plot.series[0]?.idxs ?? [0, 0];
-      const way = event.key === "ArrowLeft" ? -1 : 1;
-      const stride = Math.max(1, Math.round((to - from) * MOVE_SHARE)) * way;
-      const index = Math.min(to, Math.max(from, (plot.cursor.idx ?? (way < 0 ? to + 1 : from - 1)) + stride));
-      const step = this.subject.table.steps[index];
-      if (step !== undefined) plot.setCursor({ left: plot.valToPos(step, "x"), top: 10 });
-    } else return;
-    event.preventDefault();
-    event.stopPropagation();
+  /**
+   * The row of a line at `x`, or its latest one; null if it has none.
+   * @type {(line: PhaseLine, xs: number[], x: number | undefined) => number | null}
+   */
+  #rowAt({ values }, xs, x) {
+    if (x !== undefined) return xs.length ? nearestIndex(xs, x) : null;
+    return lastIndex(values.all) ?? (values.hasValues ? xs.length - 1 : null);
+  }
+
+  /**
+   * The line that has a point at `x`, or else the first one with values.
+   * @type {(rows: (number | null)[], x: number | undefined) => number}
+   */
+  #lineAt(rows, x) {
+    const exact = rows.findIndex((row, i) => row !== null && this.xs[i]?.[row] === x);
+    return exact < 0 ? rows.findIndex((row) => row !== null) : exact;
+  }
+
+  /** @type {(line: PhaseLine, row: number, step: number) => Entry[]} */
+  #entries(line, row, step) {
+    const { lines, over, band } = this.subject;
+    const prefix = lines.length > 1 ? `${line.phase} ` : "";
+    const own = line.table.steps[row];
+    const suffix = own === step ? "" : ` at ${own}`;
+    const format = (/** @type {number | null | undefined} */ value) => this.format(value);
+    if (line !== this.#main) {
+      const { colour, dash } = PHASES[line.phase];
+      return [{ key: line.name, text: `${prefix}${format(line.values.all[row])}${suffix}`, colour, isDashed: Boolean(dash) }];
+    }
+    const entries = entriesAt(row, { values: line.values, over, band, smooth: this.#smooth, isEach: this.isEach, format, phase: line.phase, prefix });
+    return entries.map((entry, i) => (i ? entry : { ...entry, text: entry.text + suffix }));
+  }
+
+  /** Every step with the values of all lines and ranks, and with its epoch and time if known. */
+  values() {
+    const columns = this.subject.lines.flatMap(({ name, table, values }) => {
+      const ranks = values.ranks.length > 1 ? values.ranks : [];
+      return [{ name, table, column: values.all }, ...ranks.map((rank) => ({ name: `${name} rank ${rank}`, table, column: values.byRank.get(rank) ?? [] }))];
+    });
+    const [steps = [], ...joined] = uPlot.join(/** @type {any} */ (columns.map(({ table, column }) => [table.steps, column])));
+    const along = this.scales.filter(({ name }) => name !== "step").map((scale) => ({ name: scale.name, column: scale.of(/** @type {number[]} */ (steps)) }));
+    const all = [steps, ...along.map(({ column }) => column), ...joined];
+    const rows = Array.from(steps, (_, i) => all.map((column) => column[i] ?? null));
+    return { header: ["step", ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
   }
 }
 
 /**
- * The entries of the legend.
- * @param {number} index of the step
- * @param {{values: Quantity, over: string, band?: Quantity, smooth?: (number | null)[], isEach: boolean}} what
- *   `isEach`: show every rank; `smooth`: the smoothed line over all ranks
- * @returns {Entry[]}
+ * Columns over the x values of all: in few steps if those of the first are all, as where validation follows training.
+ * @param {(number | null)[][]} first
+ * @param {(number | null)[][][]} rest
  */
-export function entriesAt(index, { values, over, band, smooth, isEach }) {
-  const { ranks } = values;
-  const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
-  const word = ranks.length > 1 ? `${over} ` : "";
-  const spread = band?.all[index] ? ` ± ${error(band.all[index], values.all[index])} jitter` : "";
-  const line = smooth ? `, smooth ${quantity(smooth[index])}` : "";
-  /** @type {Entry[]} */
-  const entries = [{ key: ALL, text: `${word}${quantity(values.all[index])}${spread}${line}`, colour: ACCENT }];
-  if (ranks.length < 2) return entries;
-  if (isEach) {
-    ranks.forEach((rank) => entries.push({ key: `r${rank}`, text: `r${rank} ${quantity(at(rank))}`, colour: rankColour(rank) }));
-    return entries;
-  }
-  const known = ranks.map(at).filter((value) => value !== null);
-  const text = known.length ? `${quantity(Math.min(...known))}–${quantity(Math.max(...known))}` : "–";
-  return [...entries, { key: EACH, text: `ranks ${text}`, colour: "" }];
-}
-
-/**
- * Whether a legend has room for every rank.
- * @param {number} ranks number of ranks
- * @param {number} width in pixels
- * @param {boolean} isSmooth whether it also shows the smoothed line
- */
-export function hasRoomFor(ranks, width, isSmooth) {
-  return ranks <= MAX_RANKS && width >= WORDS_PX + ranks * RANK_PX + (isSmooth ? SMOOTH_PX : 0);
-}
-
-/**
- * The index of a column's latest value; null if it has none.
- * @param {(number | null)[]} column
- */
-export function lastIndex(column) {
-  for (let i = column.length - 1; i >= 0; i -= 1) if (column[i] !== null) return i;
-  return null;
+function joined(first, rest) {
+  const [xs = []] = first;
+  const columns = rest.map(([others = [], values = []]) => {
+    /** @type {(number | null)[]} */
+    const column = new Array(xs.length).fill(null);
+    let row = 0;
+    for (let i = 0; i < others.length; i += 1) {
+      while (row < xs.length && Number(xs[row]) < Number(others[i])) row += 1;
+      if (xs[row] !== others[i]) return null;
+      column[row] = values[i] ?? null;
+    }
+    return column;
+  });
+  return columns.includes(null) ? uPlot.join(/** @type {any} */ ([first, ...rest])) : [...first, .../** @type {(number | null)[][]} */ (columns)];
 }

@@ -1,15 +1,34 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { quantity } from "../../../../batchai_magics/widgets/frontend/core/format.js";
 import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
-import { entriesAt } from "../../../../batchai_magics/widgets/frontend/job/step_chart.js";
+import { entriesAt, hasRoomFor, nearestIndex } from "../../../../batchai_magics/widgets/frontend/job/chart_entries.js";
 
-const words = (subject) => entriesAt(0, { over: "total", isEach: false, ...subject }).map((entry) => entry.text);
+const words = (subject) => entriesAt(0, { over: "total", isEach: false, format: quantity, ...subject }).map((entry) => entry.text);
 
 test("the legend says what the band around the total is", () => {
   const table = new PointTable();
   table.add(0, [10, 10], [0, 1], [[100, 110], [2, 4], [2, 3]]);
   table.settle();
-  assert.deepEqual(words({ values: table.rates, band: table.jitters }), ["total 210.0 ± 5.0 jitter", "ranks 100.0–110.0"]);
+  assert.deepEqual(words({ values: table.rates, band: table.jitters }), ["total 210.0 ± 5.000 jitter", "ranks 100.0–110.0"]);
   assert.deepEqual(words({ values: table.losses, over: "mean" }), ["mean 3.000", "ranks 2.000–4.000"]);
+});
+
+test("a phase is told by its name and its dashes, not by colour alone", () => {
+  const table = new PointTable();
+  table.other("val_loss").add(0, [10], [0], [[0.5]]);
+  table.other("val_loss").settle();
+  const entries = entriesAt(0, { values: table.other("val_loss").values, over: "mean", isEach: false, format: quantity, phase: "val", prefix: "val " });
+  assert.deepEqual(entries, [{ key: "all", text: "val 0.500", colour: "--ba-val", isDashed: true }]);
+});
+
+test("another phase needs room for its value", () => {
+  assert.ok(hasRoomFor(1, 300));
+  assert.ok(!hasRoomFor(1, 300, { phases: 2 }));
+});
+
+test("the cursor is at the nearest point", () => {
+  assert.deepEqual([-5, 4, 6, 14, 16, 99].map((x) => nearestIndex([0, 10, 20], x)), [0, 0, 1, 1, 2, 2]);
+  assert.equal(nearestIndex([7], 3), 0);
 });

@@ -135,12 +135,22 @@ test("what is no number counts for none in the mean, and alone makes a hole", ()
   assert.deepEqual(tableOf([1, 0, 5, NaN]).losses.all, [null]);
 });
 
-test("rates that each process tells are added up, other numbers are not", () => {
+test("numbers that each process tells of itself are added up, others are averaged", () => {
   const table = new PointTable();
+  table.other("images_per_sec").values.combine("sum");
   for (const name of ["images_per_sec", "total_samples_per_sec"]) {
     table.other(name).add(0, [1, 1], [0, 1], [[100, 110]]);
     table.other(name).settle();
   }
   assert.deepEqual(table.other("images_per_sec").values.all, [210]);
   assert.deepEqual(table.other("total_samples_per_sec").values.all, [105]);
+});
+
+test("values that came before it was known how ranks are combined are combined again", () => {
+  const table = new PointTable().other("tokens_per_sec");
+  table.add(0, [1, 1], [0, 1], [[100, 110]]);
+  table.settle();
+  table.values.combine("sum");
+  table.settle();
+  assert.deepEqual(table.values.all, [210]);
 });

@@ -2,34 +2,38 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
-import { rateAmong, subjectsOf } from "../../../../batchai_magics/widgets/frontend/job/job_charts.js";
+import { subjectsOf } from "../../../../batchai_magics/widgets/frontend/job/job_charts.js";
 
-/** The titles of the charts of a log with these numbers. */
-function titlesOf(names, { hasSteps = false } = {}) {
+const line = (name, phase = "train") => ({ name, phase });
+const chart = (title, lines, more = {}) => ({ title, is_rate: false, is_summed: false, is_default: true, lines, ...more });
+
+/** A table with points of these metrics. */
+function pointsOf(...names) {
   const points = new PointTable();
-  for (const name of names) points.other(name);
-  if (hasSteps) points.add(0, [1], [0], [[100], [2], [1]]);
-  return subjectsOf(points).map(({ title }) => title);
+  for (const name of names) points.other(name).add(0, [10], [0], [[0.5]]);
+  return points;
 }
 
 test("a job without numbers has no chart", () => {
-  assert.deepEqual(titlesOf([]), []);
+  assert.deepEqual(subjectsOf(new PointTable(), []), []);
 });
 
-test("each number has a chart: the speed first, then the losses, then the others as they came", () => {
-  const names = ["accuracy", "val_loss", "loss", "images_per_sec", "lr"];
-  assert.deepEqual(titlesOf(names), ["images_per_sec", "loss", "val_loss", "accuracy", "lr"]);
+test("training and validation of one quantity are lines of one chart", () => {
+  const [subject] = subjectsOf(pointsOf("loss", "val_loss"), [chart("loss", [line("loss"), line("val_loss", "val")])]);
+  assert.deepEqual(subject.lines.map(({ name, phase }) => [name, phase]), [["loss", "train"], ["val_loss", "val"]]);
 });
 
-test("step lines have the first places", () => {
-  assert.deepEqual(titlesOf(["top-1", "samples_per_sec"], { hasSteps: true }), ["images/sec", "loss", "top-1", "samples_per_sec"]);
+test("a metric whose points have not come yet has no line", () => {
+  const charts = [chart("loss", [line("loss"), line("val_loss", "val")]), chart("lr", [line("lr")])];
+  const subjects = subjectsOf(pointsOf("loss"), charts);
+  assert.deepEqual(subjects.map(({ title, lines }) => [title, lines.length]), [["loss", 1]]);
 });
 
-test("what is said once of all steps has none", () => {
-  assert.deepEqual(titlesOf(["mean_images_per_sec", "devices", "loss"]), ["loss"]);
-});
-
-test("the best of several rates is that of images", () => {
-  assert.equal(rateAmong(["loss", "steps_per_sec", "samples_per_sec", "images_per_sec"]), "images_per_sec");
-  assert.equal(rateAmong(["loss", "eval examples/sec"]), undefined);
+test("the speed of step lines starts at 0, and has its jitter and its warm-up", () => {
+  const points = pointsOf();
+  points.add(0, [10], [0], [[100], [2], [1]]);
+  const speed = chart("images/sec", [line("images_per_sec")], { is_rate: true, is_summed: true });
+  const [rate, loss] = subjectsOf(points, [speed, chart("loss", [line("loss")])]);
+  assert.deepEqual([rate.band, rate.fromZero, rate.hasWarmUp, rate.over], [points.jitters, true, true, "total"]);
+  assert.deepEqual([loss.band, loss.fromZero, loss.over, loss.lines[0].values], [undefined, false, "mean", points.losses]);
 });

@@ -20,7 +20,7 @@ afterEach(() => {
 
 const view = (array) => new DataView(array.buffer, array.byteOffset, array.byteLength);
 const batch = (seq, more = {}, buffers = []) => take({ kind: "batch", seq, complete: false, logs: [], ...more }, buffers.map(view));
-const point = (step, rate) => [new Int32Array([step]), new Int32Array([0]), ...[rate, 1, 2].map((v) => new Float32Array([v]))];
+const point = (step, rate) => [new Int32Array([step]), new Int32Array([0]), ...[rate, 1, 2, NaN].map((v) => new Float32Array([v]))];
 
 const line = (text) => new Uint8Array([...text].map((sign) => sign.charCodeAt(0)));
 const part = (offset, size, more = {}) => ({ file: "stdout.txt", offset, size, skipped: 0, ...more });
@@ -39,7 +39,7 @@ test("the kernel hears from time to time how far the page has come", () => {
 });
 
 test("points and other numbers come in one message", () => {
-  const norm = [new Int32Array([3]), new Int32Array([-1]), new Float32Array([0.5])];
+  const norm = [new Int32Array([3]), new Int32Array([-1]), ...[0.5, 1, 7].map((v) => new Float32Array([v]))];
   const parts = { points: { first: 0, generation: 0 }, values: [{ name: "norm", first: 0 }] };
   batch(1, parts, [...point(10, 100), ...norm]);
   session.points.settle();
@@ -80,7 +80,7 @@ test("points that a lost batch had are asked for again", () => {
 });
 
 test("other numbers that a lost batch had are asked for again", () => {
-  const number = (step) => [new Int32Array([step]), new Int32Array([-1]), new Float32Array([0.5])];
+  const number = (step) => [new Int32Array([step]), new Int32Array([-1]), ...[0.5, NaN, NaN].map((v) => new Float32Array([v]))];
   batch(1, { values: [{ name: "lr", first: 0 }] }, number(1));
   batch(3, { values: [{ name: "lr", first: 4 }, { name: "norm", first: 0 }] }, [...number(5), ...number(5)]);
   assert.deepEqual(kinds(), ["ready"]);
@@ -289,7 +289,7 @@ test("a batch tells what is new in it, and nothing else", () => {
   assert.equal(session.isAnswered, false);
   batch(1, { logs: [part(0, 4)] }, [line("one\n")]);
   batch(2, { points: { first: 0, generation: 0 } }, point(10, 100));
-  batch(3, { values: [{ name: "lr", first: 0 }], complete: true }, [new Int32Array([1]), new Int32Array([0]), new Float32Array([1])]);
+  batch(3, { values: [{ name: "lr", first: 0 }], complete: true }, [new Int32Array([1]), new Int32Array([0]), ...[1, NaN, NaN].map((v) => new Float32Array([v]))]);
   assert.deepEqual(news, [["log", "stdout.txt", 1], ["points", "", 0], ["points", "", 0], ["complete", "", 0]]);
   assert.equal(session.isAnswered, true);
 });
@@ -308,7 +308,7 @@ test("a message of no known kind is no news", () => {
 });
 
 test("numbers are read wherever they lie in a message", () => {
-  const raw = new Uint8Array(41);
+  const raw = new Uint8Array(49);
   const unaligned = point(10, 100).map((column, i) => {
     raw.set(new Uint8Array(column.buffer), 1 + 8 * i);
     return new DataView(raw.buffer, 1 + 8 * i, 4);

@@ -1,0 +1,82 @@
+// The toolbar of a job's charts: which are drawn, over which x axis, how smooth.
+
+import { el } from "../core/dom.js";
+
+/** @typedef {import("./x_scales.js").XName} XName */
+
+const PLURALS = { step: "steps", epoch: "epochs", time: "time" };
+const STEPS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99];
+
+export class ChartBar {
+  /** @param {{toggle: (title: string) => void, smooth: (weight: number) => void, drawOver: (name: XName) => void}} on */
+  constructor({ toggle, smooth, drawOver }) {
+    this.toggle = toggle;
+    this.choices = el("div", { class: "ba-chart-choices", role: "group", "aria-label": "Charts" });
+    this.slider = el("input", {
+      type: "range",
+      min: 0,
+      max: STEPS.length - 1,
+      value: 0,
+      class: "ba-smooth",
+      "aria-label": "Smoothing",
+      "aria-valuetext": "off",
+      title: "Smoothing: off",
+      input: () => this.#smooth(smooth),
+    });
+    const change = () => drawOver(/** @type {XName} */ (this.axis.value));
+    this.axis = el("select", { class: "ba-select", "aria-label": "Draw over", title: "The x axis of all charts", change });
+    this.element = el(
+      "div",
+      { class: "ba-chart-bar" },
+      this.choices,
+      el("span", { class: "ba-chart-settings" }, this.axis, el("label", { class: "ba-smooth-label" }, "smooth", this.slider)),
+    );
+  }
+
+  /**
+   * Updates the buttons that show or hide charts.
+   * @param {string[]} titles
+   * @param {Set<string>} shown
+   */
+  offer(titles, shown) {
+    const wanted = titles.join("\n");
+    if (this.choices.dataset.titles !== wanted) this.#make(titles, wanted);
+    for (const button of this.choices.children) button.setAttribute("aria-pressed", String(shown.has(button.textContent ?? "")));
+  }
+
+  /**
+   * Updates the x axes to choose from; a single one needs no choice.
+   * @param {XName[]} names
+   * @param {XName} chosen
+   */
+  offerAxes(names, chosen) {
+    const wanted = names.join();
+    this.axis.hidden = names.length < 2;
+    if (this.axis.dataset.names !== wanted) {
+      this.axis.dataset.names = wanted;
+      this.axis.replaceChildren(...names.map((name) => el("option", { value: name }, `over ${PLURALS[name]}`)));
+    }
+    if (this.axis.value !== chosen) this.axis.value = chosen;
+  }
+
+  /**
+   * @param {string[]} titles
+   * @param {string} wanted
+   */
+  #make(titles, wanted) {
+    this.choices.dataset.titles = wanted;
+    const buttons = titles.map((title) =>
+      el("button", { type: "button", class: "ba-button ba-small", "aria-pressed": "false", click: () => this.toggle(title) }, title),
+    );
+    this.choices.replaceChildren(...buttons);
+  }
+
+  /** @param {(weight: number) => void} smooth */
+  #smooth(smooth) {
+    const weight = STEPS[Number(this.slider.value)] ?? 0;
+    const words = weight ? String(weight) : "off";
+    this.slider.setAttribute("aria-valuetext", words);
+    this.slider.title = `Smoothing: ${words}`;
+    smooth(weight);
+  }
+}

@@ -1,0 +1,80 @@
+// The legend of a chart over steps: its values at one point, as many as there is room for.
+
+import { ACCENT, rankColour } from "../core/chart_style.js";
+
+/** @typedef {import("../core/chart_frame.js").Entry} Entry */
+/** @typedef {import("./chart_points.js").Quantity} Quantity */
+/** @typedef {import("./chart_points.js").Column} Column */
+/** @typedef {(value: number | null | undefined) => string} Format */
+
+/** @typedef {"train" | "val" | "test"} Phase */
+
+export const ALL = "all";
+export const EACH = "ranks";
+
+/** How the lines of the phases differ: in colour and in dashes. @type {Record<Phase, {colour: string, dash?: number[]}>} */
+export const PHASES = { train: { colour: ACCENT }, val: { colour: "--ba-val", dash: [6, 4] }, test: { colour: "--ba-test", dash: [2, 3] } };
+
+const MAX_RANKS = 4;
+const WORDS_PX = 224; // width of the legend without its ranks; below, per rank, of a smoothed value, of another phase
+const RANK_PX = 74;
+const SMOOTH_PX = 100;
+const PHASE_PX = 110;
+
+/**
+ * The entries of the main line and its ranks.
+ * @param {number} index of the step
+ * @param {{values: Quantity, over: string, band?: Quantity, smooth?: Column, isEach: boolean, format: Format, phase?: Phase, prefix?: string}} what
+ *   `isEach`: show every rank; `smooth`: the smoothed line over all ranks; `prefix`: words before the value
+ * @returns {Entry[]}
+ */
+export function entriesAt(index, { values, over, band, smooth, isEach, format, phase = "train", prefix = "" }) {
+  const { ranks } = values;
+  const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
+  const word = prefix + (ranks.length > 1 ? `${over} ` : "");
+  const spread = band?.all[index] ? ` ± ${format(band.all[index])} jitter` : "";
+  const line = smooth ? `, smooth ${format(smooth[index])}` : "";
+  const { colour, dash } = PHASES[phase];
+  const entry = { key: ALL, text: `${word}${format(values.all[index])}${spread}${line}`, colour, isDashed: Boolean(dash) };
+  if (ranks.length < 2) return [entry];
+  if (isEach) {
+    return [entry, ...ranks.map((rank) => ({ key: `r${rank}`, text: `r${rank} ${format(at(rank))}`, colour: rankColour(rank) }))];
+  }
+  const known = ranks.map(at).filter((value) => value !== null);
+  const text = known.length ? `${format(Math.min(...known))}–${format(Math.max(...known))}` : "–";
+  return [entry, { key: EACH, text: `ranks ${text}`, colour: "" }];
+}
+
+/**
+ * Whether a legend has room for every rank.
+ * @param {number} ranks number of ranks
+ * @param {number} width in pixels
+ * @param {{isSmooth?: boolean, phases?: number}} [also] whether it shows the smoothed line, and how many phases
+ */
+export function hasRoomFor(ranks, width, { isSmooth = false, phases = 1 } = {}) {
+  return ranks <= MAX_RANKS && width >= WORDS_PX + ranks * RANK_PX + (isSmooth ? SMOOTH_PX : 0) + (phases - 1) * PHASE_PX;
+}
+
+/**
+ * The index of a column's latest value; null if it has none.
+ * @param {Column} column
+ */
+export function lastIndex(column) {
+  for (let i = column.length - 1; i >= 0; i -= 1) if (column[i] !== null) return i;
+  return null;
+}
+
+/**
+ * The index of the value nearest to `x` in a sorted column.
+ * @param {number[]} xs
+ * @param {number} x
+ */
+export function nearestIndex(xs, x) {
+  let [low, high] = [0, xs.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (Number(xs[middle]) <= x) low = middle;
+    else high = middle;
+  }
+  return high > low && Number(xs[high]) - x < x - Number(xs[low]) ? high : low;
+}

@@ -1,0 +1,131 @@
+// Folds of a log: consecutive lines that log() wrote are one row until the user opens it.
+
+import { el, setText } from "../core/dom.js";
+import { counted } from "../core/format.js";
+import { isGap } from "./log_rows.js";
+
+/** @typedef {import("./log_rows.js").Fold} Fold */
+/** @typedef {import("./log_rows.js").Line} Line */
+/** @typedef {import("./log_rows.js").Row} Row */
+/** @typedef {import("./log_rows.js").ShownRow} ShownRow */
+
+const MIN_LINES = 2;
+const ABOVE = 0.5; // of a byte: the row of an open fold is above its first line
+const STEP = /"(step|epoch)": (\d+)/;
+
+export class LogFolds {
+  constructor() {
+    /** @type {Map<number, Fold>} */
+    this.folds = new Map(); // by offset; they stay the same objects, and so do their elements
+    /** @type {Set<number>} */
+    this.opened = new Set(); // an offset in each open fold
+    this.version = 0;
+  }
+
+  /**
+   * The rows to show.
+   * @param {Row[]} rows
+   * @returns {ShownRow[]}
+   */
+  rowsOf(rows) {
+    /** @type {ShownRow[]} */
+    const shown = [];
+    for (let from = 0; from < rows.length; ) {
+      const to = endOfRecords(rows, from);
+      if (to - from < MIN_LINES) {
+        shown.push(/** @type {Row} */ (rows[from]));
+        from += 1;
+        continue;
+      }
+      const fold = this.#fold(rows, from, to);
+      shown.push(fold);
+      if (fold.isUnfolded) for (let i = from; i < to; i += 1) shown.push(/** @type {Row} */ (rows[i]));
+      from = to;
+    }
+    return shown;
+  }
+
+  /**
+   * Opens or closes a fold.
+   * @param {Fold} fold
+   */
+  toggle(fold) {
+    const inside = [...this.opened].filter((offset) => isWithin(offset, fold));
+    inside.forEach((offset) => this.opened.delete(offset));
+    if (!inside.length) this.opened.add(Math.ceil(fold.start));
+    this.version += 1;
+  }
+
+  /**
+   * Opens the fold of the line at an offset, if it is in one.
+   * @param {number} offset
+   */
+  open(offset) {
+    this.opened.add(offset);
+    this.version += 1;
+  }
+
+  /** @type {(rows: Row[], from: number, to: number) => Fold} */
+  #fold(rows, from, to) {
+    const [first, last] = [/** @type {Line} */ (rows[from]), /** @type {Line} */ (rows[to - 1])];
+    const start = first.start - ABOVE;
+    const now = { start, end: last.end, count: to - from, words: stepsOf(first, last) };
+    const fold = Object.assign(this.folds.get(start) ?? { isUnfolded: false }, now, { isFold: /** @type {const} */ (true) });
+    fold.isUnfolded = [...this.opened].some((offset) => isWithin(offset, fold));
+    this.folds.set(start, fold);
+    return fold;
+  }
+}
+
+/**
+ * The element of a fold.
+ * @param {Fold} fold
+ */
+export function foldElement(fold) {
+  const element = el("div", { class: "ba-row ba-fold-row", "data-start": fold.start }, el("button", { type: "button", class: "ba-fold" }));
+  updateFold(element, fold);
+  return element;
+}
+
+/**
+ * Updates the element of a fold that has grown or was opened.
+ * @param {HTMLElement} element
+ * @param {Fold} fold
+ */
+export function updateFold(element, fold) {
+  const button = /** @type {HTMLElement} */ (element.firstElementChild);
+  button.setAttribute("aria-expanded", String(fold.isUnfolded));
+  setText(button, `${fold.isUnfolded ? "▾" : "▸"} ${counted(fold.count, "log() record")}${fold.words}`);
+}
+
+/**
+ * The index after the last of consecutive records.
+ * @param {Row[]} rows
+ * @param {number} from
+ */
+function endOfRecords(rows, from) {
+  let to = from;
+  while (to < rows.length && isRecord(/** @type {Row} */ (rows[to]))) to += 1;
+  return to;
+}
+
+/** @param {Row} row */
+function isRecord(row) {
+  return !isGap(row) && "isRecord" in row;
+}
+
+/** @type {(offset: number, fold: {start: number, end: number}) => boolean} */
+function isWithin(offset, { start, end }) {
+  return start <= offset && offset < end;
+}
+
+/**
+ * The steps of the first and the last record: `, step 10 to 500`.
+ * @param {Line} first
+ * @param {Line} last
+ */
+function stepsOf(first, last) {
+  const [from, to] = [STEP.exec(first.text), STEP.exec(last.text)];
+  if (!from || !to || from[1] !== to[1]) return "";
+  return from[2] === to[2] ? `, ${from[1]} ${from[2]}` : `, ${from[1]} ${from[2]} to ${to[2]}`;
+}

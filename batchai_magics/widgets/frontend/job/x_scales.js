@@ -1,0 +1,87 @@
+// The x axes of a job's charts: steps, epochs or time. Points have steps; a scale converts them.
+
+import { countAxis, EPOCH_AXIS, TIME_AXIS } from "../core/chart_axes.js";
+
+/** @typedef {import("../core/chart_axes.js").XAxis} XAxis */
+/** @typedef {import("./chart_points.js").PointTable} PointTable */
+/** @typedef {import("./chart_points.js").Table} Table */
+
+/** @typedef {"step" | "epoch" | "time"} XName */
+
+const AXES = { step: countAxis("step"), epoch: EPOCH_AXIS, time: TIME_AXIS };
+
+/** Converts steps to values of an x axis, linearly between and beyond the steps for which they are known. */
+export class XScale {
+  /**
+   * @param {XName} name
+   * @param {number[]} [steps] in order
+   * @param {number[]} [places] of these steps; NaN where it is not known
+   */
+  constructor(name, steps = [], places = []) {
+    this.name = name;
+    this.axis = AXES[name];
+    this.told = { steps, places };
+    /** @type {number[] | null} */
+    this.steps = null; // those that other ones lie between, found when they are needed
+    /** @type {number[]} */
+    this.known = [];
+  }
+
+  /**
+   * The x values of steps in order.
+   * @param {number[]} steps
+   * @returns {number[]}
+   */
+  of(steps) {
+    if (this.name === "step") return steps;
+    const knots = this.#knots();
+    let segment = 0;
+    return steps.map((step) => {
+      while (segment < knots.length - 2 && Number(knots[segment + 1]) <= step) segment += 1;
+      return this.#between(knots, segment, step);
+    });
+  }
+
+  /** The steps where x increases: where an epoch goes on, or a clock went back, steps are spread. */
+  #knots() {
+    if (this.steps) return this.steps;
+    this.steps = [];
+    let highest = -Infinity;
+    for (let i = 0; i < this.told.steps.length; i += 1) {
+      const value = this.told.places[i] ?? NaN;
+      if (!(value > highest)) continue;
+      this.steps.push(/** @type {number} */ (this.told.steps[i]));
+      this.known.push((highest = value));
+    }
+    return this.steps;
+  }
+
+  /** @type {(knots: number[], segment: number, step: number) => number} */
+  #between(knots, segment, step) {
+    const [from = 0, to = from] = [knots[segment], knots[segment + 1]];
+    const [low = 0, high = low] = [this.known[segment], this.known[segment + 1]];
+    return to === from ? low : Math.max(0, low + ((high - low) * (step - from)) / (to - from));
+  }
+}
+
+/**
+ * The scales that a job's numbers allow, the one that suits them first.
+ * @param {PointTable} points
+ * @param {"step" | "epoch"} first
+ * @returns {XScale[]}
+ */
+export function scalesOf(points, first) {
+  const tables = [points, ...points.others.values()];
+  const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(tables, name));
+  return first === useful[0]?.name ? useful : [new XScale("step"), ...useful];
+}
+
+/**
+ * The scale that the most points tell, if any.
+ * @param {Table[]} tables
+ * @param {"epoch" | "time"} name
+ */
+function scaleOf(tables, name) {
+  const [longest] = tables.filter(({ places }) => places[name].isUseful).sort((a, b) => b.steps.length - a.steps.length);
+  return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
+}

@@ -1,0 +1,88 @@
+"""Charts in a browser: phases in one chart, x axes, a cursor for all of them, files, the full screen."""
+
+import csv
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.widgets.browser.test_looks import SETUP
+from tests.world import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+TRAIN = """
+import json
+made = backend("two", S.RUNNING)
+for step in range(100, 1100, 100):
+    place = {"step": step, "epoch": step // 200}
+    made.write(json.dumps({**place, "loss": 200 / step, "lr": step / 1e7}) + "\\n")
+    if step % 500 == 0:
+        made.write(json.dumps({**place, "val_loss": 300 / step}) + "\\n")
+"""
+HEIGHTS = "() => [...document.querySelectorAll('.ba-chart')].map((one) => one.offsetHeight)"
+SHOW = "widgets.show(Job(made, made.job.id), ui='widget')"
+
+
+@pytest.fixture
+def charts(lab, tmp_path):
+    """The charts of a job that has trained for ten steps and was validated twice."""
+    lab.open("charts", SETUP.format(folder=tmp_path) + TRAIN, SHOW)
+    for index in range(2):
+        lab.run(index)
+    lab.page.get_by_role("img", name=re.compile("^loss at step 1000, train 0.200, val 0.300$")).wait_for()
+    yield lab.page
+    assert lab.errors == []
+
+
+def test_training_and_validation_are_one_chart_over_steps_or_epochs(charts):
+    expect(charts.get_by_role("group", name="val_loss")).to_have_count(0)
+    legend = charts.get_by_role("group", name="loss", exact=True).locator(".ba-readout")
+    dashed = legend.get_by_role("button", name="val").locator(".ba-dashed")
+    expect(dashed).to_have_count(1)  # colour is not all that tells the lines apart
+    charts.get_by_label("Draw over").select_option("epoch")
+    charts.get_by_role("img", name="loss at step 1000, epoch 5, train 0.200").wait_for()
+    charts.get_by_role("img", name="lr at step 1000, epoch 5").wait_for()
+
+
+def test_the_cursor_stops_at_points_and_is_at_the_same_step_in_all_charts(charts):
+    losses, rates = charts.get_by_role("img", name="loss at"), charts.get_by_role("img", name="lr at")
+    box = losses.bounding_box()
+    losses.hover(position={"x": box["width"] / 2, "y": 60})
+    told = re.search(r"step (\d+00),.*train (\S+),", losses.get_attribute("aria-label"))
+    assert float(told[2]) == pytest.approx(200 / int(told[1]), abs=1e-3)
+    expect(rates).to_have_attribute("aria-label", re.compile(f"^lr at step {told[1]}, "))
+    charts.mouse.move(1, 1)
+    rates.focus()
+    charts.keyboard.press("Home")
+    expect(losses).to_have_attribute(
+        "aria-label", re.compile("^loss at step 100, train 2.000, val 0.600 at 500")
+    )
+    charts.keyboard.press("Shift+ArrowRight")
+    expect(losses).to_have_attribute("aria-label", re.compile("^loss at step 200, "))
+
+
+def test_a_chart_is_saved_as_a_table_or_a_picture_and_fills_the_screen(charts, tmp_path):
+    chart = charts.get_by_role("group", name="loss", exact=True)
+    heights = charts.evaluate(HEIGHTS)
+    for item, suffix in (("Values (CSV)", "csv"), ("Picture (PNG)", "png")):
+        chart.get_by_label("Save this chart").click()
+        with charts.expect_download() as download:
+            chart.get_by_role("button", name=item).click()
+        assert download.value.suggested_filename == f"two-loss.{suffix}"
+        download.value.save_as(tmp_path / suffix)
+    rows = list(csv.DictReader((tmp_path / "csv").read_text().splitlines()))
+    assert rows[4]["step"] == "500"
+    assert (float(rows[4]["loss"]), float(rows[4]["val_loss"])) == (0.4, 0.6)
+    assert rows[0]["val_loss"] == ""
+    assert (tmp_path / "png").read_bytes().startswith(b"\x89PNG")
+    chart.get_by_label("Full screen").click()
+    canvas = chart.locator("canvas")
+    until(lambda: canvas.bounding_box()["height"] > charts.viewport_size["height"] / 2)
+    chart.get_by_label("Full screen").click()
+    charts.wait_for_function("() => document.fullscreenElement === null")
+    until(
+        lambda: (
+            charts.locator(".ba-chart").evaluate_all("all => all.map((one) => one.offsetHeight)") == heights
+        )
+    )

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
+import { scalesOf, XScale } from "../../../../batchai_magics/widgets/frontend/job/x_scales.js";
+
+test("steps within an epoch are spread over it, also in the one that goes on", () => {
+  const scale = new XScale("epoch", [0, 100, 200], [0, 1, 2]);
+  assert.deepEqual(scale.of([0, 50, 100, 150, 250]), [0, 0.5, 1, 1.5, 2.5]);
+});
+
+test("steps before the first known one are not before the start", () => {
+  assert.deepEqual(new XScale("time", [10, 20], [4, 20]).of([5, 10, 15]), [0, 4, 12]);
+});
+
+test("time never goes back, not even where a clock did", () => {
+  assert.deepEqual(new XScale("time", [1, 2, 3], [10, 4, 30]).of([1, 2, 3]), [10, 20, 30]);
+});
+
+test("steps stay as they are", () => {
+  const steps = [3, 5];
+  assert.equal(new XScale("step").of(steps), steps);
+});
+
+test("an axis that does not tell steps apart is not offered", () => {
+  const points = new PointTable();
+  points.other("loss").add(0, [1, 2], [-1, -1], [[5, 6]], { epoch: [1, 1], time: [0, 7] });
+  assert.deepEqual(scalesOf(points, "step").map(({ name }) => name), ["step", "time"]);
+});
+
+test("a log that tells epochs only has no axis of steps", () => {
+  const points = new PointTable();
+  points.other("loss").add(0, [1, 2], [-1, -1], [[5, 6]], { epoch: [1, 2], time: [NaN, NaN] });
+  assert.deepEqual(scalesOf(points, "epoch").map(({ name }) => name), ["epoch"]);
+});
+
+test("the metric with the most steps tells when they were, also if a step comes late", () => {
+  const points = new PointTable();
+  points.other("val_loss").add(0, [2], [-1], [[5]], { time: [99] });
+  points.other("loss").add(0, [1, 3, 2], [-1, -1, -1], [[5, 6, 7]], { time: [10, 30, 20] });
+  assert.deepEqual(scalesOf(points, "step").find(({ name }) => name === "time")?.of([1, 2, 3]), [10, 20, 30]);
+});
