@@ -15,6 +15,7 @@ READ = """async ([selector, end, patience]) => {
     if (covered === 0) box.dispatchEvent(new KeyboardEvent('keydown', {key: 'Home', bubbles: true}));
     else if (box.scrollTop !== top) box.scrollTop = top;
     await frame();
+    for (const fold of box.querySelectorAll('.ba-fold[aria-expanded=false]')) fold.click();
     await frame();
     const rows = [...box.querySelectorAll('.ba-row')].sort((a, b) => a.offsetTop - b.offsetTop);
     const before = covered;

@@ -6,7 +6,7 @@ import struct
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord, ValueRecord
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
@@ -113,13 +113,13 @@ class StepPoints:
             return False
         steps, ranks, rates, _, jitters, losses, top_1, top_5, _, times = zip(*records, strict=True)
         _extend(self._steps, steps if max(steps) <= _MAX_INT else [min(step, _MAX_INT) for step in steps])
-        _extend(self._ranks, [NO_RANK if rank is None else rank for rank in ranks])
+        _extend(self._ranks, _filled(ranks, NO_RANK))
         _extend(self._rates, rates)
         _extend(self._losses, losses)
         _extend(self._jitters, jitters)
         self._find_start(times)
         start = self._start or 0
-        _extend(self._times, [_NAN if time is None else time - start for time in times])
+        _extend(self._times, [time - start for time in _filled(times, _NAN)])
         return top_1.count(None) + top_5.count(None) < 2 * len(records)
 
     def columns(self, first: int, count: int) -> list[bytes]:
@@ -143,6 +143,13 @@ class StepPoints:
         self._start = None
         self._counter = StepCounter()
         self._has_epochs = False
+
+
+def _filled(values: Sequence[float | None], default: float) -> Sequence[float]:
+    """The values, with a default in place of None; most columns have none."""
+    if None in values:
+        return [default if value is None else value for value in values]
+    return cast("Sequence[float]", values)
 
 
 def _extend(column: array[Any], numbers: Sequence[float]) -> None:

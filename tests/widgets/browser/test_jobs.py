@@ -58,7 +58,8 @@ def test_a_view_that_is_opened_late_has_every_line_and_every_process(lab, eight_
     page = lab.page
     page.get_by_role("img", name="Nodes: 2 running").wait_for()
     page.locator(".ba-facts", has_text="2 nodes × 4 processes").wait_for()
-    page.locator(".ba-chart").first.get_by_role("button", name=re.compile("ranks 100.*–107")).wait_for()
+    rates = page.get_by_role("group", name="images/sec", exact=True)
+    rates.get_by_role("button", name=re.compile("ranks 100.*–107")).wait_for()
     for rank in range(8):
         page.get_by_role("tab", name=f"rank {rank}").wait_for()
     has_every_line(page, eight_ranks)

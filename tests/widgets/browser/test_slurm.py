@@ -20,6 +20,10 @@ while not os.path.exists("{end}"):
     print(f"rank {{rank}} line {{step:06}}", flush=True)
     print(f"{{step}}\\timages/sec: {{100 + step}}.0 +/- 0.0 (jitter = 0.0)\\t{{9 / step:.3f}}", flush=True)
     time.sleep(0.5)
+if rank == "0":
+    from batchai_magics import log
+    for step in range(40):
+        log(step=step, accuracy=step / 40)
 print(f"rank {{rank}} is done", flush=True)
 """
 
@@ -70,6 +74,8 @@ def test_a_job_is_seen_waiting_with_its_reason_then_running_then_ended(lab, own_
     is_moving(page, log_of(tmp_path))
     end.touch()
     page.locator(".ba-badge", has_text="succeeded").wait_for()
+    page.get_by_role("button", name=re.compile(r"log\(\) records, step \d+ to 39$")).wait_for()
+    page.get_by_role("img", name="accuracy at step 39, 0.975").wait_for()
     assert missing(page, log_of(tmp_path)) == {}
     assert lab.errors == []
 

@@ -41,6 +41,13 @@ widgets._publisher().run_in_background = lambda task: do(lambda: (gate.wait(), t
 gate.set()
 backend.write("".join(f"line {i:06}\\n" for i in range(20_000)))
 """
+LOGGING = """%%batchai_job logs
+from batchai_magics import log
+print("it begins")
+for step in range(200):
+    log(step=step, loss=1 / (1 + step))
+print("it ends")
+"""
 FAILING = """%%batchai_job bad --nodes 2 --processes 4
 import os, time
 def fail():
@@ -171,6 +178,24 @@ def test_every_number_that_is_printed_has_a_chart_of_its_own(lab, job_cell):
     page.get_by_role("img", name="f1 at step 30, 0.300").wait_for()
     choices.get_by_role("button", name="lr").click()
     page.get_by_role("img", name=re.compile("^lr at")).wait_for(state="detached")
+    assert lab.errors == []
+
+
+def test_lines_of_log_are_one_row_until_it_is_opened_or_searched(lab):
+    lab.open("logs", "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics", LOGGING)
+    run_all(lab, 2)
+    page = lab.page
+    page.locator(".ba-row", has_text="it ends").wait_for()
+    fold = page.get_by_role("button", name="200 log() records, step 0 to 199")
+    expect(page.locator(".ba-row")).to_have_text(
+        [re.compile("begins"), re.compile("records"), re.compile("ends")]
+    )
+    fold.click()
+    page.locator(".ba-row", has_text='"step": 3, ').wait_for()
+    page.keyboard.press("Enter")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    page.get_by_label("Search the log").fill('"step": 150,')
+    page.locator(".ba-row.ba-current", has_text='"step": 150, ').wait_for()
     assert lab.errors == []
 
 
