@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 POINT_BYTES = 24
-VALUE_BYTES = 20
+VALUE_BYTES = 24
 NO_RANK = -1
 _NAN = float("nan")
 _MAX_INT = (1 << 31) - 1
@@ -158,7 +158,7 @@ def _extend(column: array[Any], numbers: Sequence[float]) -> None:
 
 
 class NamedValues:
-    """Another metric of the log as five columns: step, rank (int32), value, epoch, time (float32).
+    """Another metric of the log as five columns: step (float64), rank (int32), value, epoch, time (float32).
 
     Times are seconds since the first number of the log; NaN stands for an unknown epoch or time.
     """
@@ -166,7 +166,7 @@ class NamedValues:
     def __init__(self, traits: MetricTraits, unit: str) -> None:
         self.traits = traits
         self.unit = unit
-        self._steps = array("i")
+        self._steps = array("d")
         self._ranks = array("i")
         self._values = array("f")
         self._epochs = array("f")
@@ -182,7 +182,7 @@ class NamedValues:
         """Adds a value; without a step, the rank's values are numbered."""
         who = NO_RANK if rank is None else rank
         self._counts[who] += 1
-        self._steps.append(min(self._counts[who] if step is None else step, _MAX_INT))
+        self._steps.append(self._counts[who] if step is None else step)
         self._ranks.append(who)
         self._values.append(value)
         self._epochs.append(_NAN if epoch is None else epoch)

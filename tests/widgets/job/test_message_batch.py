@@ -179,7 +179,8 @@ def test_every_other_number_travels_under_its_name():
     feed.take(MetricsAdded(JOB, (*found, PatternRecord("norm", 4.0, None, None))))
     batch = cursor.next_batch(feed, BIG)
     assert batch.content["values"] == [{"name": "lr", "first": 0}, {"name": "norm", "first": 0}]
-    assert [np.frombuffer(b, "i4").tolist() for b in batch.buffers[5:7]] == [[1, 2], [-1, -1]]
+    steps, ranks = batch.buffers[5:7]
+    assert (np.frombuffer(steps, "f8").tolist(), np.frombuffer(ranks, "i4").tolist()) == ([1, 2], [-1, -1])
     assert cursor.next_batch(feed, BIG) is None
 
 

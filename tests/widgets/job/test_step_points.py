@@ -5,7 +5,7 @@ import pytest
 
 from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.reading.bulk.columns import Columns
-from batchai_magics.metrics.record import EvalRecord, PatternRecord, StepRecord
+from batchai_magics.metrics.record import EvalRecord, PatternRecord, StepRecord, ValueRecord
 from batchai_magics.widgets.job.log_numbers import NO_RANK, StepPoints
 
 
@@ -17,7 +17,7 @@ def points_of(text):
 
 def values(points, name):
     steps, _, numbers, *_ = points.others[name].columns(0, 99)
-    return np.frombuffer(steps, np.int32).tolist(), np.frombuffer(numbers, np.float32).tolist()
+    return np.frombuffer(steps, np.float64).tolist(), np.frombuffer(numbers, np.float32).tolist()
 
 
 def test_the_rates_of_horovods_benchmark_can_be_drawn():
@@ -127,3 +127,9 @@ def test_columns_give_the_points_of_their_records(records):
         for points in (one_by_one, at_once)
     ]
     assert numbers[0] == numbers[1]
+
+
+def test_steps_that_32_bits_do_not_hold_are_drawn_where_they_are():
+    points = StepPoints()
+    points.add([ValueRecord("loss", 0.5, step=10_000_000_000)])
+    assert values(points, "loss")[0] == [10_000_000_000]

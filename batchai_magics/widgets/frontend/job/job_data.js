@@ -133,7 +133,7 @@ export class JobData {
     for (const { name, first } of values ?? []) {
       const [steps, ranks, column, epoch, time] = rest.splice(0, 5);
       const places = { epoch: numbers(epoch), time: numbers(time) };
-      isWhole = this.points.other(name).add(first, integers(steps), integers(ranks), [numbers(column)], places) && isWhole;
+      isWhole = this.points.other(name).add(first, doubles(steps), integers(ranks), [numbers(column)], places) && isWhole;
     }
     return isWhole;
   }
@@ -154,6 +154,11 @@ export function bytesOf(view) {
 /** @param {DataView | undefined} view  which may not be aligned */
 function integers(view) {
   return new Int32Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
+}
+
+/** @param {DataView | undefined} view */
+function doubles(view) {
+  return new Float64Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
 }
 
 /** @param {DataView | undefined} view */

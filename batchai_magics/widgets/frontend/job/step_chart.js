@@ -26,6 +26,7 @@ import { XScale } from "./x_scales.js";
 const BUTTONS_PX = 180; // width of the header's buttons
 const TITLE_PX = 70; // assumed for all titles, so that charts side by side have headers of equal height
 const BRIEF_PX = 350; // width of a legend with the range over all ranks
+const GROUPED = 10_000; // steps from here on have commas
 const BY_STEP = new XScale("step");
 
 export class StepChart extends FramedChart {
@@ -240,7 +241,7 @@ export class StepChart extends FramedChart {
     }
     const entries = lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step)));
     const along = this.scale.name === "step" ? "" : `, ${this.scale.axis.words(Number(this.xs[at]?.[Number(rows[at])]))}`;
-    this.legend.show(`step ${step}${along}`, entries);
+    this.legend.show(`step ${stepText(step)}${along}`, entries);
     this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
   }
 
@@ -267,7 +268,7 @@ export class StepChart extends FramedChart {
     const { lines, over, band } = this.subject;
     const prefix = lines.length > 1 ? `${line.phase} ` : "";
     const own = line.table.steps[row];
-    const suffix = own === step ? "" : ` at ${own}`;
+    const suffix = own === step || own === undefined ? "" : ` at ${stepText(own)}`;
     const format = (/** @type {number | null | undefined} */ value) => this.format(value);
     if (line !== this.#main) {
       const { colour, dash } = PHASES[line.phase];
@@ -289,6 +290,11 @@ export class StepChart extends FramedChart {
     const rows = Array.from(steps, (_, i) => all.map((column) => column[i] ?? null));
     return { header: ["step", ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
   }
+}
+
+/** @param {number} step */
+function stepText(step) {
+  return step < GROUPED ? String(step) : step.toLocaleString("en");
 }
 
 /**

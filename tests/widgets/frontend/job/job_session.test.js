@@ -39,7 +39,7 @@ test("the kernel hears from time to time how far the page has come", () => {
 });
 
 test("points and other numbers come in one message", () => {
-  const norm = [new Int32Array([3]), new Int32Array([-1]), ...[0.5, 1, 7].map((v) => new Float32Array([v]))];
+  const norm = [new Float64Array([3]), new Int32Array([-1]), ...[0.5, 1, 7].map((v) => new Float32Array([v]))];
   const parts = { points: { first: 0, generation: 0 }, values: [{ name: "norm", first: 0 }] };
   batch(1, parts, [...point(10, 100), ...norm]);
   session.points.settle();
@@ -80,7 +80,7 @@ test("points that a lost batch had are asked for again", () => {
 });
 
 test("other numbers that a lost batch had are asked for again", () => {
-  const number = (step) => [new Int32Array([step]), new Int32Array([-1]), ...[0.5, NaN, NaN].map((v) => new Float32Array([v]))];
+  const number = (step) => [new Float64Array([step]), new Int32Array([-1]), ...[0.5, NaN, NaN].map((v) => new Float32Array([v]))];
   batch(1, { values: [{ name: "lr", first: 0 }] }, number(1));
   batch(3, { values: [{ name: "lr", first: 4 }, { name: "norm", first: 0 }] }, [...number(5), ...number(5)]);
   assert.deepEqual(kinds(), ["ready"]);
@@ -289,7 +289,7 @@ test("a batch tells what is new in it, and nothing else", () => {
   assert.equal(session.isAnswered, false);
   batch(1, { logs: [part(0, 4)] }, [line("one\n")]);
   batch(2, { points: { first: 0, generation: 0 } }, point(10, 100));
-  batch(3, { values: [{ name: "lr", first: 0 }], complete: true }, [new Int32Array([1]), new Int32Array([0]), ...[1, NaN, NaN].map((v) => new Float32Array([v]))]);
+  batch(3, { values: [{ name: "lr", first: 0 }], complete: true }, [new Float64Array([1]), new Int32Array([0]), ...[1, NaN, NaN].map((v) => new Float32Array([v]))]);
   assert.deepEqual(news, [["log", "stdout.txt", 1], ["points", "", 0], ["points", "", 0], ["complete", "", 0]]);
   assert.equal(session.isAnswered, true);
 });
