@@ -93,6 +93,8 @@ _LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal
 _LINE_STEMS = tuple(literal_stem(literal) for literal in _LINE_LITERALS)
 _OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
 _RATE, *_EVALUATION = TENSORFLOW_BENCHMARKS
+LINE_TEXTS = tuple(dict.fromkeys((*_LINE_STEMS, *(row.literal for row in TENSORFLOW_BENCHMARKS), *_OPENINGS)))
+"""A line that is not for the grammar has one of these, or nothing to read."""
 _SEARCH, _HINT_SEARCH = LiteralSearch(_LINE_LITERALS), LiteralSearch(HINTS)
 
 _Read = Callable[[BlockCursor, re.Match[bytes]], Record | None]
@@ -121,10 +123,15 @@ def scan(data: bytes, *, is_in_header: bool = False) -> ScanResult:
     return ScanResult(embedded, [_LINE_STEMS[number] for number in numbers], hints, openings)
 
 
+def has_format(line: bytes) -> bool:
+    """Whether a format beside the grammar may read a line."""
+    return bool(_SEARCH.candidates(line))
+
+
 def read_records(cursor: BlockCursor, contents: ScanResult) -> Iterable[Record]:
     """The records in complete lines, from left to right."""
     if not contents.embedded:
-        return read_block(cursor, partial(_read_row, cursor))
+        return read_block(cursor, partial(_read_row, cursor), LINE_TEXTS)
     is_plain = contents is _ONLY_RATE and cursor.line_end is None
     if is_plain and not _has_other_step_lines(cursor):
         return read_step_lines(cursor, _RATE)

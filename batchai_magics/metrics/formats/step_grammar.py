@@ -9,6 +9,7 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_reading import Kind
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm, LineShapes
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from batchai_magics.metrics.formats.line_format import LineFormat
 
 MAX_LINE_BYTES = 8 * 1024
+_MANY_LINES = 8  # of which to look for the interesting ones at once
 _TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 
 LineReader = Callable[[], "list[Record]"]
@@ -61,6 +63,15 @@ class _Rows:
         self.lines = cursor.data.split(b"\n") if self.rows else []
         self.ends = [*accumulate([len(line) + 1 for line in self.lines])]
 
+    def prose(self, literals: tuple[bytes, ...]) -> set[int]:
+        """The lines of unknown forms that cannot matter outside of a table; none if few lines are unknown."""
+        plans, forms = self.cursor.shapes.plans, self.forms
+        unknown = [row for row in self.rows if forms[row] not in plans]
+        if len(unknown) < _MANY_LINES:
+            return set()
+        lines = [self.lines[row] for row in unknown]
+        return {*unknown}.difference([unknown[index] for index in lines_of_interest(lines, literals)])
+
     def start(self, row: int) -> int:
         return self.ends[row - 1] if row else 0
 
@@ -69,18 +80,21 @@ class _Rows:
         return row < len(self.lines) - 1 and not (self.cursor.is_continued and not row)
 
 
-def read_block(cursor: BlockCursor, other: OtherReader) -> list[Record]:
-    """The records of a block's lines.
+def read_block(cursor: BlockCursor, other: OtherReader, literals: tuple[bytes, ...]) -> list[Record]:
+    """The records of a block's lines. `literals` are those of the lines that `other` reads.
 
     `other` is asked once for each shape of lines, and for all lines of a shape if it understands the first.
     """
     block = _Rows(cursor, other)
+    prose = block.prose(literals)
     plans, states, forms = cursor.shapes.plans, cursor.states, block.forms
     records: list[Record] = []
     for row in block.rows:
         plan = plans.get(forms[row])
         if plan is not None and not states.has_table and block.is_complete(row):
             found = _read_planned(block, row, plan)
+        elif row in prose and not states.has_table:
+            continue
         else:
             found = _read_line(block, row)
         if found:

@@ -17,6 +17,17 @@ _REFUSED = re.compile(
     rb"(?:\d[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
     rb'|^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): '
 )
+_REFUSED_PARTS = (
+    b"sec: ",
+    b" : ",
+    b"=",
+    b"://",
+    b'"',
+    b" - PARAMETER ",
+    b"Traceback",
+    b"Error: ",
+    b"Exception: ",
+)
 _PHASE_HEADING = re.compile(
     rb"(?:[^\n]{0,80} )?(?P<phase>(?i:valid|validation|val|test|evaluation|eval))"
     rb"(?i: results?| error| metrics)?:[ \t]*"
@@ -39,7 +50,7 @@ def read_line(text: bytes) -> LineReading | None:
     is_named = text[: prefixes.begin].rstrip().endswith(b":")  # `config: {"lr": 0.1}`
     if prefixes.has_origin and not is_named and _is_json_object(text[prefixes.begin :]):
         text = text.replace(b'"', b"'")  # JSON behind a prefix reads like a printed dict
-    if _REFUSED.search(text):
+    if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
     scan = scan_line(text, prefixes)
     if not scan.positions and prefixes.label is not None:

@@ -1,8 +1,14 @@
-"""Which lines may matter to the grammar: a search for the words that it knows, so that prose costs little."""
+"""Which lines may matter: one search over many lines for what all lines with a number of training have.
+
+It tells no more than that the grammar, a format or a table is worth asking, so that prose costs little.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
@@ -10,25 +16,80 @@ from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_W
 _POSITIONS = ("epoch", "step", "iter", "batch", "update", "%|", "/s", "=loss")
 _WORDS = ("mean", "memory", "result")
 _SEPARATED = r"(?:[^a-z]|^)(?:{})(?:[^a-z]|$)"
+_RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]")
+
+_NUMBER = r"""['"\[(]?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
+_BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
+_COUNTED = (
+    r"(?:epoch|ep|step|iter|itr|it|batch|update|episode)[a-z]*'?(?:\([a-z]*\))?'?[ \t:=#_'\[(]*[0-9]",
+    r"\[[ \t]*[0-9][0-9,]*(?:[/,][ \t]*[0-9][0-9,]*[^\n\]]{0,12})?[ \t]*\]",
+    r"[0-9][ \t]+\|[ \t]+[a-z]",
+    r"[0-9]\|[0-9]+\|",
+    r"[0-9]:[ \t]+[a-z]",
+    r"[0-9]/[ \t]*(?:[0-9]+|unknown)(?:[ \t,)\]]|$)",
+    r"[0-9][ \t]+\[[a-z][\w ]*:",
+    r"[0-9]epoch",
+    r"[0-9]%\|",
+)
+_TABLES = (
+    r"(?:^|[|,\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
+    r"|training_iteration|iteration|iter|it|update|round|batch)[ \t]*(?:$|[|,\t:]|[ ]{2})",
+    r"(?:validate|validation|test) metric",
+    r"class[ \t]+images",
+    r"[-=+|:. \t]{8,}$",
+    r"^[ \t]*(?:---|===|\*\*\*|___|~~~|###)[-=*_~#]*[ \t]*$",
+    "\xe2[\x94\x95]",
+)
+_MEMBER = r"""[ \t]{2,}[a-z](?:[^\n=:]*[:=]|[^\n \t]*[ \t])[ \t]*['"\[(]?[-+]?\.?[0-9]"""  # of a block
+_PHASE_HEADING = r"(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics)?:[ \t]*$"
 
 
-@cache
-def _expression() -> Any:
-    """Compiled on first use to keep imports fast."""
+def _compiled(parts: Sequence[str]) -> Any:
+    """An expression for any of these, in any case; RE2 is imported on first use to keep imports fast."""
     import re2
 
     options = re2.Options()
     options.encoding = options.Encoding.LATIN1
     options.case_sensitive = False
     options.log_errors = False
-    options.one_line = False
-    parts = [re2.escape(part) for part in (*MEASURE_PARTS, *_POSITIONS)]
+    options.max_mem = 64 << 20
+    return re2.compile(b"(?m)" + "|".join(parts).encode("latin-1"), options)
+
+
+@cache
+def _expression() -> Any:
+    """What a line of the grammar has: a word that it knows."""
+    import re2
+
     words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
-    rule = r"---|===|\*\*\*|___|###|~~~"
-    any_of = "|".join([*parts, words, rule, "\xe2[\x94\x95]"])
-    return re2.compile(any_of.encode("latin-1"), options)
+    return _compiled([*map(re2.escape, (*MEASURE_PARTS, *_POSITIONS)), words, *_RULES])
+
+
+@cache
+def _line_expression(literals: tuple[bytes, ...]) -> Any:
+    """What a line with a number of training has, or a line of a table, or one of these literals."""
+    import re2
+
+    parts = "|".join(re2.escape(part) for part in MEASURE_PARTS)
+    words = _SEPARATED.format("|".join(MEASURE_WORDS))
+    named = f"(?:{parts}|{words}){_BEHIND_NAME}{_NUMBER}"
+    texts = [re2.escape(text.decode("latin-1")) for text in literals]
+    return _compiled([named, *_COUNTED, *_TABLES, _MEMBER, _PHASE_HEADING, *texts])
 
 
 def may_matter(text: bytes) -> bool:
     """Whether a line may be a step line, a heading or a bar."""
     return _expression().search(text) is not None
+
+
+def lines_of_interest(lines: Sequence[bytes], literals: tuple[bytes, ...]) -> Iterator[int]:
+    """The indices of the lines that may matter to the grammar, or hold one of these literals."""
+    text, expression = b"\n".join(lines), _line_expression(literals)
+    ends = [*accumulate([len(line) + 1 for line in lines])]
+    at = index = 0
+    while found := expression.search(text, at):
+        index = bisect_left(ends, found.end(), index)
+        yield index
+        at = ends[index]
+        if at > len(text):
+            return

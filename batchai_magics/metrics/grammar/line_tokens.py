@@ -79,6 +79,7 @@ _FILLERS = frozenset(
 )
 _BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
 _THICK_BAR = re.compile(rb"(?:\xe2[\x94\x95]\S|[\xe2\x94-\x96\x80-\xbf])+|\[[=>.]*\]|\?{6,}")
+_MAY_BE_BAR = re.compile(rb"%\||[\x80-\xff]|\[[=>.]*\]|\?{6}")
 _BAR_CLOCKS = re.compile(
     rb"[ \t]*\[[\d:]+<(?:[\d:]+|\?)(?:,[ \t]*(?P<number>[\d.]+|\?)[ \t]*(?P<unit>[^\s,\]]+/[^\s,\]]+))?"
 )
@@ -95,14 +96,22 @@ def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
     scan = LineScan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
     for position in line_start(text, scan.at):
         _take_position(scan, position)
+    is_alone = prefixes.label is None  # else a reading is sought that takes the label for a position
     while scan.at < scan.end:
         before = scan.at
         _step(scan)
         if scan.at <= before:
             scan.at = before + 1
-        if len(scan.numbers) > _MAX_NUMBERS:
+        if len(scan.numbers) > _MAX_NUMBERS or (is_alone and _is_text(scan)):
             break
     return scan
+
+
+def _is_text(scan: LineScan) -> bool:
+    """Whether nothing further can make this a step line: it begins with words, and no bar follows."""
+    if not scan.early_words or scan.positions:
+        return False
+    return _MAY_BE_BAR.search(scan.text, scan.at) is None
 
 
 def _step(scan: LineScan) -> None:

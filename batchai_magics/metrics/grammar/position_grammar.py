@@ -82,6 +82,7 @@ _LINE_STARTS = tuple(
 )
 
 
+_ANY_START = re.compile(rb"|".join(re.sub(rb"\?P<\w+>", b"?:", start.pattern) for start in _LINE_STARTS))
 _GAP = re.compile(rb"[ \t,;|:/\[\]-]*")
 
 
@@ -109,7 +110,7 @@ _FINENESS = (
 
 def line_start(text: bytes, at: int) -> list[Position]:
     """The positions at the start of a message that no word names."""
-    for pattern in _LINE_STARTS:
+    for pattern in _LINE_STARTS if _ANY_START.match(text, at) else ():
         found = pattern.match(text, at)
         if found:
             groups = found.groupdict()

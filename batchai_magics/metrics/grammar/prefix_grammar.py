@@ -57,6 +57,9 @@ _ELEMENTS = tuple(
         rb"\[\d+\]:(?=[ \t])(?<=\w\[\d\]:)",
     )
 )
+_ANY_ELEMENT = re.compile(
+    rb"|".join(re.sub(rb"\?P<\w+>", b"?:", element.pattern) for element in _ELEMENTS)
+)  # one search instead of one for each where there is none
 _BRACKET_LABEL = re.compile(rb"\[(?P<rank>\d{1,6})\](?::| )(?=[ \t]*\S)")
 _NUMBER_LABEL = re.compile(rb"(?P<rank>\d{1,6}): ")
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
@@ -138,11 +141,15 @@ def row_rank(text: bytes) -> int | None:
 
 
 def _message_end(text: bytes) -> int:
+    if b".py:" not in text and b"[repeated " not in text:
+        return len(text.rstrip(b" \t\r"))
     tail = _TAIL.search(text)
     return tail.start() if tail else len(text)
 
 
 def _element_at(text: bytes, at: int) -> re.Match[bytes] | None:
+    if not _ANY_ELEMENT.match(text, at):
+        return None
     for element in _ELEMENTS:
         found = element.match(text, at)
         if found and found.end() > at:

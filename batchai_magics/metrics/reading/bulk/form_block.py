@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.formats.format_table import scan
+from batchai_magics.metrics.formats.format_table import LINE_TEXTS, has_format, scan
 from batchai_magics.metrics.formats.step_grammar import plan_of
+from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape, LineShapes
 from batchai_magics.metrics.reading.bulk.form_reader import FormReader
 from batchai_magics.metrics.reading.bulk.value_rows import NO_COUNT, ValueRows, ValueTable
@@ -65,24 +66,29 @@ class FormIndex:
         return FormBlock(tables, ends, _spans(np.flatnonzero(ids == _HARD), starts, ends))
 
     def _ids_of(self, forms: list[bytes], text: bytes, starts: Array) -> Array:
-        known = list(map(self._ids.get, forms))
+        ids = list(map(self._ids.get, forms))
+        unknown = [row for row, id in enumerate(ids) if id is None]
+        begins = starts[unknown].tolist()
+        lines = [text[begin : begin + len(forms[row])] for row, begin in zip(unknown, begins, strict=True)]
         found: dict[bytes, int] = {}
-        for row, id in enumerate(known):
-            if id is None:
-                form = forms[row]
-                if form not in found:
-                    begin = int(starts[row])
-                    found[form] = self._resolved(form, text[begin : begin + len(form)])
-                known[row] = found[form]
-        return np.array(known, np.int64)
+        for index in lines_of_interest(lines, LINE_TEXTS) if unknown else ():
+            row = unknown[index]
+            form = forms[row]
+            if form not in found:
+                found[form] = self._resolved(form, lines[index])
+            ids[row] = found[form]
+        return np.array([_SILENT if id is None else id for id in ids], np.int64)
 
     def _resolved(self, form: bytes, line: bytes) -> int:
-        shapes = self._shapes
+        shapes, key = self._shapes, line.translate(None, DIGITS)
         contents = scan(line)
         if contents.embedded or contents.openings:
             return _HARD
-        if form in shapes.silent_forms or line.translate(None, DIGITS) in shapes.silent:
+        if form in shapes.silent_forms or key in shapes.silent:
             return self._remember(form, _SILENT)
+        is_new = key not in shapes.known and not has_format(line) and not shapes.may_open_table(key, line)
+        if is_new and not shapes.find(line):
+            return _SILENT
         plan = shapes.plans.get(form) or plan_of(shapes, line)
         reader = FormReader.of(plan, form) if plan else None
         if reader is None:
