@@ -29,6 +29,13 @@ class MlflowServer:
         found = self._get("experiments/get-by-name", experiment_name=experiment)["experiment"]
         return self._post("runs/search", {"experiment_ids": [found["experiment_id"]]}).get("runs", [])
 
+    def is_known(self, experiment):
+        """Whether there is an experiment of that name."""
+        try:
+            return bool(self._get("experiments/get-by-name", experiment_name=experiment))
+        except urllib.error.HTTPError:
+            return False
+
     def history(self, run, metric):
         """The values of a metric, by step."""
         found = self._get("metrics/get-history", run_id=run["info"]["run_id"], metric_key=metric)

@@ -196,7 +196,8 @@ def read_metrics(
     """Read the metrics of a log.
 
     Args:
-        source: A path, the bytes of a log, or an open binary stream, which is read in chunks.
+        source: A path, the bytes of a log, or an open binary stream, which is read in chunks. Of a folder,
+            the files that trainers log to: TensorBoard's event files, `metrics.csv`, JSON lines (`*.jsonl`).
         patterns: Additional metrics: regular expressions by name. See `Parser`.
 
     Warns:
@@ -212,6 +213,8 @@ def read_metrics(
 
 def read_log(source: str | os.PathLike[str] | bytes | BinaryIO, patterns: Mapping[str, str]) -> LogMetrics:
     """`read_metrics` without warnings; the result has them as `notices`."""
+    if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
+        source = _trainer_lines(Path(source))
     with _opened(source) as stream:
         head = _read_head(stream)
         is_bulk = not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto")
@@ -223,6 +226,16 @@ def read_log(source: str | os.PathLike[str] | bytes | BinaryIO, patterns: Mappin
         start.add(head)
         records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
         return LogMetrics(records, notices=notices_of(parser, records, start))
+
+
+def _trainer_lines(folder: Path) -> bytes:
+    """What the files of trainers below a folder hold, as lines of a log."""
+    from batchai_magics.records import trainer_files  # few readers need it
+
+    if not trainer_files.find(folder):
+        text = f"the folder {folder} has no event files of TensorBoard, no metrics.csv and no *.jsonl"
+        raise UsageError(text, hint="Give the path of a log file, or of another folder.")
+    return b"".join(trainer_files.json_lines(folder))
 
 
 @contextmanager

@@ -1,0 +1,63 @@
+"""Exports of real jobs while they run, read by the genuine programs."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.records.event_files import EventFileReader
+from tests.ports import free_port
+from tests.server.clients import drive
+from tests.world import World, until, world
+
+__all__ = ["world"]
+pytestmark = pytest.mark.slow
+PROGRAMS = Path(__file__).parent / "programs"
+STEP = 'print(f\'{{"step": {step}, "loss": {2.5 / step}}}\', flush=True)'
+ENDS = f"for step in (1, 2):\n    {STEP}\n"
+WAITS = f"import time\n{ENDS}time.sleep(600)"
+
+
+def exported(folder: Path) -> list[tuple[int, float]]:
+    """The losses in the event files of a folder."""
+    files = folder.rglob("events.out.tfevents.*")
+    return [(point.step, point.value) for file in files for point in EventFileReader(file).read()]
+
+
+def test_tensorboard_follows_a_running_job(world: World, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    job = world.submit(f"r --export tensorboard={runs}", WAITS)
+    until(lambda: exported(runs) == [(1, 2.5), (2, 1.25)])
+    assert not job.is_done
+    found = drive("tensorboard", str(PROGRAMS / "read_events.py"), str(runs))
+    assert [point[:2] for point in found["r"]["loss"]] == [[1, 2.5], [2, 1.25]]
+
+
+def test_the_last_numbers_of_a_short_job_are_exported(world: World, tmp_path: Path) -> None:
+    world.run(f"r --export tensorboard={tmp_path}/runs", ENDS)
+    assert exported(tmp_path / "runs" / "r") == [(1, 2.5), (2, 1.25)]
+
+
+def test_a_relative_folder_is_that_of_the_notebook(world: World, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    world.run("r --export tensorboard=runs", ENDS)
+    assert exported(tmp_path / "runs")
+
+
+def test_a_target_that_does_not_respond_is_a_warning_and_nothing_else(world: World) -> None:
+    job = world.run(f"r --export mlflow=http://127.0.0.1:{free_port()}", ENDS)
+    (error,) = job.show().execution.errors
+    assert (job.state.value, error.code) == ("succeeded", "ExportIncomplete")
+    assert "2 numbers are missing: MLflow does not respond" in error.message
+    for sender in until(lambda: list((world.home / "outbox").glob("*/sender"))):
+        os.kill(int(sender.read_text().split('"')[3].partition(":")[0]), signal.SIGKILL)
+
+
+def test_mlflow_has_the_run_live_and_its_end_even_without_the_supervisor(world: World, mlflow) -> None:
+    job = world.submit(f"r --export mlflow={mlflow.uri}", WAITS)
+    (run,) = until(lambda: mlflow.is_known("default") and mlflow.runs("default"))
+    until(lambda: len(mlflow.history(run, "loss")) == 2)
+    assert run["info"]["status"] == "RUNNING"
+    world.supervisor(job).send_signal(signal.SIGKILL)
+    until(lambda: job.is_done and mlflow.runs("default")[0]["info"]["status"] == "FAILED")

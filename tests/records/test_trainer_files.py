@@ -1,0 +1,65 @@
+"""What trainers log to files, read as a folder."""
+
+import json
+
+import pytest
+
+from batchai_magics.errors import UsageError
+from batchai_magics.metrics import read_metrics
+from batchai_magics.records.event_files import EventFileWriter
+from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint
+
+LIGHTNING = """epoch,step,train_loss,val_acc
+0,9,2.5,
+0,19,2.25,
+0,19,,0.5
+1,29,2.0,
+"""
+
+
+def numbers(folder):
+    table = read_metrics(folder).frame(tidy=True)
+    return [(row.metric, row.step, row.value) for row in table.itertuples()]
+
+
+def events(folder, name, *points):
+    writer = EventFileWriter(folder, ExportedRun(name, "guid", "e", 1000.0))
+    writer.write(points)
+    writer.finish("", 0.0)
+
+
+def test_event_files_of_keras_have_a_phase_each(tmp_path):
+    events(tmp_path, "train", ScalarPoint("epoch_loss", 2.5, 1, 1001.0))
+    events(tmp_path, "validation", ScalarPoint("epoch_loss", 3.0, 1, 1002.0))
+    assert numbers(tmp_path) == [("epoch_loss", 1, 2.5), ("val_epoch_loss", 1, 3.0)]
+
+
+def test_the_ranks_of_an_export_are_told_apart(tmp_path):
+    events(tmp_path, "r", ScalarPoint("loss", 2.5, 1, 1001.0), ScalarPoint("loss", 3.0, 1, 1001.0, rank=2))
+    table = read_metrics(tmp_path).frame(tidy=True)
+    assert [(str(row["rank"]), row["value"]) for _, row in table.iterrows()] == [("<NA>", 2.5), ("2", 3.0)]
+
+
+def test_empty_cells_of_lightnings_csv_are_no_numbers(tmp_path):
+    folder = tmp_path / "lightning_logs" / "version_0"
+    folder.mkdir(parents=True)
+    (folder / "metrics.csv").write_text(LIGHTNING)
+    assert numbers(tmp_path) == [
+        ("train_loss", 9, 2.5),
+        ("train_loss", 19, 2.25),
+        ("val_acc", 19, 0.5),
+        ("train_loss", 29, 2.0),
+    ]
+
+
+def test_a_name_counts_once_at_a_step(tmp_path):
+    lines = [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 2.0}, {"note": "no step"}]
+    (tmp_path / "log.jsonl").write_text("\n".join([*map(json.dumps, lines), "{broken", "text"]))
+    (tmp_path / "metrics.csv").write_text("step,loss,lr\n1,2.5,0.1\n")
+    assert sorted(numbers(tmp_path)) == [("loss", 1, 2.5), ("loss", 2, 2.0), ("lr", 1, 0.1)]
+
+
+def test_a_folder_without_such_files_is_refused(tmp_path):
+    (tmp_path / "data.csv").write_text("step,loss\n1,2\n")
+    with pytest.raises(UsageError, match="no event files"):
+        read_metrics(tmp_path)
