@@ -1,0 +1,133 @@
+"""The runner of this machine: what was created starts when it is first looked at, with its secrets."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from batchai_magics.backends.local.state import node_table
+from batchai_magics.backends.local.watch import detached_process, process
+from batchai_magics.backends.service import creation
+from batchai_magics.backends.service.context import cluster_of, run_of
+from batchai_magics.backends.service.runner import Scale
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.cluster_spec import ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.states import DeallocationOption, ExecutionState
+from tests.backends.local.still import LOGS, Stand, Still
+from tests.contract.place import MOUNTED, USER, manual
+
+Started = list[tuple[str, Mapping[str, Any]]]
+SECRETS = [{"name": "TOKEN", "value": "hush"}]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """The programs that are started, with what they are told."""
+    programs: Started = []
+
+    def start(program: detached_process.Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        programs.append((program.module, dict(secrets)))
+        return Stand()  # type: ignore[return-value]  # has what is used of a process
+
+    monkeypatch.setattr(detached_process, "start", start)
+    monkeypatch.setattr(detached_process, "preloaded", contextlib.nullcontext)
+    return programs
+
+
+def created_job(still: Still, name: str = "j", **fields: object) -> ResourceId:
+    """A job that this process creates, and has not looked at."""
+    properties = {
+        "cluster": {"id": str(still.workspace.child(Kind.CLUSTER, "c"))},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": MOUNTED,
+        "customToolkitSettings": {"commandLine": "true"},
+        **fields,
+    }
+    id = still.experiment.child(Kind.JOB, name)
+    creation.create(still.backend.context, id, JobSpec.from_wire({"properties": properties}))
+    return id
+
+
+def created_cluster(still: Still, **fields: object) -> ResourceId:
+    properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER, "scaleSettings": manual(2), **fields}
+    id = still.workspace.child(Kind.CLUSTER, "c")
+    creation.create(still.backend.context, id, ClusterSpec.from_wire({"properties": properties}))
+    return id
+
+
+def test_a_run_starts_with_its_secrets_when_it_is_looked_at_first(still: Still, started: Started) -> None:
+    still.cluster()
+    still.prepare()
+    job = created_job(still, secrets=SECRETS)
+    assert started == []
+    run = run_of(still.backend.context.repository.get(job))
+    for _ in range(2):
+        (status,) = still.backend.runner.poll([run])
+        assert status.state is ExecutionState.QUEUED
+    assert started == [("supervisor", {"variables": {"TOKEN": "hush"}, "registry_password": ""})]
+    assert still.assigned() == ["j"]
+
+
+def test_nothing_starts_within_a_transaction(still: Still, started: Started) -> None:
+    still.cluster()
+    still.prepare()
+    run = run_of(still.backend.context.repository.get(created_job(still)))
+    with still.store.write():
+        still.backend.runner.poll([run])
+        assert (started, still.assigned()) == ([], [])
+    still.backend.runner.poll([run])
+    assert [program for program, _ in started] == ["supervisor"]
+
+
+def test_looking_at_one_run_starts_no_other_ones_secrets(still: Still, started: Started) -> None:
+    still.cluster(scale=manual(1))
+    still.prepare()
+    first, second = (created_job(still, name, secrets=SECRETS) for name in ("first", "second"))
+    runs = [run_of(still.backend.context.repository.get(job)) for job in (first, second)]
+    still.backend.runner.poll(runs)
+    assert len(started) == 2  # each has a process that holds its secrets
+    assert still.assigned() == ["first"]
+
+
+def test_the_nodes_of_a_new_cluster_are_set_up_with_its_secrets(still: Still, started: Started) -> None:
+    cluster = created_cluster(still, nodeSetup={"setupTask": {**LOGS, "secrets": SECRETS}})
+    assert started == []
+    nodes = still.backend.context.runner.nodes(cluster_of(still.backend.context.repository.get(cluster)), {})
+    assert [node.address for node in nodes] == ["127.0.0.1"] * 2
+    assert started == [("node_preparer", {"TOKEN": "hush"})] * 2
+
+
+def test_a_job_on_a_cluster_that_is_deleted_meanwhile_is_refused(still: Still) -> None:
+    cluster = still.cluster()
+    still.change("DELETE FROM cluster")
+    with pytest.raises(NotFoundError, match=f"cluster {cluster.name} is not found"):
+        created_job(still)
+    assert not still.rows("SELECT * FROM resource WHERE kind = 'jobs'")
+
+
+def test_all_runs_that_were_asked_to_stop_are_woken_together(
+    still: Still, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, runner = still.backend.context, still.backend.runner
+    clusters = [still.cluster(name) for name in ("c", "d")]
+    still.prepare()
+    for name, cluster in (("first", "c"), ("second", "d")):
+        still.job(name, cluster=cluster)
+    still.schedule()
+    woken: list[str] = []
+    for call in ("ask_to_end", "resume"):
+        monkeypatch.setattr(process, call, woken.append)
+    for cluster in clusters:
+        empty = replace(cluster_of(context.repository.get(cluster)), scale=Scale(0, 0))
+        runner.resized(empty, [], DeallocationOption.TERMINATE)
+    runner.settle()
+    assert len(woken) == 2
+    with still.store.read() as db:
+        assert not [row for each in clusters for row in node_table.not_leaving(db, each.key)]
