@@ -15,5 +15,6 @@ from .event_types import (
     NodesChanged as NodesChanged,
     StateChanged as StateChanged,
 )
-from .follower import METRICS_FILE as METRICS_FILE, Follower as Follower
+from .follower import Follower as Follower
+from .metric_streams import METRICS_FILES as METRICS_FILES
 from .job_pollers import QueueChanged as QueueChanged, UsageSampled as UsageSampled

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, StatusPoller, StatusSnapshot
-from batchai_magics.backends.service.log_records import clock_of, parts_of, records_in
 from batchai_magics.follow.event_types import (
     Event,
     LogBytes,
@@ -20,35 +19,16 @@ from batchai_magics.follow.event_types import (
     StateChanged,
 )
 from batchai_magics.follow.job_pollers import QueuePoller, TelemetryPoller
-from batchai_magics.metrics import Parser
+from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
 from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
-from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster_spec import NodeStateCounts
-from batchai_magics.models.job_execution import OUT, STDOUTERR
+from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.reading.bulk.columns import Columns
-
-
-MIN_COLUMN_BYTES = 1 << 14  # of one file per chunk: from here, columns are faster and worth importing numpy
-
-
-def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Columns:
-    """The records of a chunk, with the rank and time of each line."""
-    if len(chunk.data) < MIN_COLUMN_BYTES:
-        return tuple(records_in(chunk, parser))
-    from batchai_magics.metrics.reading.bulk.columns import Columns
-    from batchai_magics.metrics.reading.bulk.growing import Growing
-
-    growing, clock, parts = Growing(MIN_COLUMN_BYTES), clock_of(chunk), list(parts_of(chunk))
-    if all(len(part.data) < MIN_COLUMN_BYTES for part in parts):
-        return Columns.of(records_in(chunk, parser))
-    for part in parts:
-        growing.read(parser.file_of(part.rank), part.data, part.offset, clock)
-    return growing.columns()
+    pass
 
 
 def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float) -> bool:
@@ -77,7 +57,6 @@ def _read_ranks(reader: ProgressReader, file: str, chunk: Chunk, at: float) -> b
 
 CHUNK_BYTES = 1 << 20
 MAX_CHUNKS = 16  # of one file per poll
-METRICS_FILE = OUT
 
 
 @dataclass
@@ -94,7 +73,7 @@ class Follower:
     with_telemetry: bool = False  # include resource usage
 
     def __post_init__(self) -> None:
-        self._parser = Parser(self.patterns)
+        self._metric_streams = MetricStreams(self.patterns)
         self._watcher = StatusPoller(self.backend, [self.id], clock=self.clock)
         self._due_at = 0.0
         self._marks: dict[FileRef, Bookmark] = {}
@@ -129,6 +108,7 @@ class Follower:
         self._add_events(self._telemetry.poll(job) if self.with_telemetry else [])
         self.is_behind = False
         self._add_events(self._logs(0.0 if self._pending or job.state.is_final else wait_s))
+        self._add_events(self._settled_metrics())
         if job.state.is_final and not self.is_behind:
             self._finish(job)
         news, self._pending = self._pending, []
@@ -235,18 +215,24 @@ class Follower:
                 yield LogFault(file, fault)
 
     def _metrics(self, file: FileRef, chunk: Chunk, restarted: bool) -> Iterator[Event]:
-        if file.path != METRICS_FILE or file.directory_id != STDOUTERR:
+        if file.path not in METRICS_FILES or file.directory_id != STDOUTERR:
             return
         if restarted:
-            self._parser = Parser(self.patterns)
-        known = len(self._parser.mismatches)
-        records = parse_metrics(chunk, self._parser)
+            self._metric_streams.restart(file.path)
+        known = self._metric_streams.mismatches
+        records = self._metric_streams.feed(file.path, chunk)
         if len(records):
             yield MetricsAdded(self.id, records)
-        for mismatch in self._parser.mismatches[known:]:
-            yield MetricMismatched(self.id, str(mismatch))
+        for mismatch in self._metric_streams.mismatches:
+            if mismatch not in known:
+                yield MetricMismatched(self.id, str(mismatch))
+
+    def _settled_metrics(self) -> list[Event]:
+        """The numbers that waited for what the other log tells."""
+        records = self._metric_streams.settle()
+        return [MetricsAdded(self.id, records)] if records else []
 
     def _end(self, job: JobResource) -> list[Event]:
         self.is_over = True
-        last = tuple(self._parser.finish())
+        last = self._metric_streams.finish()
         return [*([MetricsAdded(self.id, last)] if last else []), StateChanged(job)]

@@ -172,7 +172,7 @@ class Job:
         return tail_of(self.backend, FileRef(self.id, file), tail)
 
     def records(self) -> list[Record]:
-        """All records in the job's stdout so far, in file order.
+        """All records in the job's stdout and stderr so far, in the order of writing.
 
         Raises:
             FileChangedError: The file was replaced each time while it was read.
@@ -180,10 +180,10 @@ class Job:
         return list(self._log_metrics().records)
 
     def _log_metrics(self) -> LogMetrics:
-        return retry_if_changed(lambda: log_metrics(self.backend, FileRef(self.id, OUT), self.patterns))
+        return retry_if_changed(lambda: log_metrics(self.backend, self.id, self.patterns))
 
     def metrics(self, *, tidy: bool = False) -> DataFrame:
-        """The numbers in the job's stdout so far.
+        """The numbers in the job's stdout and stderr so far.
 
         Args:
             tidy: One row per number instead of one per step line.

@@ -13,14 +13,15 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
-from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
+from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams, in_order_of_writing
 from batchai_magics.log_lines import lines_at_end
-from batchai_magics.metrics import LogMetrics, Parser, Record
+from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.metrics.reading.read_notices import LogStart, notices_of
 from batchai_magics.models.job_execution import ERR, OUT
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
@@ -145,24 +146,29 @@ def retry_if_changed(read: Callable[[], T]) -> T:
     return read()
 
 
-def log_metrics(backend: Backend, file: FileRef, patterns: Mapping[str, str]) -> LogMetrics:
-    """The records of a log, in file order, with the ranks that the backend recorded.
+def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) -> LogMetrics:
+    """The records of a job's stdout and stderr in the order of writing, with the ranks that were recorded.
+
+    Without write times, those of stdout come first.
 
     Args:
         backend: The backend of the job.
-        file: The log.
+        job: The job.
         patterns: Metric name → regular expression, in addition to the known formats.
 
     Raises:
         FileChangedError: The file was replaced while it was read.
     """
-    parser, start = Parser(patterns), LogStart()
-    records: list[Record] = []
-    for chunk in chunks(backend, file):
-        start.add(chunk.redacted.data)
-        records += records_in(chunk.redacted, parser)
-    records += parser.finish()
-    return LogMetrics(records, notices=notices_of(parser, records, start))
+    streams, start = MetricStreams(patterns), LogStart()
+    parts: list[Sequence[Record]] = []
+    for file in METRICS_FILES:
+        own: list[Record] = []
+        for chunk in chunks(backend, FileRef(job, file)):
+            start.add(chunk.redacted.data)
+            own += streams.records(file, chunk.redacted)
+        parts.append(own)
+    records = in_order_of_writing([*parts, streams.finish()])
+    return LogMetrics(records, notices=notices_of(streams.mismatches, records, start))
 
 
 def script_name(job: JobResource) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.service.log_records import records_in
-from batchai_magics.follow.follower import MIN_COLUMN_BYTES, parse_metrics
+from batchai_magics.follow.metric_streams import MIN_COLUMN_BYTES, parse_metrics
 from batchai_magics.metrics import Parser
 from tests.follow.event_steps import plain_step, steps
 

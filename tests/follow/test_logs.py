@@ -136,10 +136,12 @@ def test_a_finished_log_is_held_against_what_was_written(backend, text, fault):
     assert isinstance(news[-1], StateChanged)
 
 
-def test_only_stdout_of_the_log_directory_has_metrics(backend, follower):
+def test_stdout_and_stderr_of_the_log_directory_have_metrics(backend, follower):
     backend.write(step_line(1), "stderr.txt")
+    assert steps(follower.poll()) == [(1, 0)]
+    backend.write(step_line(2), "own.txt")
     news = follower.poll()
-    assert [path for path, *_ in log(news)] == ["stderr.txt"]
+    assert [path for path, *_ in log(news)] == ["own.txt"]
     assert steps(news) == []
     other = Follower(backend, JOB, [FileRef(JOB, "stdout.txt", "MODEL")])
     backend.write(step_line(1))

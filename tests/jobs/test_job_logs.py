@@ -75,9 +75,15 @@ def test_chunks_are_the_whole_file_in_order(backend, monkeypatch):
     assert [chunk.data for chunk in chunks(backend, STDOUT)] == [b"0123", b"4567", b"89"]
 
 
+def test_records_of_stderr_follow_those_of_stdout_where_no_times_are_known(backend):
+    backend.write(step_line(3), "stderr.txt")
+    backend.write(step_line(1))
+    assert [r.step for r in log_metrics(backend, JOB, {}).records] == [1, 3]
+
+
 def test_records_are_read_to_the_unended_last_line(backend):
     backend.write(step_line(1) + step_line(2, rank=1).removesuffix("\n"))
-    assert [(r.step, r.rank) for r in log_metrics(backend, STDOUT, {}).records] == [(1, 0), (2, 1)]
+    assert [(r.step, r.rank) for r in log_metrics(backend, JOB, {}).records] == [(1, 0), (2, 1)]
 
 
 # logs that lack something

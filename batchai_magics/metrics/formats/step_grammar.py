@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from batchai_magics.metrics.grammar.line_context import LineContext
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
-from batchai_magics.metrics.grammar.line_reading import Kind
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm, LineShapes
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
+from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, TimestampSlices, timestamp_slices
 from batchai_magics.metrics.reading.timestamps import (
@@ -24,7 +26,7 @@ from batchai_magics.metrics.reading.timestamps import (
     parse_glog_timestamp,
     wall_time,
 )
-from batchai_magics.metrics.record import Record, value_record
+from batchai_magics.metrics.record import Record, ValueRecord, value_record
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.formats.line_format import LineFormat
@@ -236,25 +238,61 @@ def _records(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int, number:
     form, rank = plan.form, cursor.rank
     if rank is None and form.rank is not None:
         rank = int(text[form.rank])
+    if not plan.is_step:
+        return _dependent_records(cursor, plan, text, end, number, rank)
     context = cursor.states.of(rank).context
-    if plan.is_step:
-        step, epoch = form.step_of(text), form.epoch_of(text)
-        context.note(step, epoch)
-        if epoch is None:
-            epoch = context.epoch
-        numbers = form.values_of(text)
-    else:
-        position = context.enter(form, text, number)
-        if position is None:
-            return []
-        step, epoch, numbers = position
-        if step is None and form.shape.reading.is_dict:
-            step = cursor.states.of(None).context.bar_step  # bars after a carriage return have no tag
+    step, epoch = form.step_of(text), form.epoch_of(text)
+    context.note(step, epoch)
+    if epoch is None:
+        epoch = context.epoch
+    numbers = form.values_of(text)
     seconds = _seconds(cursor, plan, text, end)
-    return [
+    records = [
         value_record((name, value, unit, step, epoch, rank, end, seconds, phase))
         for (name, unit, phase), value in numbers
     ]
+    return [*cursor.states.release(), *records] if cursor.states.held else cast("list[Record]", records)
+
+
+def _dependent_records(
+    cursor: BlockCursor, plan: LinePlan, text: bytes, end: int, number: int, rank: int | None
+) -> list[Record]:
+    """The numbers of a line that depend on lines around it, and those that waited for this line."""
+    reading, states = plan.form.shape.reading, cursor.states
+    context = states.of(rank).context
+    position = context.enter(plan.form, text, number)
+    before = _released(cursor, reading, context, end, number)
+    if position is None:
+        return before
+    step, epoch, numbers = position
+    is_unplaced = reading.is_dict and reading.step is None
+    if step is None and is_unplaced:
+        step = states.of(None).context.bar_step  # bars after a carriage return have no tag
+    seconds = _seconds(cursor, plan, text, end)
+    records = [
+        ValueRecord(name, value, unit, step, epoch, rank, end, seconds, phase)
+        for (name, unit, phase), value in numbers
+    ]
+    if is_unplaced and step is not None:
+        states.held = HeldDict(number, records)
+        return before
+    if is_unplaced and seconds is not None:
+        states.unplaced.append(UnplacedDict(rank, epoch, seconds))
+    return [*before, *records]
+
+
+def _released(
+    cursor: BlockCursor, reading: LineReading, context: LineContext, end: int, number: int
+) -> list[Record]:
+    """The numbers of a dict that waited for this line, which may be its bar."""
+    if not reading.is_bar:
+        return cursor.states.release()
+    count = context.count_of(reading)
+    if count is None:
+        return []
+    if cursor.clock and (written := cursor.clock.at(end - 1)) is not None:
+        cursor.states.bar_counts.append(BarCount(written, count, context.bar_total))
+    return cursor.states.release(number, count, context.bar_total)
 
 
 def _seconds(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int) -> float | None:

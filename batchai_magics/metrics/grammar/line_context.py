@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.grammar.line_reading import Kind
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import LineForm, LineShape, MetricName
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
@@ -23,6 +23,7 @@ class LineContext:
     heading_line: int = -(1 << 30)  # number of the last heading, or of the last line that belongs to it
     bar_step: int | None = None
     bar_total: float = 0
+    is_counted: bool = False  # the last bar was the one whose count is `bar_step`
     next_bar: tuple[int | None, float] | None = None  # begun when that one had ended
     shown: dict[str, float] = field(default_factory=dict)  # the numbers of the last bar
     phase: str | None = None  # of the line below
@@ -76,6 +77,12 @@ class LineContext:
             self.epoch = epoch
         self.step = step
 
+    def count_of(self, reading: LineReading) -> int | None:
+        """What the bar that was just drawn shows, if it is that of training."""
+        if reading.kind is Kind.BAR:
+            return self.bar_step if self.is_counted else None
+        return self.step
+
     def _loose(
         self, shape: LineShape, numbers: Values, line: int
     ) -> tuple[int | None, float | None, Values] | None:
@@ -108,9 +115,10 @@ class LineContext:
         """Note the count of the outermost bar; those drawn meanwhile have other lengths."""
         if epoch is not None:
             self.epoch = epoch
+        self.is_counted = False
         for _, total in numbers:
             if total == self.bar_total or not self.bar_total:
-                self.bar_step, self.bar_total = step, total
+                self.bar_step, self.bar_total, self.is_counted = step, total, True
             elif (self.bar_step or 0) >= self.bar_total:
                 self.next_bar = step, total
 

@@ -83,6 +83,7 @@ _MAY_BE_BAR = re.compile(rb"%\||[\x80-\xff]|\[[=>.]*\]|\?{6}")
 _BAR_CLOCKS = re.compile(
     rb"[ \t]*\[[\d:]+<(?:[\d:]+|\?)(?:,[ \t]*(?P<number>[\d.]+|\?)[ \t]*(?P<unit>[^\s,\]]+/[^\s,\]]+))?"
 )
+_GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text behind a bar
 _RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?")
 _SECTION = re.compile(rb"\[(?P<phase>[A-Za-z]+)\]|(?P<group>[A-Za-z_]\w*)\[(?=[A-Za-z_]+=)")
 DIGIT = re.compile(rb"\d")
@@ -168,6 +169,8 @@ def _take_bar(scan: LineScan) -> bool:
         _take_bar_count(scan)
         clocks = _BAR_CLOCKS.match(scan.text, scan.at, scan.end)
         scan.at = clocks.end() if clocks else scan.at
+        if clocks and (glued := _GLUED.match(scan.text, scan.at, scan.end)):
+            scan.end = glued.end(1)
         return True
     thick = _THICK_BAR.match(scan.text, scan.at, scan.end)
     if thick:

@@ -11,6 +11,7 @@ from batchai_magics.metrics.formats.line_format import line_at, lines_with
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HeaderWindow
 from batchai_magics.metrics.grammar.line_shapes import LineShapes
 from batchai_magics.metrics.grammar.position_grammar import step_of
+from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_cleaning import clean_block, clean_lines
 from batchai_magics.metrics.reading.line_prefixes import TagShapes, last_stream_key
@@ -58,6 +59,17 @@ class LogFile:
             yield from self._read_block(last)
         for line in self._streams.finish(self._lines.offset):
             yield from self._read_line(line)
+        yield from self.states.release()
+
+    def take_bar_counts(self) -> list[BarCount]:
+        """What bars showed since this was last asked."""
+        counts, self.states.bar_counts = self.states.bar_counts, []
+        return counts
+
+    def take_unplaced(self) -> list[UnplacedDict]:
+        """The printed dicts without a step since this was last asked."""
+        dicts, self.states.unplaced = self.states.unplaced, []
+        return dicts
 
     @property
     def is_between_lines(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
@@ -62,6 +63,14 @@ class Parser:
     def mismatches(self) -> Sequence[PatternMismatch]:
         """The first match of each pattern that was not a number, in the order of the log."""
         return tuple(self._patterns.mismatches.values())
+
+    def take_bar_counts(self) -> list[BarCount]:
+        """What progress bars showed since this was last asked, for dicts that another stream prints."""
+        return [count for file in self._files.values() for count in file.take_bar_counts()]
+
+    def take_unplaced(self) -> list[UnplacedDict]:
+        """The printed dicts without a step or a bar since this was last asked."""
+        return [each for file in self._files.values() for each in file.take_unplaced()]
 
     def finish(self) -> list[Record]:
         """The complete records on unterminated lines; afterwards the parser is ready for new files."""

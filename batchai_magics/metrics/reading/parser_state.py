@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from batchai_magics.metrics.grammar.line_context import LineContext
+from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX
-from batchai_magics.metrics.record import StepRecord
+from batchai_magics.metrics.record import Record, StepRecord
 
 _MAX_RANKS = 4096
 _MAX_SEEN_KEYS = 1024
@@ -65,11 +66,20 @@ class RankStates:
     def __init__(self) -> None:
         self._by_rank: dict[int | None, RankState] = {}
         self.has_table = False  # a table of the grammar is open
+        self.held: HeldDict | None = None
+        self._bar_steps = BarSteps()
+        self.bar_counts: list[BarCount] = []
+        self.unplaced: list[UnplacedDict] = []
 
     @property
     def is_in_table(self) -> bool:
         """Whether a line without any literal may be a table row."""
         return bool(self._by_rank) and any(state.table_lines_left for state in self._by_rank.values())
+
+    def release(self, line: int = 0, done: int | None = None, total: float = 0) -> list[Record]:
+        """The numbers that are held, if any; a bar on this line shows `done` of `total` steps."""
+        held, self.held = self.held, None
+        return self._bar_steps.placed(held, line, done, total) if held else []
 
     def note_table(self) -> None:
         """Note whether a table is still open."""

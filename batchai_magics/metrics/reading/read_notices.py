@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 
-from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.metric_suggestions import MAX_SCAN_BYTES, MetricSuggester
+from batchai_magics.metrics.reading.user_patterns import PatternMismatch
 from batchai_magics.metrics.record import HeaderRecord, Record
 
 
@@ -33,9 +33,11 @@ class LogStart:
         return b"".join(self._pieces)
 
 
-def notices_of(parser: Parser, records: Sequence[Record], start: LogStart) -> tuple[str, ...]:
-    """The notices about a log that `parser` has read; one line each."""
-    mismatches = tuple(map(str, parser.mismatches))
+def notices_of(
+    found: Iterable[PatternMismatch], records: Sequence[Record], start: LogStart
+) -> tuple[str, ...]:
+    """The notices about a log, given its records and the matches that are no numbers; one line each."""
+    mismatches = tuple(map(str, found))
     if any(not isinstance(record, HeaderRecord) for record in records):
         return mismatches
     suggester = MetricSuggester()

@@ -225,7 +225,7 @@ def read_log(source: str | os.PathLike[str] | bytes | BinaryIO, patterns: Mappin
         parser, start = Parser(patterns), LogStart()
         start.add(head)
         records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
-        return LogMetrics(records, notices=notices_of(parser, records, start))
+        return LogMetrics(records, notices=notices_of(parser.mismatches, records, start))
 
 
 def _trainer_lines(folder: Path) -> bytes:

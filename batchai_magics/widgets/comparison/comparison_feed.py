@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.follow import METRICS_FILE, Event, Follower, LogBytes, MetricsAdded, StateChanged
+from batchai_magics.follow import METRICS_FILES, Event, Follower, LogBytes, MetricsAdded, StateChanged
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
@@ -62,7 +62,9 @@ class ComparisonSource:
         self._clock = clock
         self._due_at = clock()
         self._followers = {
-            index: Follower(job.backend, job.id, [FileRef(job.id, METRICS_FILE)], job.patterns)
+            index: Follower(
+                job.backend, job.id, [FileRef(job.id, file) for file in METRICS_FILES], job.patterns
+            )
             for index, job in jobs.items()
         }
 

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.service.log_records import records_in
-from batchai_magics.follow import METRICS_FILE
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.metrics.record import Record, StepRecord
-from batchai_magics.models.job_execution import ERR
+from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 
 CHUNK_BYTES = 1 << 18  # per read
@@ -31,7 +30,7 @@ class RateReader:
         self, backend: Backend, job: ResourceId, *, began: float | None = None, tells_progress: bool = True
     ) -> None:
         self._backend = backend
-        self._file = FileRef(job, METRICS_FILE)
+        self._file = FileRef(job, OUT)
         self._errors = FileRef(job, ERR)
         self._parser = Parser({})
         self._progress = ProgressReader(began)
@@ -73,7 +72,7 @@ class RateReader:
     def _read(self, chunk: Chunk) -> bool:
         if not chunk.data:
             return False
-        is_further = read_progress(self._progress, METRICS_FILE, chunk.redacted, now=time.time())
+        is_further = read_progress(self._progress, OUT, chunk.redacted, now=time.time())
         return self._add(records_in(chunk, self._parser)) | is_further
 
     def _read_errors(self) -> bool:

@@ -185,7 +185,7 @@ class JobFeed(Feed[Event]):
             self.merged.add(event.file.path, event.chunk, is_restarted=event.restarted)
         if event.restarted and event.file.path == MAIN_LOG:
             self._reset_numbers()
-        if event.file.path == MAIN_LOG and self._unread.suggestion is None:
+        if event.file.path in OUTPUT_FILES and self._unread.suggestion is None:
             self._unread.scan(event.chunk.data)
             self.version += self._unread.suggestion is not None
 

@@ -1,0 +1,230 @@
+"""Parses the metrics of a job from stdout and stderr, which belong to one run.
+
+Transformers prints a dict without its step on stdout and draws a bar with the step on stderr, so each is
+read with what the other tells.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from batchai_magics.backends.base import Chunk
+from batchai_magics.backends.service.log_records import clock_of, parts_of, records_in
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
+from batchai_magics.metrics.reading.user_patterns import PatternMismatch
+from batchai_magics.metrics.record import Record, StepRecord, ValueRecord
+from batchai_magics.models.job_execution import ERR, OUT
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.reading.bulk.columns import Columns
+
+METRICS_FILES = (OUT, ERR)
+
+MIN_COLUMN_BYTES = 1 << 14  # of one file per chunk: from here, columns are faster and worth importing numpy
+_MAX_KEYS = 1 << 14  # numbers of a stream that are compared with the other's
+_MAX_BARS = 1 << 17
+_REDRAW_S = 0.5  # both logs are read a few times a second, and what is read together has one time
+
+
+class _Late(NamedTuple):
+    """Numbers whose step the other stream tells."""
+
+    time: float
+    records: list[ValueRecord]
+
+
+class _Stream:
+    """The parser of a file, and what its bars have shown."""
+
+    def __init__(self, patterns: Mapping[str, str]) -> None:
+        self.parser = Parser(patterns)
+        self.bars: list[BarCount] = []
+        self._keys: deque[object] = deque(maxlen=_MAX_KEYS)
+        self._known: set[object] = set()
+
+    def note_bars(self) -> None:
+        """Take what bars showed over from the parser."""
+        self.bars += self.parser.take_bar_counts()
+        if len(self.bars) > _MAX_BARS:
+            del self.bars[: _MAX_BARS // 2]
+
+    def note(self, key: object) -> None:
+        """Remember a number, so that the other stream does not repeat it."""
+        if len(self._keys) == _MAX_KEYS:
+            self._known.discard(self._keys[0])
+        self._keys.append(key)
+        self._known.add(key)
+
+    def has(self, key: object) -> bool:
+        """Whether the stream has this number."""
+        return key in self._known
+
+    @property
+    def has_any(self) -> bool:
+        """Whether it has any number or bar."""
+        return bool(self._known or self.bars)
+
+    def bars_at(self, time: float) -> Sequence[BarCount]:
+        """What the bar showed around this time; if nothing, what it showed before."""
+        first = bisect_left(self.bars, time - _REDRAW_S, key=_time)
+        end = bisect_right(self.bars, time + _REDRAW_S, key=_time)
+        return self.bars[first:end] or self.bars[max(0, first - 1) : first]
+
+
+class MetricStreams:
+    """The parsers of a job's stdout and stderr.
+
+    1. Each file has its own parser, so that lines of one do not change what those of the other mean.
+    2. A number that both files have counts once.
+    3. Numbers without a step, whose bar is in the other file, come at the next `settle`.
+    """
+
+    def __init__(self, patterns: Mapping[str, str]) -> None:
+        self._patterns = patterns
+        self._streams = {file: _Stream(patterns) for file in METRICS_FILES}
+        self._late: list[_Late] = []
+        self._waiting = 0  # of them, since the last `settle`
+        self._steps = BarSteps()
+
+    def feed(self, file: str, chunk: Chunk) -> tuple[Record, ...] | Columns:
+        """Parse the next bytes of a file; return the records that they complete."""
+        stream = self._streams[file]
+        found = parse_metrics(chunk, stream.parser)
+        stream.note_bars()
+        unplaced = stream.parser.take_unplaced()
+        is_alone = not any(other.has_any for other in self._others(file))
+        if not isinstance(found, tuple) and is_alone and not unplaced:
+            return found  # too many to be compared, with nothing to compare them with
+        records = found if isinstance(found, tuple) else tuple(found.records())
+        return self._placed(self._new(file, records), unplaced)
+
+    def records(self, file: str, chunk: Chunk) -> tuple[Record, ...]:
+        """`feed`, never as columns."""
+        found = self.feed(file, chunk)
+        return found if isinstance(found, tuple) else tuple(found.records())
+
+    def restart(self, file: str) -> None:
+        """Forget a file, which was replaced."""
+        self._streams[file] = _Stream(self._patterns)
+
+    def settle(self, *, is_last: bool = False) -> tuple[Record, ...]:
+        """The records that waited for the other file; what both have at the moment was parsed.
+
+        A bar that is drawn after a dict may come with the next bytes, so they wait until then.
+        """
+        has_bar = any(stream.bars for stream in self._streams.values())
+        ready = self._late if is_last or not has_bar else self._late[: self._waiting]
+        self._late = self._late[len(ready) :]
+        self._waiting = len(self._late)
+        for each in ready:
+            self._learn(each)
+        return tuple(record for each in ready for record in self._with_step(each))
+
+    def finish(self) -> tuple[Record, ...]:
+        """The records on unterminated lines, and those that waited."""
+        late, last = self.settle(is_last=True), list[Record]()
+        for file, stream in self._streams.items():
+            records = self._new(file, stream.parser.finish())
+            last += self._placed(records, stream.parser.take_unplaced())
+        return (*late, *last, *self.settle(is_last=True))
+
+    @property
+    def mismatches(self) -> Sequence[PatternMismatch]:
+        """The first match of each pattern that was not a number."""
+        found = [each for stream in self._streams.values() for each in stream.parser.mismatches]
+        return [*{each.name: each for each in reversed(found)}.values()]
+
+    def _new(self, file: str, records: Iterable[Record]) -> list[Record]:
+        """The records that the other file does not have."""
+        own, others = self._streams[file], self._others(file)
+        new = []
+        for record in records:
+            key = _key(record)
+            if key is not None and any(other.has(key) for other in others):
+                continue
+            own.note(key)
+            new.append(record)
+        return new
+
+    def _others(self, file: str) -> list[_Stream]:
+        return [stream for name, stream in self._streams.items() if name != file]
+
+    def _placed(self, records: Sequence[Record], unplaced: Sequence[UnplacedDict]) -> tuple[Record, ...]:
+        """The records that have their position; the numbers of these dicts wait."""
+        if not unplaced:
+            return tuple(records)
+        late = {(each.rank, each.epoch): _Late(each.time, []) for each in unplaced}
+        rest: list[Record] = []
+        for record in records:
+            waiting = late.get((record.rank, record.epoch)) if isinstance(record, ValueRecord) else None
+            if isinstance(record, ValueRecord) and waiting and record.step is None:
+                waiting.records.append(record)
+            else:
+                rest.append(record)
+        self._late += late.values()
+        return tuple(rest)
+
+    def _learn(self, late: _Late) -> None:
+        bars = self._bars_at(late.time)
+        if bars and late.records:
+            self._steps.learn([bar.done for bar in bars], bars[-1].total, late.records[0].epoch)
+
+    def _with_step(self, late: _Late) -> list[ValueRecord]:
+        bars = self._bars_at(late.time)
+        if not bars or not late.records:
+            return late.records
+        step = self._steps.likeliest([bar.done for bar in bars], bars[-1].total, late.records[0].epoch)
+        return [record._replace(step=step) for record in late.records]
+
+    def _bars_at(self, time: float) -> list[BarCount]:
+        """The bars around this time, the nearest at the end."""
+        bars = [bar for stream in self._streams.values() for bar in stream.bars_at(time)]
+        return sorted(bars, key=lambda bar: -abs(bar.time - time))
+
+
+def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Columns:
+    """The records of a chunk, with the rank and time of each line."""
+    if len(chunk.data) < MIN_COLUMN_BYTES:
+        return tuple(records_in(chunk, parser))
+    from batchai_magics.metrics.reading.bulk.columns import Columns
+    from batchai_magics.metrics.reading.bulk.growing import Growing
+
+    growing, clock, parts = Growing(MIN_COLUMN_BYTES), clock_of(chunk), list(parts_of(chunk))
+    if all(len(part.data) < MIN_COLUMN_BYTES for part in parts):
+        return Columns.of(records_in(chunk, parser))
+    for part in parts:
+        growing.read(parser.file_of(part.rank), part.data, part.offset, clock)
+    return growing.columns()
+
+
+def in_order_of_writing(parts: Sequence[Sequence[Record]]) -> list[Record]:
+    """The records of several files in the order of their times; without times, file by file."""
+    if sum(map(bool, parts)) < 2:
+        return [record for part in parts for record in part]
+    timed = [pair for part in parts for pair in zip(_times(part), part, strict=True)]
+    return [record for _, record in sorted(timed, key=lambda pair: pair[0])]
+
+
+def _times(records: Iterable[Record]) -> Iterator[float]:
+    """The time up to which each record was written; a record without a time has that of the one before."""
+    latest = 0.0
+    for record in records:
+        latest = max(latest, getattr(record, "wall_time", None) or 0.0)
+        yield latest
+
+
+def _time(bar: BarCount) -> float:
+    return bar.time
+
+
+def _key(record: Record) -> object:
+    """What two prints of one number have in common; None for records without a position."""
+    if isinstance(record, ValueRecord) and (record.step, record.epoch) != (None, None):
+        return record.name, record.value, record.step, record.epoch, record.rank
+    if isinstance(record, StepRecord):
+        return record._replace(offset=0, wall_time=None)
+    return None

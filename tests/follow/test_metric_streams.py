@@ -1,0 +1,104 @@
+"""The metrics of a job's stdout and stderr, read as those of one run."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.base import Chunk, WriteTime
+from batchai_magics.follow.metric_streams import MetricStreams, in_order_of_writing
+from batchai_magics.metrics.record import ValueRecord
+
+OUT, ERR = "stdout.txt", "stderr.txt"
+BAR = "\r {percent}%|#         | {done}/30 [00:02<00:10,  4.19it/s]"
+
+
+class Writer:
+    """Writes to the two files; each piece has its time."""
+
+    def __init__(self):
+        self.streams, self.ends = MetricStreams({"psnr": r"psnr=(\w+)"}), {OUT: 0, ERR: 0}
+
+    def write(self, file, text, time=None):
+        start = self.ends[file]
+        self.ends[file] += len(text)
+        times = () if time is None else (WriteTime(start, time),)
+        return self.streams.records(file, Chunk(text.encode(), start, self.ends[file], False, (), times))
+
+
+@pytest.fixture
+def job():
+    return Writer()
+
+
+def rows(records):
+    return [(record.name, record.value, record.step, record.epoch) for record in records]
+
+
+def printed(loss, epoch):
+    return f"{{'loss': {loss}, 'epoch': {epoch}}}\n"
+
+
+def bar(done):
+    """The bar, which the next one or the end of the line completes."""
+    return BAR.format(percent=done * 100 // 30, done=done)
+
+
+def test_numbers_of_stderr_are_read(job):
+    assert rows(job.write(ERR, "INFO step 3: loss 0.5\n")) == [("loss", 0.5, 3, None)]
+
+
+def test_a_number_that_both_have_counts_once(job):
+    assert len(job.write(OUT, "step 3: loss 0.5\nstep 4: loss 0.4\n")) == 2
+    assert rows(job.write(ERR, "INFO step 3: loss 0.5\nINFO step 5: loss 0.4\n")) == [("loss", 0.4, 5, None)]
+
+
+def test_lines_of_one_do_not_move_those_of_the_other(job):
+    job.write(OUT, "Epoch 3\n")
+    assert rows(job.write(ERR, "Validation loss: 0.5\n")) == []
+
+
+def test_a_dict_on_stdout_is_at_the_step_that_its_bar_on_stderr_shows_when_drawn_again(job):
+    job.write(ERR, bar(0) + bar(1) + bar(2), 100.0)
+    assert job.write(OUT, printed(0.5, 0.5), 102.0) == ()
+    assert job.streams.settle() == ()
+    job.write(ERR, bar(5) + bar(5), 102.1)
+    job.write(ERR, bar(10) + "\n", 104.0)
+    assert rows(job.streams.settle()) == [("loss", 0.5, 5, 0.5)]
+    assert job.write(OUT, printed(0.4, 1.0), 104.0) == ()
+    assert rows(job.streams.finish()) == [("loss", 0.4, 10, 1.0)]
+
+
+def test_counts_that_are_too_near_to_be_told_apart_by_time_are_told_apart_by_the_epoch(job):
+    job.write(ERR, "".join(bar(done) for done in (0, 3, 7, 9, 10, 11)) + "\n", 100.0)
+    job.write(OUT, printed(0.7, 0.7) + printed(0.4, 1.0), 100.0)
+    assert [record.step for record in job.streams.finish()] == [7, 10]
+
+
+def test_a_dict_of_a_job_without_a_bar_has_no_step(job):
+    job.write(OUT, printed(0.5, 0.5), 102.0)
+    assert rows(job.streams.settle()) == [("loss", 0.5, None, 0.5)]
+
+
+def test_a_dict_whose_times_are_unknown_has_no_step(job):
+    job.write(ERR, bar(5) + "\n")
+    assert rows(job.write(OUT, printed(0.5, 0.5))) == [("loss", 0.5, None, 0.5)]
+
+
+def test_a_match_that_is_no_number_is_told_of_once_for_both(job):
+    job.write(OUT, "psnr=low\n")
+    job.write(ERR, "psnr=high\n")
+    assert [mismatch.text for mismatch in job.streams.mismatches] == ["low"]
+
+
+def test_a_replaced_file_is_read_anew(job):
+    job.write(ERR, "step 3: los")
+    job.streams.restart(ERR)
+    job.ends[ERR] = 0
+    assert rows(job.write(ERR, "step 1: loss 0.5\n")) == [("loss", 0.5, 1, None)]
+
+
+def test_records_of_two_files_are_in_the_order_of_their_times():
+    first, second, third, untimed = (ValueRecord("loss", n, wall_time=n or None) for n in (1, 2, 3, 0))
+    assert in_order_of_writing([[first, third], [second]]) == [first, second, third]
+    assert in_order_of_writing([[first, untimed, third], [second]]) == [first, untimed, second, third]
+    assert in_order_of_writing([[untimed], [untimed._replace(step=1)]]) == [untimed, untimed._replace(step=1)]
