@@ -8,7 +8,6 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.record import (
-    ATTEMPT,
     HeaderRecord,
     PatternRecord,
     Record,
@@ -17,6 +16,7 @@ from batchai_magics.metrics.record import (
     ValueRecord,
 )
 from batchai_magics.metrics.runs.other_programs import ABSENT, steps_of_values, value_frame
+from batchai_magics.metrics.runs.resumed_attempts import continued, continues, is_attempt
 
 if TYPE_CHECKING:
     import pandas
@@ -69,23 +69,39 @@ def _step_frame(steps: Sequence[StepRecord]) -> pandas.DataFrame:
 def runs(records: Iterable[Record]) -> list[list[Record]]:
     """Split the records of a log into runs; at least one, possibly empty.
 
-    A new attempt of the job starts a run. So does a header, if its rank has printed its total or, with
-    unknown ranks, if as many totals were printed as the run has ranks: buffered ranks print one after the
-    other.
+    A new attempt of the job starts a run, unless it resumes after the first step of the attempt before: then
+    it continues that run. A header starts a run if its rank has printed its total or, with unknown ranks,
+    if as many totals were printed as the run has ranks: buffered ranks print one after the other.
     """
     result: list[list[Record]] = [[]]
     for record in records:
         if _opens_run(record, result[-1]):
             result.append([])
         result[-1].append(record)
+    return _with_resumed(result)
+
+
+def _with_resumed(parts: Sequence[list[Record]]) -> list[list[Record]]:
+    """The runs, where an attempt that resumes is part of the run before."""
+    result = [*parts[:1]]
+    for part in parts[1:]:
+        if is_attempt(part[0]) and continues(part, result[-1]):
+            result[-1] = continued(part, result[-1])
+        else:
+            result.append(part)
     return result
 
 
-def runs_of_columns(columns: Columns) -> tuple[Sequence[Record], Iterator[tuple[int, Sequence[StepRecord]]]]:
+RunOfColumns = tuple[Sequence[Record], Iterator[tuple[int, Sequence[StepRecord]]]]
+
+
+def runs_of_columns(columns: Columns) -> RunOfColumns:
     """The last run of a log: its other records, and the steps of each process as in `by_rank`.
 
     Step records are created on demand, for one process at a time.
     """
+    if any(is_attempt(record) for _, record in columns.others):
+        return _last_run_of_attempts(columns)
     run: list[Record] = []
     first_step = 0
     for place, record in columns.others:
@@ -95,6 +111,18 @@ def runs_of_columns(columns: Columns) -> tuple[Sequence[Record], Iterator[tuple[
     return run, _columns_by_rank(columns.steps.take(slice(first_step, None)))
 
 
+def _last_run_of_attempts(
+    columns: Columns,
+) -> tuple[Sequence[Record], Iterator[tuple[int, Sequence[StepRecord]]]]:
+    """The same for a log with several attempts, of which all records are made."""
+    records: list[Record] = list(columns.steps.records())
+    for place, record in reversed(list(columns.others)):
+        records.insert(place, record)
+    run = runs(records)[-1]
+    others = [record for record in run if not isinstance(record, StepRecord)]
+    return others, iter(by_rank(run).items())
+
+
 def _columns_by_rank(steps: StepColumns) -> Iterator[tuple[int, Sequence[StepRecord]]]:
     slots = steps.rank_slots()
     for slot in sorted(set(slots.tolist())):
@@ -102,7 +130,7 @@ def _columns_by_rank(steps: StepColumns) -> Iterator[tuple[int, Sequence[StepRec
 
 
 def _opens_run(record: Record, run: list[Record]) -> bool:
-    if isinstance(record, HeaderRecord) and record.key == ATTEMPT:
+    if is_attempt(record):
         return True
     is_first_line = isinstance(record, HeaderRecord) and record.key in ("tensorflow", "model")
     return is_first_line and _has_ended(run, record.rank)
