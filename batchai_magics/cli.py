@@ -205,11 +205,11 @@ def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -
 
 def _print_result(result: Result, invocation: Invocation) -> None:
     from batchai_magics.commands.handlers.backend_commands import SettingsChoice
-    from batchai_magics.commands.output.command_result import TerminalText
+    from batchai_magics.commands.output.command_result import TextResult
     from batchai_magics.commands.output.result_formats import colored
 
     output = invocation.arguments.output
-    if output is None and not result.query and isinstance(result.value, TerminalText):
+    if output is None and not result.query and isinstance(result.value, TextResult):
         print(result.value.terminal_text)
         return
     default = "table" if isinstance(result.value, SettingsChoice) else invocation.command.default_output

@@ -25,6 +25,10 @@ class Labels(NamedTuple):
         data = {"tags": list(self.tags), "note": self.note, "parameters": dict(self.parameters)}
         return {name: value for name, value in data.items() if value}
 
+    def with_parameters(self, more: Mapping[str, Parameter]) -> Labels:
+        """The labels with further parameters, which take the place of those of the same name."""
+        return self._replace(parameters=bounded({**self.parameters, **more})) if more else self
+
     def to_text(self) -> str:
         """The text of the file `labels.json`."""
         return json.dumps(self.to_json(), ensure_ascii=False)

@@ -13,6 +13,7 @@ FOLDER = "records"  # in a run's own folder
 
 SUBMISSION = "submission.json"  # what the submitter knows: written with the job, never changed
 LABELS = "labels.json"  # tags, note, parameters
+PARAMETERS = "parameters.json"  # of `log(params=…)`, written by rank 0
 MACHINES = "machines/"  # a file for each machine, written beside the running ranks
 WATCH = "watch.json"  # what the program that watches the run is to do; see `records.watch_request`
 CHANNELS = "notify.json"  # where notifications go: moved to the outbox, since the addresses are secrets

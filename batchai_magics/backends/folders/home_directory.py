@@ -17,6 +17,7 @@ from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.records.record_files import PARAMETERS
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.telemetry_records import TelemetryRecord
+    from batchai_magics.records.parameters import Parameter
 
 
 class HomeDirectory:
@@ -94,6 +96,15 @@ class HomeDirectory:
 
     def discard_backups(self, guids: Sequence[str]) -> None:
         """Nothing: records that are files have no backups."""
+
+    def logged_parameters(self, guids: Sequence[str]) -> Mapping[str, Mapping[str, Parameter]]:
+        """The parameters that runs have logged, read together; runs without any are left out."""
+        from batchai_magics.backends.folders import run_records  # few readers need it
+
+        files = {guid: self._layout.job(guid).records / PARAMETERS for guid in guids}
+        with self._machine.prefetched((), files.values()):
+            found = {guid: run_records.parameters(file) for guid, file in files.items()}
+        return {guid: each for guid, each in found.items() if each}
 
     def back_up_labels(self, guid: str, text: str) -> None:
         """Nothing: records that are files have no backups."""

@@ -56,6 +56,7 @@ def log(
     line: dict[str, Any] = {"time": round(time.time(), 3), **_rank(os.getpid())}
     if isinstance(params, Mapping):
         _print_line({**line, "params": dict(params)})
+        _record_parameters(params)
         if not values and not metrics:
             return
     elif params is not None:  # a metric of that name
@@ -76,6 +77,25 @@ def _print_line(line: Mapping[str, Any]) -> None:
     # text and newline in one write: lines of other processes cannot be interleaved
     sys.stdout.write(json.dumps(line, default=str) + "\n")
     sys.stdout.flush()
+
+
+_PARAMETERS: dict[str, Any] = {}
+
+
+def _record_parameters(params: Mapping[str, Any]) -> None:
+    """Adds rank 0's parameters to the record of the run, where lists and comparisons find them."""
+    _PARAMETERS.update({str(name): value for name, value in params.items()})
+    run = os.path.dirname(os.environ.get("BATCHAI_ARTIFACT_DIR", ""))  # noqa: PTH120 as below
+    if not run or _rank(os.getpid()).get("rank"):
+        return
+    part = f"{run}/records/parameters.json.{os.getpid()}.part"
+    try:
+        os.makedirs(f"{run}/records", mode=0o700, exist_ok=True)  # noqa: PTH103 as below
+        with open(part, "w", encoding="utf-8", opener=_private) as file:
+            file.write(json.dumps(_PARAMETERS, default=str))
+        os.replace(part, part.rpartition(".json")[0] + ".json")  # noqa: PTH105 as below
+    except OSError:  # they are printed all the same
+        return
 
 
 @functools.cache

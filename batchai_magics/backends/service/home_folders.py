@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.telemetry_records import TelemetryRecord
+    from batchai_magics.records.parameters import Parameter
 
 CLUSTER_SPEC, OUTPUT_ROOT = "cluster_spec", "output_root"  # keys in a job's `more`
 
@@ -93,6 +94,9 @@ class HomeFolders(Protocol):
 
     def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""
+
+    def logged_parameters(self, guids: Sequence[str]) -> Mapping[str, Mapping[str, Parameter]]:
+        """The parameters that runs have logged, read together; runs without any are left out."""
 
     def back_up_labels(self, guid: str, text: str) -> None:
         """Keeps the labels of a run where they are found if all records are lost."""

@@ -47,8 +47,12 @@ def read(context: Context, jobs: Collection[ResourceId]) -> dict[str, Labels]:
     records = context.repository.find_all(jobs)
     parents = {record.resource_id.parent.key: record.resource_id.parent for record in records}
     pinned = {_pinned_guid(each) for each in context.repository.find_all(list(parents.values()))}
+    logged = context.folders.logged_parameters([record.guid for record in records])
     found = {
-        record.key: _with_baseline(_stored(record), is_baseline=record.guid in pinned) for record in records
+        record.key: _with_baseline(
+            _stored(record).with_parameters(logged.get(record.guid, {})), is_baseline=record.guid in pinned
+        )
+        for record in records
     }
     return {key: labels for key, labels in found.items() if any(labels)}
 

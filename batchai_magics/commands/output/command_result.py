@@ -85,7 +85,7 @@ class NotebookDisplay(Protocol):
 
 
 @runtime_checkable
-class TerminalText(Protocol):
+class TextResult(Protocol):
     """A value that a terminal shows as text, unless `-o` asks for a format."""
 
     @property
