@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,16 +68,25 @@ class FormIndex:
     def _ids_of(self, forms: list[bytes], text: bytes, starts: Array) -> Array:
         ids = list(map(self._ids.get, forms))
         unknown = [row for row, id in enumerate(ids) if id is None]
-        begins = starts[unknown].tolist()
-        lines = [text[begin : begin + len(forms[row])] for row, begin in zip(unknown, begins, strict=True)]
-        found: dict[bytes, int] = {}
-        for index in lines_of_interest(lines, LINE_TEXTS) if unknown else ():
-            row = unknown[index]
-            form = forms[row]
-            if form not in found:
-                found[form] = self._resolved(form, lines[index])
-            ids[row] = found[form]
-        return np.array([_SILENT if id is None else id for id in ids], np.int64)
+        if unknown:
+            found = self._found([forms[row] for row in unknown], text, starts[unknown])
+            for row in unknown:
+                ids[row] = found[forms[row]]
+        return np.array(ids, np.int64)
+
+    def _found(self, forms: Sequence[bytes], text: bytes, starts: Array) -> Mapping[bytes, int]:
+        """What the lines of unknown forms are, each form once."""
+        counts = Counter(forms)
+        first = dict(zip(reversed(forms), reversed(starts.tolist()), strict=True))
+        lines = [text[first[form] : first[form] + len(form)] for form in counts]
+        found = dict.fromkeys(counts, _SILENT)
+        new = [*counts]
+        for index in lines_of_interest(lines, LINE_TEXTS):
+            found[new[index]] = self._resolved(new[index], lines[index])
+        for form, id in found.items():
+            if id == _SILENT and counts[form] > 1:
+                self._remember(form, id)
+        return found
 
     def _resolved(self, form: bytes, line: bytes) -> int:
         shapes, key = self._shapes, line.translate(None, DIGITS)
