@@ -133,6 +133,7 @@ def facts_of(feed: JobFeed) -> PageData:
         "warm_up": feed.warm_up,
         "charts": _charts(feed),
         "axis": feed.points.axis,
+        "attempt_steps": [list(each) for each in feed.points.attempts.items()],
         "unread": feed.unread and feed.unread._asdict(),
         "metric_notices": list(feed.metric_notices),
         "has_ranks": feed.has_ranks,

@@ -96,12 +96,12 @@ class JobFeed(Feed[Event]):
 
     def _take_numbers(self, event: MetricsAdded) -> None:
         self.records.add(event.records)
-        known = len(self.points.metrics)
+        known = len(self.points.metrics) + len(self.points.attempts)
         if isinstance(event.records, tuple):
             self.points.add(event.records)
         else:
             self.points.add_columns(event.records)
-        self.version += len(self.points.metrics) > known
+        self.version += len(self.points.metrics) + len(self.points.attempts) > known
         self._find_warm_up()
 
     def _take_state(self, event: Event) -> None:

@@ -8,7 +8,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord, ValueRecord
+from batchai_magics.metrics.record import (
+    ATTEMPT,
+    EvalRecord,
+    HeaderRecord,
+    PatternRecord,
+    Record,
+    StepRecord,
+    ValueRecord,
+)
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.run_metrics import EVALUATION_UNITS, RATE_UNIT, STEP_UNITS
 from batchai_magics.metrics.runs.step_counter import StepCounter
@@ -37,6 +45,8 @@ class StepPoints:
         self.others: dict[str, NamedValues] = {}
         self._start: float | None = None  # time of the first number
         self._has_epochs = False
+        self.attempts: dict[int, int] = {}  # first steps by attempt, from the second one on
+        self._attempt: HeaderRecord | None = None  # the latest one, until it has a step
         self._clear()
 
     def __len__(self) -> int:
@@ -49,6 +59,7 @@ class StepPoints:
         has_accuracies = self._add_steps(steps)
         if len(steps) < len(every) or has_accuracies:
             self._add_other_values(every)
+        self._mark_attempt(every)
 
     def add_columns(self, columns: Columns) -> None:
         """Adds the same from columns, without building records: a large update has thousands of steps."""
@@ -68,6 +79,18 @@ class StepPoints:
             self._times.frombytes((steps.wall_time - (self._start or 0)).astype(np.float32).tobytes())
         has_accuracies = steps.has_accuracy.any()
         self._add_other_values(columns if has_accuracies else [record for _, record in columns.others])
+        self._mark_attempt(columns)
+
+    def _mark_attempt(self, records: Iterable[Record]) -> None:
+        """Marks the first step of an attempt that has begun."""
+        begin = self._attempt
+        if begin is None:
+            return
+        steps = (getattr(record, "step", None) for record in records if record.offset > begin.offset)
+        first = next((step for step in steps if step is not None), None)
+        if first is not None:
+            self.attempts[int(begin.value)] = first
+            self._attempt = None
 
     @property
     def metrics(self) -> list[tuple[MetricTraits, str]]:
@@ -84,6 +107,8 @@ class StepPoints:
 
     def _add_other_values(self, records: Iterable[Record]) -> None:
         for record in filter(_has_other_values, records):
+            if isinstance(record, HeaderRecord) and record.key == ATTEMPT and int(record.value) > 1:
+                self._attempt = record
             time, epoch = getattr(record, "wall_time", None), getattr(record, "epoch", None)
             self._has_epochs = self._has_epochs or epoch is not None
             self._find_start([time])
@@ -143,6 +168,8 @@ class StepPoints:
         self._start = None
         self._counter = StepCounter()
         self._has_epochs = False
+        self.attempts = {}
+        self._attempt = None
 
 
 def _filled(values: Sequence[float | None], default: float) -> Sequence[float]:

@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from batchai_magics.metrics import read_metrics
+from batchai_magics.metrics import Parser, read_metrics
 from batchai_magics.metrics.reading.bulk.columns import Columns
-from batchai_magics.metrics.record import EvalRecord, PatternRecord, StepRecord, ValueRecord
+from batchai_magics.metrics.record import (
+    ATTEMPT,
+    EvalRecord,
+    HeaderRecord,
+    PatternRecord,
+    StepRecord,
+    ValueRecord,
+)
 from batchai_magics.widgets.job.log_numbers import NO_RANK, StepPoints
 
 
@@ -133,3 +140,31 @@ def test_steps_that_32_bits_do_not_hold_are_drawn_where_they_are():
     points = StepPoints()
     points.add([ValueRecord("loss", 0.5, step=10_000_000_000)])
     assert values(points, "loss")[0] == [10_000_000_000]
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_the_first_step_of_a_later_attempt_is_marked(is_at_once):
+    lines = [f"step {step}: loss = 0.5\n" for step in (10, 20)]
+    begin = "[batchai] attempt 2 begins on node-1 (node failure)\n"
+    parts = ["".join([*lines, begin, *lines])] if is_at_once else [*lines, begin, *lines]
+    parser, points = Parser(), StepPoints()
+    for part in parts:
+        points.add(parser.feed(part.encode()))
+    assert points.attempts == {2: 10}
+    points.restart()
+    assert points.attempts == {}
+
+
+def test_the_first_attempt_is_not_marked():
+    points = StepPoints()
+    points.add([HeaderRecord(ATTEMPT, "1", None, 10), StepRecord(1, 0, 1, 1, 1, 1, offset=20)])
+    assert points.attempts == {}
+
+
+def test_an_attempt_of_step_lines_is_marked_in_columns_too():
+    records = [StepRecord(step, 0, 1, 1, 1, 1, offset=step) for step in (1, 2)]
+    more = [HeaderRecord(ATTEMPT, "2", None, 10), StepRecord(2, 0, 1, 1, 1, 1, offset=20)]
+    points = StepPoints()
+    points.add_columns(Columns.of(records))
+    points.add_columns(Columns.of(more))
+    assert points.attempts == {2: 2}

@@ -37,6 +37,8 @@ export function onThemeChange(changed) {
 
 /** @typedef {{label: string, colour: string, width: number, dash?: number[]}} Line */
 
+/** A vertical line with its meaning. @typedef {{x: number, text: string}} Mark */
+
 export const ACCENT = "--ba-accent";
 export const FAINT = "--ba-faint"; // the line behind a smoother one
 const RANK_COLOURS = 8;
@@ -58,7 +60,7 @@ export const CURSOR_POINTS = { size: 6, fill: (plot, i) => /** @type {any} */ (p
 /**
  * @param {HTMLElement} box the element whose CSS variables define the colours
  * @param {Line[]} lines
- * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null, marks?: () => number[],
+ * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null, marks?: () => Mark[],
  *   axis?: XAxis}} look  `marks`: where vertical lines are
  * @returns {Partial<uPlot.Options>}
  */
@@ -122,9 +124,9 @@ function known(column) {
  * Draws vertical lines, where something else began.
  * @param {uPlot} plot
  * @param {HTMLElement} box
- * @param {number[]} places
+ * @param {Mark[]} marks
  */
-function rule(plot, box, places) {
+function rule(plot, box, marks) {
   const { ctx } = plot;
   const { left, top, width, height } = plot.bbox;
   const density = devicePixelRatio || 1;
@@ -132,13 +134,19 @@ function rule(plot, box, places) {
   ctx.strokeStyle = colour(box, "--ba-muted");
   ctx.lineWidth = density;
   ctx.setLineDash([2 * density, 3 * density]);
-  for (const place of places) {
-    const at = plot.valToPos(place, "x", true);
+  ctx.fillStyle = ctx.strokeStyle;
+  ctx.font = `${10 * density}px ${colour(box, "--ba-font")}`;
+  ctx.textBaseline = "top";
+  for (const { x, text } of marks) {
+    const at = plot.valToPos(x, "x", true);
     if (at < left || at > left + width) continue;
     ctx.beginPath();
     ctx.moveTo(at, top);
     ctx.lineTo(at, top + height);
     ctx.stroke();
+    const isNearEnd = at + ctx.measureText(text).width + 8 * density > left + width;
+    ctx.textAlign = isNearEnd ? "right" : "left";
+    ctx.fillText(text, at + (isNearEnd ? -4 : 4) * density, top + 3 * density);
   }
   ctx.restore();
 }

@@ -66,7 +66,7 @@ export class JobCharts {
   /** Draws new data in the next frame. */
   update() {
     const { points } = this.session;
-    const { charts, axis } = /** @type {JobFacts} */ (this.session.model.get("facts"));
+    const { charts, axis, attempt_steps: attempts } = /** @type {JobFacts} */ (this.session.model.get("facts"));
     const subjects = subjectsOf(points, charts);
     const unread = subjects.length ? null : (this.session.model.get("facts").unread ?? null);
     this.hint.show(unread);
@@ -81,6 +81,7 @@ export class JobCharts {
     this.bar.offerAxes(scales.map(({ name }) => name), scale.name);
     for (const chart of this.charts.values()) {
       chart.setScale(scale, scales);
+      chart.attempts = attempts;
       chart.isComplete = this.session.isComplete;
       chart.warmUp = this.session.model.get("facts").warm_up ?? null;
       chart.update();

@@ -44,6 +44,8 @@ export class StepChart extends FramedChart {
     /** @type {number | null} */
     this.warmUp = null;
     this.scales = [BY_STEP]; // all that the job's numbers allow
+    /** @type {[number, number][]} */
+    this.attempts = []; // those after the first one, each with its first step
     /** @type {number[][]} */
     this.xs = []; // the x values of each line
     this.log = smallButton("log", () => this.#toggleLog(), {
@@ -170,6 +172,7 @@ export class StepChart extends FramedChart {
       isLog: this.isLog,
       fromZero: Boolean(this.subject.fromZero),
       shadedTo: () => (this.subject.hasWarmUp && this.warmUp !== null ? (this.scale.of([this.warmUp])[0] ?? null) : null),
+      marks: () => this.attempts.map(([attempt, step]) => ({ x: Number(this.scale.of([step])[0]), text: `attempt ${attempt}` })),
       axis: this.scale.axis,
     });
     /** @type {uPlot.Options} */
