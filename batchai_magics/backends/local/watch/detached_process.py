@@ -10,10 +10,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from batchai_magics.backends.node.inherited_environment import inherited
 from batchai_magics.backends.service import private_files
+
+
+class SecretsMessage(TypedDict):
+    """The JSON that a supervisor reads from its standard input."""
+
+    variables: Mapping[str, str]
+    registry_password: str
 
 
 class JobSecrets(NamedTuple):
@@ -28,12 +35,12 @@ class JobSecrets(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.variables or self.registry_password)
 
-    def to_message(self) -> dict[str, Any]:
+    def to_message(self) -> SecretsMessage:
         """What is written to the supervisor's standard input."""
         return {"variables": dict(self.variables), "registry_password": self.registry_password}
 
     @classmethod
-    def from_message(cls, message: Mapping[str, Any]) -> JobSecrets:
+    def from_message(cls, message: SecretsMessage) -> JobSecrets:
         """The secrets read from standard input."""
         return cls(message["variables"], message["registry_password"])
 

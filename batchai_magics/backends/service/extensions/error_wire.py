@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, TypedDict
 
 from batchai_magics import errors
 from batchai_magics.errors import BatchAIError, Problem, ServiceError, SpecError
 
 # Our additions: the hint, our error class, the description with problems, and the fix of each problem.
-HINT, KIND, WHAT, FIX = "batchaiHint", "batchaiKind", "batchaiWhat", "batchaiFix"
+HINT: Final = "batchaiHint"
+KIND: Final = "batchaiKind"
+WHAT: Final = "batchaiWhat"
+FIX: Final = "batchaiFix"
 SHARE_FULL = "ShareSizeLimitReached"  # Azure Files' code for a full disk
 _INVALID = "InvalidRequest"  # the code for errors without one
 
 
-def to_wire(error: BatchAIError) -> dict[str, Any]:
+class _ErrorAdditions(TypedDict, total=False):
+    batchaiHint: str
+    batchaiKind: str
+    batchaiWhat: str
+    details: list[dict[str, str]]
+
+
+class ErrorWire(_ErrorAdditions):
+    """The JSON of an error: Azure's code and message, and our additions where they have a value."""
+
+    code: str
+    message: str
+
+
+def to_wire(error: BatchAIError) -> ErrorWire:
     """The JSON of an error; classes that `errors` does not define are not named."""
     code = error.code if isinstance(error, ServiceError) else ""
-    more: dict[str, Any] = {HINT: error.hint} if error.hint else {}
+    wire: ErrorWire = {"code": code or _INVALID, "message": error.message}
+    if error.hint:
+        wire[HINT] = error.hint
     if isinstance(error, SpecError):
-        more |= {"details": [_detail(problem) for problem in error.problems], WHAT: error.what}
-    return {"code": code or _INVALID, "message": error.message, **more, **kind_of(error)}
+        wire["details"], wire[WHAT] = [_detail(problem) for problem in error.problems], error.what
+    if kind := kind_of(error):
+        wire[KIND] = kind[KIND]
+    return wire
 
 
 def kind_of(error: BatchAIError) -> dict[str, str]:

@@ -6,30 +6,51 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from batchai_magics.backends.base import Chunk, CommandBytes, CommandEnd, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.models.response_object import ResponseObject, unreadable
 
 
-def to_wire(chunk: Chunk) -> dict[str, Any]:
+class _Annotations(TypedDict, total=False):
+    spans: list[tuple[int, int, int]]  # start, end, rank
+    times: list[tuple[int, float]]  # start, seconds since 1970
+    hidden: list[tuple[int, int]]  # start, end
+    generation: str
+    before: str  # base64
+    seal: tuple[int, str, int]  # bytes, SHA-256, lost bytes
+
+
+class ChunkWire(_Annotations):
+    """The JSON of a chunk; what is empty is left out."""
+
+    offset: int
+    size: int
+    isComplete: bool
+    data: str  # base64
+
+
+def to_wire(chunk: Chunk) -> ChunkWire:
     """The JSON of a chunk."""
-    seal = chunk.seal
-    known = {
-        "spans": [[span.start, span.end, span.rank] for span in chunk.spans],
-        "times": [[written.start, written.time] for written in chunk.times],
-        "hidden": [[place.start, place.end] for place in chunk.hidden],
-        "generation": chunk.generation,
-        "before": _text(chunk.before),
-        "seal": [seal.size_bytes, seal.sha256, seal.lost_bytes] if seal else [],
-    }
-    return {
+    wire: ChunkWire = {
         "offset": chunk.offset,
         "size": chunk.size,
         "isComplete": chunk.is_complete,
         "data": _text(chunk.data),
-        **{name: value for name, value in known.items() if value},
     }
+    if chunk.spans:
+        wire["spans"] = [(span.start, span.end, span.rank) for span in chunk.spans]
+    if chunk.times:
+        wire["times"] = [(written.start, written.time) for written in chunk.times]
+    if chunk.hidden:
+        wire["hidden"] = [(place.start, place.end) for place in chunk.hidden]
+    if chunk.generation:
+        wire["generation"] = chunk.generation
+    if chunk.before:
+        wire["before"] = _text(chunk.before)
+    if chunk.seal:
+        wire["seal"] = (chunk.seal.size_bytes, chunk.seal.sha256, chunk.seal.lost_bytes)
+    return wire
 
 
 def from_wire(data: Mapping[str, Any]) -> Chunk:

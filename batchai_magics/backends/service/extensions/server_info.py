@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypedDict
 
 from batchai_magics.backends.base import FACETS, Backend, Capabilities, Pace
 
@@ -19,7 +19,14 @@ class ServerInfo:
     facets: Collection[str]
 
 
-def to_wire(backend: Backend, pace: Pace) -> dict[str, Any]:
+class ServerInfoWire(TypedDict):
+    """The JSON of what a server supports: the fields of its capabilities, and the names of its facets."""
+
+    capabilities: Mapping[str, Any]
+    facets: list[str]
+
+
+def to_wire(backend: Backend, pace: Pace) -> ServerInfoWire:
     """The JSON of what a backend supports; `pace` is the server's own rate limit."""
     known = {**asdict(backend.capabilities), "pace": asdict(pace)}
     facets = [facet.attribute for facet in FACETS if getattr(backend, facet.attribute)]
