@@ -10,11 +10,12 @@ from batchai_magics.cards import card_parts
 from batchai_magics.cards.table_card import TableCard, table_card_html, table_card_text
 from batchai_magics.jobs.job_logs import progress_text
 from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.models.resources import JobResource
 
 MAX_JOBS = 50
-TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "images/sec", "")
-SHORT_TITLES = ("job", "state", "ran for", "images/sec")
+TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "metric", "")
+SHORT_TITLES = ("job", "state", "ran for", "metric")
 PROGRESS = "progress"  # column present if any job reports progress
 
 
@@ -22,7 +23,8 @@ PROGRESS = "progress"  # column present if any job reports progress
 class JobListCard:
     """The contents of the card: the jobs of an experiment, newest first.
 
-    `rates` are images/sec and `progress` the progress by job name. `now` is when the card is made, the end of
+    `rates` are the values of each job's headline metric, by job name, and `labels` its name; `progress` is
+    the progress. `now` is when the card is made, the end of
     the elapsed time of running jobs.
     """
 
@@ -32,6 +34,7 @@ class JobListCard:
     rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
     reopen_command: str = ""
     progress: Mapping[str, Progress] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -59,7 +62,7 @@ class JobListCard:
                     cluster_of(job),
                     self._duration(job),
                     exit_code_of(job),
-                    f"{rates[-1]:,.1f}" if rates else "",
+                    f"{self.labels.get(job.id.name, '')} {number_text(rates[-1])}".strip() if rates else "",
                     card_parts.sparkline(rates),
                     *([self._progress_of(job)] if self.progress else []),
                 ),

@@ -45,9 +45,16 @@ def test_a_page_gets_the_nodes_by_the_names_of_the_live_view(place):
 
 def test_a_page_gets_a_column_of_rates_where_some_job_has_any(place):
     place.run("quiet")
-    assert "images/sec" not in jobs_card.to_html(jobs(place))
-    assert "images/sec" not in jobs_card.to_html(jobs(place, quiet=[]))
-    assert "images/sec" in jobs_card.to_html(jobs(place, quiet=[10.0]))
+    assert ">metric<" not in jobs_card.to_html(jobs(place))
+    assert ">metric<" not in jobs_card.to_html(jobs(place, quiet=[]))
+    assert ">metric<" in jobs_card.to_html(jobs(place, quiet=[10.0]))
+
+
+def test_a_value_in_the_list_of_jobs_has_the_name_of_its_metric(place):
+    place.run("quiet")
+    card = replace(jobs(place, quiet=[0.5, 0.412]), labels={"quiet": "val_loss"})
+    assert "val_loss 0.412" in jobs_card.to_text(card)
+    assert "val_loss 0.412" in jobs_card.to_html(card)
 
 
 def test_a_cluster_that_grows_tells_how_many_nodes_there_should_be(place):
@@ -109,7 +116,7 @@ def test_jobs_tell_their_state_and_images_per_sec(place):
     place.run("two", ExecutionState.FAILED, exit_code=3)
     text = jobs_card.to_text(jobs(place, one=[10.0, 20.0]))
     assert "1 running, 1 failed" in text
-    assert "20.0        ▅█" in text
+    assert "20      ▅█" in text
     assert [line.split()[6] for line in text.splitlines() if "two" in line] == ["3"]
     assert "<script" not in jobs_card.to_html(jobs(place))
 
@@ -165,6 +172,6 @@ def test_bars_count_from_zero_and_cover_all_values(values, shown):
 def test_a_page_gets_a_list_of_jobs_in_few_columns_with_what_matters_less_below(place):
     place.run("one", ExecutionState.FAILED, exit_code=3)
     html = jobs_card.to_html(jobs(place, one=[10.0, 20.0]))
-    assert re.findall("<th[^>]*>([^<]*)</th>", html) == ["job", "state", "ran for", "images/sec"]
+    assert re.findall("<th[^>]*>([^<]*)</th>", html) == ["job", "state", "ran for", "metric"]
     below = re.findall("<br><span[^>]*>([^<]*)</span>", html)
     assert below == ["2 nodes · horovod · nc6", "exit code 3", "▅█"]

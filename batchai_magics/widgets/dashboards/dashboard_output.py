@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import REFRESH_INTERVAL_S, CellOutput, Clock, LiveOutput, WaitFor
@@ -186,7 +187,8 @@ def _shared_feed(subject: Subject, publisher: Publisher) -> ClusterFeed | JobsFe
 def _source_and_feed(subject: Subject) -> tuple[ClusterSource, ClusterFeed] | tuple[JobsSource, JobsFeed]:
     if subject.id.kind is Kind.CLUSTER:
         return ClusterSource(subject.backend, subject.id), ClusterFeed(subject.id)
-    return JobsSource(subject.backend, subject.id), JobsFeed(subject.id)
+    preferences = metric_preferences()
+    return JobsSource(subject.backend, subject.id, preferences=preferences), JobsFeed(subject.id)
 
 
 def _view(

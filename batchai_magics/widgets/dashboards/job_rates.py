@@ -1,8 +1,10 @@
-"""A job's images/sec by step, downsampled, and its progress, read incrementally from its logs."""
+"""A job's headline metric by step, downsampled, and its progress, read incrementally from its logs."""
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Iterable
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
@@ -10,7 +12,16 @@ from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
-from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.runs.metric_traits import (
+    NO_PREFERENCES,
+    MetricPreferences,
+    MetricTraits,
+    headline_of,
+    traits_of,
+)
+from batchai_magics.metrics.runs.step_counter import StepCounter
+from batchai_magics.metrics.runs.tidy_table import Number, numbers
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 
@@ -18,16 +29,23 @@ CHUNK_BYTES = 1 << 18  # per read
 TAIL_BYTES = 1 << 20  # only this much of a longer log is read
 MAX_STEPS = 200
 MAX_VALUES = 40
+_SPREADS = frozenset(["uncertainty", "jitter", "total_images_per_sec"])  # of images/sec
 
 
 class RateReader:
-    """The images/sec of one job by step, summed over its ranks, and its progress.
+    """The headline metric of one job by step, over all ranks, and its progress.
 
     Each `advance` reads a chunk of the log and, if `tells_progress`, the end of stderr.
     """
 
     def __init__(
-        self, backend: Backend, job: ResourceId, *, began: float | None = None, tells_progress: bool = True
+        self,
+        backend: Backend,
+        job: ResourceId,
+        *,
+        began: float | None = None,
+        tells_progress: bool = True,
+        preferences: MetricPreferences = NO_PREFERENCES,
     ) -> None:
         self._backend = backend
         self._file = FileRef(job, OUT)
@@ -37,7 +55,8 @@ class RateReader:
         self._tells_progress = tells_progress
         self._offset: int | None = None
         self._errors_end = 0
-        self._by_step: dict[int, dict[int | None, float]] = {}
+        self._preferences = preferences
+        self._clear()
         self.read_count = 0
         self.is_drained = False  # the log is complete and has been read to the end
 
@@ -60,14 +79,25 @@ class RateReader:
         return self._progress.progress
 
     @property
+    def label(self) -> str:
+        """The name of the headline metric, for display; empty without one."""
+        return self._metrics[self._headline].label if self._headline else ""
+
+    @property
     def values(self) -> list[float]:
-        """At most `MAX_VALUES` rates, evenly spaced over the steps that all ranks have completed."""
-        ranks = max(map(len, self._by_step.values()), default=0)
-        rates = [sum(by_rank.values()) for by_rank in self._by_step.values() if len(by_rank) == ranks]
-        if len(rates) > MAX_VALUES:
-            stride = (len(rates) - 1) / (MAX_VALUES - 1)
-            rates = [rates[round(i * stride)] for i in range(MAX_VALUES)]
-        return [round(rate, 1) for rate in rates]
+        """At most `MAX_VALUES` values of the headline metric, evenly spaced over its steps.
+
+        Own rates of ranks are summed, over the steps that all ranks have completed; other metrics averaged.
+        """
+        by_step = self._by_step.get(self._headline, {})
+        is_sum = bool(by_step) and self._metrics[self._headline].is_summed
+        ranks = max(map(len, by_step.values()), default=0)
+        every = [list(of.values()) for of in by_step.values() if not is_sum or len(of) == ranks]
+        values = [sum(of) if is_sum else sum(of) / len(of) for of in every]
+        if len(values) > MAX_VALUES:
+            stride = (len(values) - 1) / (MAX_VALUES - 1)
+            values = [values[round(i * stride)] for i in range(MAX_VALUES)]
+        return [float(f"{value:.6g}") for value in values if math.isfinite(value)]
 
     def _read(self, chunk: Chunk) -> bool:
         if not chunk.data:
@@ -85,12 +115,33 @@ class RateReader:
         return read_progress(self._progress, ERR, chunk.redacted, now=time.time())
 
     def _add(self, records: Iterable[Record]) -> bool:
-        steps = [record for record in records if isinstance(record, StepRecord)]
-        for record in steps:
-            self._by_step.setdefault(record.step, {})[record.rank] = record.images_per_sec
-        if len(self._by_step) > MAX_STEPS:
-            self._by_step = dict(list(self._by_step.items())[::-1][::2][::-1])
-        return bool(steps)
+        count = 0
+        for number in numbers(records):
+            if number.metric not in _SPREADS:
+                self._add_number(number)
+                count += 1
+        if count:
+            self._headline = headline_of(self._metrics.values(), self._preferences)
+        return count > 0
+
+    def _add_number(self, number: Number) -> None:
+        self._metrics.setdefault(number.metric, traits_of(number.metric, unit=number.unit))
+        by_step = self._by_step.setdefault(number.metric, {})
+        step = self._counter.place(number.rank, number.step)
+        self._counts[number.metric, number.rank] += 1
+        by_step.setdefault(self._counts[number.metric, number.rank] if step is None else step, {})[
+            number.rank
+        ] = number.value
+        if len(by_step) > MAX_STEPS:
+            self._by_step[number.metric] = dict(list(by_step.items())[::-1][::2][::-1])
 
     def _restart(self) -> None:
-        self._parser, self._offset, self._by_step = Parser({}), 0, {}
+        self._parser, self._offset = Parser({}), 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._metrics: dict[str, MetricTraits] = {}
+        self._by_step: dict[str, dict[int, dict[int | None, float]]] = {}
+        self._counts: Counter[tuple[str, int | None]] = Counter()
+        self._counter = StepCounter()
+        self._headline = ""

@@ -12,6 +12,7 @@ from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html,
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.job_logs import has_progress
 from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -36,11 +37,12 @@ class JobsSnapshot:
 
 @dataclass(frozen=True)
 class RatesUpdate:
-    """New images/sec or progress of a job."""
+    """New values of a job's headline metric, or its progress."""
 
     job: str
     values: list[float]
     progress: Progress | None = None
+    label: str = ""  # of the metric
 
 
 class JobsSource:
@@ -49,8 +51,14 @@ class JobsSource:
     is_over = False
 
     def __init__(
-        self, backend: Backend, experiment: ResourceId, *, clock: Callable[[], float] = time.monotonic
+        self,
+        backend: Backend,
+        experiment: ResourceId,
+        *,
+        preferences: MetricPreferences = NO_PREFERENCES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._preferences = preferences
         self._backend = backend
         self._experiment = experiment
         self._clock = clock
@@ -60,7 +68,7 @@ class JobsSource:
         self.is_behind = False  # logs of ended jobs remain to be read
 
     def poll(self) -> list[JobsSnapshot | RatesUpdate]:
-        """Returns the jobs if any has changed, and new images/sec of some.
+        """Returns the jobs if any has changed, and new values of some.
 
         One request lists all jobs, at most as often as the backend's pace allows.
         """
@@ -91,16 +99,24 @@ class JobsSource:
         """The jobs whose logs have not been read to the end, least often read first."""
         known = self._readers
         self._readers = {
-            job.output_path_segment: known.get(job.output_path_segment) or _reader(self._backend, job)
-            for job in jobs
+            job.output_path_segment: known.get(job.output_path_segment) or self._reader(job) for job in jobs
         }
         pairs = [(job, self._readers[job.output_path_segment]) for job in jobs]
         waiting = [(job, reader) for job, reader in pairs if not reader.is_drained]
         return sorted(waiting, key=lambda pair: pair[1].read_count)
 
+    def _reader(self, job: JobResource) -> RateReader:
+        return RateReader(
+            self._backend,
+            job.id,
+            began=job.execution.started.timestamp() if job.execution else None,
+            tells_progress=job.state is not ExecutionState.SUCCEEDED,
+            preferences=self._preferences,
+        )
+
 
 class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
-    """An experiment's latest jobs and their images/sec. `version` increases when a job changes."""
+    """An experiment's latest jobs and their headline metrics. `version` increases when a job changes."""
 
     noun = "experiment"
 
@@ -109,6 +125,7 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
         self.id = experiment
         self.jobs: tuple[JobResource, ...] = ()
         self.rates: dict[str, list[float]] = {}
+        self.labels: dict[str, str] = {}
         self.rate_versions: dict[str, int] = {}
         self._progress: dict[str, Progress | None] = {}
 
@@ -116,6 +133,7 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
         """Stores an update."""
         if isinstance(event, RatesUpdate):
             self.rates[event.job] = event.values
+            self.labels[event.job] = event.label
             self._progress[event.job] = event.progress
             self.rate_versions[event.job] = self.rate_versions.get(event.job, 0) + 1
             return
@@ -155,20 +173,17 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
     def bundle(self) -> Bundle:
         """A snapshot of the jobs as HTML and text."""
         now = datetime.now(timezone.utc)
-        card = JobListCard(self.id.name, self.jobs, now, dict(self.rates), self.way_back, self.progress)
+        rates, labels = dict(self.rates), dict(self.labels)
+        card = JobListCard(self.id.name, self.jobs, now, rates, self.way_back, self.progress, labels)
         return {"text/html": to_html(card), "text/plain": to_text(card)}
-
-
-def _reader(backend: Backend, job: JobResource) -> RateReader:
-    began = job.execution.started.timestamp() if job.execution else None
-    has_succeeded = job.state is ExecutionState.SUCCEEDED
-    return RateReader(backend, job.id, began=began, tells_progress=not has_succeeded)
 
 
 def _rates_update(job: JobResource, reader: RateReader) -> RatesUpdate | None:
     try:
         is_news = reader.advance()
-        return RatesUpdate(job.id.name, reader.values, reader.progress) if is_news else None
+        if not is_news:
+            return None
+        return RatesUpdate(job.id.name, reader.values, reader.progress, reader.label)
     except BatchAIError:  # deleted since it was listed: the next list no longer has it
         return None
 
@@ -190,7 +205,7 @@ Open = Callable[[ResourceId], str]
 
 
 class JobsView(DashboardView):
-    """Jobs as rows, each with its images/sec; the request `open` embeds a job's live view below them.
+    """Jobs as rows, each with its headline metric; the request `open` embeds a job's live view below them.
 
     `open_job` creates the view of a job and returns its model's id.
     """
@@ -207,11 +222,11 @@ class JobsView(DashboardView):
         super().__init__(feed, view_id=view_id, work=work, clock=clock)
 
     def reset_page(self) -> None:
-        """A page has said hello: it has no images/sec yet."""
+        """A page has said hello: it has no values yet."""
         self._sent = {}
 
     def next_message(self, limit_bytes: int) -> PageData | None:
-        """The images/sec of a few jobs for which the page is out of date."""
+        """The values of a few jobs for which the page is out of date."""
         new = self._unsent()[:RATES_PER_MESSAGE]
         if not new:
             return None
@@ -219,7 +234,8 @@ class JobsView(DashboardView):
         known = self._jobs.progress
         progress = {name: progress_fields(known[name]) for name in new if name in known}
         rates = {name: self._jobs.rates.get(name, []) for name in new}
-        return {"kind": "rates", "rates": rates, "progress": progress}
+        labels = {name: self._jobs.labels.get(name, "") for name in new}
+        return {"kind": "rates", "rates": rates, "labels": labels, "progress": progress}
 
     def _unsent(self) -> list[str]:
         """The jobs for which the page is out of date."""

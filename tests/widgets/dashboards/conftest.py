@@ -14,7 +14,8 @@ def page(monkeypatch):
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("BATCHAI_HEADLINE_METRIC", "images/sec")
     made = ScriptedCluster(tmp_path)
     made.run("resnet", rates=[100, 200, 300])
     made.run("old", ExecutionState.FAILED, exit_code=1, rates=[50, 60])

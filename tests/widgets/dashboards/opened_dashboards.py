@@ -1,11 +1,13 @@
 """Dashboards over a scripted place, opened in a page that records what it is given."""
 
+from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.widgets.dashboards import dashboard_output
 from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterSource
 from batchai_magics.widgets.dashboards.dashboard_output import LiveDashboard
 from batchai_magics.widgets.dashboards.jobs_dashboard import JobsSource
 from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT
 
+SPEED = MetricPreferences(headline="images/sec")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 KINDS = ("cluster", "jobs")
 
@@ -15,7 +17,7 @@ def cluster_source(place, clock):
 
 
 def jobs_source(place, clock):
-    return JobsSource(place, EXPERIMENT, clock=clock)
+    return JobsSource(place, EXPERIMENT, preferences=SPEED, clock=clock)
 
 
 def subject(place, kind):

@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.backends.base import Capabilities, Pace, StatusPoller
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
 from batchai_magics.widgets.dashboards.jobs_dashboard import JobsFeed, JobsSource
-from tests.widgets.dashboards.opened_dashboards import cluster_source, jobs_source
+from tests.widgets.dashboards.opened_dashboards import SPEED, cluster_source, jobs_source
 from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ExecutionState, NodeState, ScriptedCluster
 
 
@@ -13,7 +13,7 @@ def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
     place = ScriptedCluster(tmp_path)
     for number in range(260):
         place.run(f"job-{number}", ExecutionState.QUEUED)
-    source, feed = JobsSource(place, EXPERIMENT), JobsFeed(EXPERIMENT)
+    source, feed = JobsSource(place, EXPERIMENT, preferences=SPEED), JobsFeed(EXPERIMENT)
     for event in source.poll():
         feed.take(event)
     assert feed.facts()["total"] == 260

@@ -10,7 +10,8 @@ from tests.widgets.lab import confirm
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 SETUP = """
-import time
+import os, time
+os.environ["BATCHAI_HEADLINE_METRIC"] = "images/sec"
 from batchai_magics import widgets
 from tests.widgets.scripted_cluster import ExecutionState, NodeState, ScriptedCluster
 world = ScriptedCluster("{folder}")
@@ -59,7 +60,7 @@ def test_jobs_are_sorted_filtered_and_opened(lab, setup_cell):
     assert sorted(names(page)) == ["first", "second", "third"]
     lab.run(2)
     page.get_by_role("button", name="fourth").wait_for()
-    page.get_by_role("button", name="Images/sec").click()
+    page.get_by_role("button", name="Metric").click()
     page.wait_for_function(f"() => ({NAMES})()[0] === 'first'")
     page.get_by_role("button", name="1 running").click()
     page.wait_for_function(f"() => ({NAMES})().join() === 'third'")
@@ -147,6 +148,6 @@ def test_dashboards_whose_kernel_is_gone_say_so_and_ask_nothing_more(lab, setup_
         ).wait_for()
     expect(page.get_by_role("button", name="third")).to_be_disabled()
     expect(page.get_by_label("Number of nodes")).to_be_disabled()
-    page.get_by_role("button", name="Images/sec").click()  # what is here can still be sorted
+    page.get_by_role("button", name="Metric").click()  # what is here can still be sorted
     page.wait_for_function("() => document.querySelector('.ba-open').textContent === 'first'")
     assert lab.errors == []

@@ -17,7 +17,7 @@ const COLUMNS = [
   { title: "Job", key: "name", of: (row) => row.name },
   { title: "State", key: "state", of: (row) => row.state },
   { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? null },
-  { title: "Images/sec", key: "rate", of: (row, table) => table.rate(row.name) },
+  { title: "Metric", key: "rate", of: (row, table) => table.rate(row.name) },
   { title: "Nodes", key: "nodes", of: (row) => row.nodes },
   { title: "Cluster", key: "cluster", of: (row) => row.cluster },
   { title: "Toolkit", key: "toolkit", of: (row) => row.toolkit },
@@ -36,6 +36,8 @@ export class JobTable {
     this.lines = new Map();
     /** @type {Map<string, number[]>} */
     this.rates = new Map();
+    /** @type {Map<string, string>} */
+    this.labels = new Map();
     /** @type {Map<string, Progress>} */
     this.progress = new Map();
     this.opened = "";
@@ -78,8 +80,10 @@ export class JobTable {
   /**
    * @param {Record<string, number[]>} rates by the job's name
    * @param {Record<string, Progress>} progress by the job's name
+   * @param {Record<string, string>} labels of the metric, by the job's name
    */
-  setRates(rates, progress) {
+  setRates(rates, progress, labels) {
+    for (const [name, label] of Object.entries(labels)) this.labels.set(name, label);
     for (const [name, values] of Object.entries(rates)) this.rates.set(name, values);
     for (const [name, one] of Object.entries(progress)) this.progress.set(name, one);
     for (const row of this.rows) if (rates[row.name]) this.lines.get(row.name)?.update(row);
@@ -96,7 +100,7 @@ export class JobTable {
   }
 
   /**
-   * The latest images/sec of a job.
+   * The latest value of a job's headline metric.
    * @param {string} name
    */
   rate(name) {
@@ -175,13 +179,14 @@ export class JobTable {
     const badge = el("span", { class: "ba-badge" });
     const spark = sparkline();
     const rate = el("span", { class: "ba-rate" });
+    const label = el("span", { class: "ba-metric" });
     const bar = progressBar();
     const cells = new Map(COLUMNS.map(({ key }) => [key, el("td", { "data-column": key })]));
     const cell = (/** @type {string} */ key) => /** @type {HTMLElement} */ (cells.get(key));
     cell("name").append(open);
     cell("state").append(badge);
     cell("progress").append(bar.element);
-    cell("rate").append(el("span", { class: "ba-rates" }, spark.element, rate));
+    cell("rate").append(el("span", { class: "ba-rates" }, spark.element, label, rate));
     const element = el("tr", {}, ...cells.values());
     let row = first;
     const tick = () => {
@@ -200,6 +205,7 @@ export class JobTable {
       badge.dataset.state = row.state;
       const values = this.rates.get(row.name) ?? [];
       spark.update(values);
+      setText(label, values.length ? (this.labels.get(row.name) ?? "") : "");
       setText(rate, values.length ? quantity(values.at(-1)) : "");
       for (const key of /** @type {const} */ (["nodes", "cluster", "toolkit"])) setText(cell(key), String(row[key]));
       setText(cell("created"), formatTime(row.created));

@@ -22,7 +22,7 @@ export default {
     const filter = stateFilter((isShown) => table.show(isShown));
     dashboard.show(root, `Jobs of ${model.get("facts").name}`, head.element, filter.element, table.element, opened.element);
     dashboard.connection.onMessage = (content) => {
-      if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {});
+      if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {}, content.labels ?? {});
     };
     dashboard.watch(["rows"], () => {
       table.update(model.get("rows"));

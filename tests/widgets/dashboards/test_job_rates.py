@@ -1,0 +1,38 @@
+"""The headline metric of each job in a list."""
+
+import pytest
+
+from batchai_magics.metrics.runs.metric_traits import MetricPreferences
+from batchai_magics.widgets.dashboards.job_rates import MAX_VALUES, RateReader
+from tests.widgets.scripted_job import ScriptedBackend, step_line
+
+
+def reader(tmp_path, text, **options):
+    backend = ScriptedBackend(tmp_path)
+    backend.write(text)
+    made = RateReader(backend, backend.job.id, **options)
+    made.advance()
+    return made
+
+
+def test_the_values_of_a_job_are_those_of_its_headline_metric(tmp_path):
+    found = reader(tmp_path, "".join(f"epoch={n} loss=9\nepoch={n} val_loss={3 - n}\n" for n in (1, 2)))
+    assert (found.label, found.values) == ("val_loss", [2, 1])
+
+
+@pytest.mark.parametrize(("headline", "values"), [("images/sec", [210, 210]), ("loss", [2, 2])])
+def test_the_user_chooses_the_metric_of_the_list(tmp_path, headline, values):
+    text = "".join(step_line(step, rank, 100.0 + 10 * rank) for step in (10, 20) for rank in (0, 1))
+    found = reader(tmp_path, text, preferences=MetricPreferences(headline=headline))
+    assert (found.label, found.values) == (headline, values)
+
+
+def test_a_job_without_numbers_has_none(tmp_path):
+    found = reader(tmp_path, "hello\n")
+    assert (found.label, found.values) == ("", [])
+
+
+def test_a_long_line_is_thinned_to_few_values(tmp_path):
+    found = reader(tmp_path, "".join(f"step {n}: loss {n}\n" for n in range(1000)))
+    assert len(found.values) <= MAX_VALUES
+    assert found.values[-1] == 999
