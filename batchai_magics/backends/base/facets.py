@@ -160,6 +160,15 @@ class Cleaning(Protocol):
     def stored_items(self) -> Sequence[StoredItem]:
         """The data, part by part."""
 
+    def old_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
+        """The files of each run that ended before a time (in seconds since 1970), oldest first.
+
+        Their names are those of experiment and job. With `keeps_tagged`, without runs that have a tag.
+        """
+
+    def clean_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
+        """Deletes these runs with their jobs and all that they wrote to their own folders; returns them."""
+
     def check(self) -> None:
         """Checks that nothing is in use.
 

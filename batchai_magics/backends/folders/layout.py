@@ -55,6 +55,7 @@ class Layout(NamedTuple):
             "blob containers": "containers",
             "file servers": "fileservers",
             "unfinished uploads": "unfinished",
+            "undelivered notifications": "outbox",
         }
         return {name: self.home / folder for name, folder in folders.items()}
 

@@ -7,6 +7,8 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from math import inf
+from operator import itemgetter
 from pathlib import Path
 
 from batchai_magics.backends.base import StoredItem
@@ -14,10 +16,12 @@ from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.service import deletion, private_files
-from batchai_magics.backends.service.context import Context
+from batchai_magics.backends.service import deletion, descriptions, private_files, run_labels
+from batchai_magics.backends.service.context import Context, run_of
+from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
+from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import ConflictError, StorageError
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.records.record_files import LABELS
 
 
@@ -65,6 +69,43 @@ class Cleaning:
         kept = (_measure(name, paths) for name, paths in self._parts().items())
         return tuple(part for part in kept if part.file_count)
 
+    def old_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
+        """The files of each run that ended before a time, oldest first."""
+        self._reconciler.reconcile()
+        return [_measure_run(job, self._folders_of(job)) for job in self._old_jobs(before, keeps_tagged)]
+
+    def clean_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
+        """Deletes these runs, with their jobs and their output folders on shares; returns them."""
+        self._reconciler.reconcile()
+        removed = []
+        for job in self._old_jobs(before, keeps_tagged):
+            folders = self._folders_of(job)
+            removed.append(_measure_run(job, folders))
+            deletion.delete(self._context, job.resource_id)
+            for folder in folders:
+                _remove(folder)
+        return removed
+
+    def _old_jobs(self, before: float, keeps_tagged: bool) -> list[Record]:
+        """The jobs that ended before a time, oldest first."""
+        repository = self._context.repository
+        below = chain.from_iterable(repository.subtree(each.resource_id) for each in repository.workspaces())
+        jobs = [record for record in below if record.kind is Kind.JOB]
+        labels = run_labels.read(self._context, [job.resource_id for job in jobs]) if keeps_tagged else {}
+        untagged = [job for job in jobs if not (job.key in labels and labels[job.key].tags)]
+        statuses = self._context.runner.poll(list(map(run_of, untagged)))
+        ends = [status.result.ended if status.result else inf for status in statuses]
+        pairs = sorted(zip(ends, untagged, strict=True), key=itemgetter(0))
+        return [job for ended, job in pairs if ended < before]
+
+    def _folders_of(self, job: Record) -> list[Path]:
+        """The run's own folder, and its output on a share of this home."""
+        layout = self._reconciler.layout
+        segment = descriptions.output_segment(job.resource_id, job.guid)
+        output = layout.home / job.more[OUTPUT_ROOT] / segment
+        is_in_share = output.resolve().is_relative_to(layout.home.resolve() / "shares")
+        return [layout.job(job.guid).root, *([output] if is_in_share and output.name == job.guid else [])]
+
     def check(self) -> None:
         """Raises ConflictError while jobs have not ended."""
         self._reconciler.reconcile()
@@ -99,6 +140,11 @@ def _still_running(open_jobs: Sequence[ResourceId]) -> ConflictError:
         code="JobsNotEnded",
         hint="Wait with `batchai job wait -n NAME`, or end one with `batchai job terminate -n NAME`.",
     )
+
+
+def _measure_run(job: Record, folders: Sequence[Path]) -> StoredItem:
+    id = job.resource_id
+    return _measure(f"{id.experiment}/{id.name}", folders)
 
 
 def _measure(name: str, paths: Sequence[Path]) -> StoredItem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from argparse import Namespace
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from batchai_magics.backends.base.backend_registry import (
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
+from batchai_magics.errors import UsageError
 from batchai_magics.models.resource_ids import Kind, check_name, cluster_id, workspace_id
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from batchai_magics.config import Settings
 
 
+_AGE = re.compile(r"(\d{1,5})([hdw])")
+_AGE_UNITS = {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 SETTING_NAMES = ("backend", "resource_group", "workspace", "experiment", "cluster")
 BACKEND_OPTIONS = ("endpoint", "ssh")  # options of only some backends
 DISPLAYED_SETTINGS = (*SETTING_NAMES, "location", "storage_account")
@@ -118,17 +123,35 @@ class CleaningReport:
 
 
 def preview(context: Context, arguments: Namespace) -> CleaningReport:
-    """What would be removed; raises ConflictError while jobs run."""
-    cleaning = CLEANING.of(context.backend)
+    """What would be removed; all of it only if no job runs, else raises ConflictError."""
+    cleaning, before = CLEANING.of(context.backend), _before(arguments)
+    if before is not None:
+        return CleaningReport(tuple(cleaning.old_runs(before, keeps_tagged=arguments.keep_tagged)))
     cleaning.check()
     return CleaningReport(tuple(cleaning.stored_items()))
 
 
 def clean(context: Context, arguments: Namespace) -> CleaningReport:
-    """Removes everything that the backend stores on this machine."""
+    """Removes what the backend stores on this machine: everything, or the runs of `--older-than`."""
+    cleaning, before = CLEANING.of(context.backend), _before(arguments)
+    if before is not None:
+        return CleaningReport(tuple(cleaning.clean_runs(before, keeps_tagged=arguments.keep_tagged)))
     cleaned = preview(context, arguments)
-    CLEANING.of(context.backend).clean()
+    cleaning.clean()
     return cleaned
+
+
+def _before(arguments: Namespace) -> float | None:
+    """The time before which runs of `--older-than` ended; None without it."""
+    text = arguments.older_than
+    if text is None:
+        if arguments.keep_tagged:
+            raise UsageError("--keep-tagged goes with --older-than", hint="such as --older-than 30d")
+        return None
+    match = _AGE.fullmatch(text.strip().lower())
+    if not match:
+        raise UsageError(f"--older-than {text}: expected an age", hint="such as 12h, 30d or 8w")
+    return time.time() - int(match[1]) * _AGE_UNITS[match[2]]
 
 
 def format_size(size_bytes: float) -> str:

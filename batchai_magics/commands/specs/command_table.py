@@ -48,6 +48,10 @@ _RATE = Option(
 _SIDE_BY_SIDE = (o.GROUP, o.WORKSPACE, o.EXPERIMENT, _RUNS, _PLOT)
 
 
+_OLDER_THAN = Option(("--older-than",), "Only runs that ended so long ago: 12h, 30d, 8w.", "AGE")
+_KEEP_TAGGED = Option(("--keep-tagged",), "Keep runs that have a tag.", value_kind=ValueKind.NOTHING)
+
+
 def _backends() -> Collection[str]:
     from batchai_magics.backends.base.backend_registry import BACKENDS
 
@@ -117,9 +121,9 @@ COMMANDS = (
     ),
     CommandSpec(
         "clean",
-        "Remove all jobs, clusters, shares and state that lie on this machine.",
+        "Remove all jobs, clusters, shares and state that lie on this machine, or the runs of a certain age.",
         "handlers.backend_commands:clean",
-        (o.YES,),
+        (_OLDER_THAN, _KEEP_TAGGED, o.YES),
         is_confirmed=True,
         preview="handlers.backend_commands:preview",
     ),

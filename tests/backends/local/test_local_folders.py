@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from batchai_magics.errors import ConflictError
+from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.resource_ids import Kind
 from tests.world import World, until
@@ -38,3 +40,27 @@ def test_nothing_is_removed_while_a_job_has_not_ended(world: World) -> None:
     with pytest.raises(ConflictError, match="1 job has not ended: busy; nothing was removed"):
         world.backend.cleaning.clean()
     assert job.log()
+
+
+def test_old_runs_go_with_their_logs_and_tagged_ones_stay(world: World) -> None:
+    old, tagged = world.run("old"), world.run("tagged --tag baseline")
+    between = time.time()
+    new = world.run("new")
+    cleaning = world.backend.cleaning
+    logs = [file for file in world.home.rglob("stdout.txt") if world.guid(old) in str(file)]
+    assert logs
+    found = cleaning.old_runs(between, keeps_tagged=True)
+    assert [item.name for item in found] == ["default/old"]
+    assert found[0].size_bytes >= sum(file.stat().st_size for file in logs) > 0
+    assert cleaning.clean_runs(between, keeps_tagged=True) == found
+    assert not any(file.exists() for file in logs)
+    with pytest.raises(NotFoundError):
+        old.show()
+    assert [job.state.value for job in (tagged, new)] == ["succeeded"] * 2
+    assert [item.name for item in cleaning.clean_runs(between, keeps_tagged=False)] == ["default/tagged"]
+    assert new.log().startswith("hello")
+
+
+def test_a_run_that_has_not_ended_is_not_old(world: World) -> None:
+    world.submit("r", "import time; time.sleep(600)")
+    assert world.backend.cleaning.old_runs(time.time() + 60, keeps_tagged=False) == []

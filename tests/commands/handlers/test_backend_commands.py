@@ -69,3 +69,20 @@ def test_nobody_is_asked_where_nobody_types(home, monkeypatch, capsys):
 )
 def test_a_size_is_told_in_the_unit_that_fits(size_bytes, text):
     assert format_size(size_bytes) == text
+
+
+def test_old_runs_are_removed_by_age(home, capsys):
+    assert cli.main(["clean", "--older-than", "30d", "-y", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert cli.main(["clean", "--older-than", "0h", "--keep-tagged", "-y", "-o", "json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)
+    assert run["part"] == "default/one"
+    assert run["bytes"] > 0
+    assert (home.home / "state.db").exists()
+
+
+@pytest.mark.parametrize("words", [["--older-than", "soon"], ["--keep-tagged"]])
+def test_an_age_that_is_none_removes_nothing(words, home, capsys):
+    assert cli.main(["clean", *words, "-y"]) == 2
+    assert "30d" in capsys.readouterr().err
+    assert (home.home / "jobs").exists()
