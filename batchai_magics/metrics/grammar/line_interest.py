@@ -21,7 +21,8 @@ _RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]")
 _NUMBER = r"""['"\[(]?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
 _BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
 _COUNTED = (
-    r"(?:epoch|ep|step|iter|itr|it|batch|update|episode)[a-z]*'?(?:\([a-z]*\))?'?[ \t:=#_'\[(]*[0-9]",
+    r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?|(?:^|[^a-z])(?:it|ep))"
+    r"'?(?:\([a-z]*\))?'?[ \t:=#_'\[(]*[0-9]",
     r"\[[ \t]*[0-9][0-9,]*(?:[/,][ \t]*[0-9][0-9,]*[^\n\]]{0,12})?[ \t]*\]",
     r"[0-9][ \t]+\|[ \t]+[a-z]",
     r"[0-9]\|[0-9]+\|",
@@ -84,9 +85,13 @@ def may_matter(text: bytes) -> bool:
 
 def lines_of_interest(lines: Sequence[bytes], literals: tuple[bytes, ...]) -> Iterator[int]:
     """The indices of the lines that may matter to the grammar, or hold one of these literals."""
-    text, expression = b"\n".join(lines), _line_expression(literals)
     ends = [*accumulate([len(line) + 1 for line in lines])]
-    at = index = 0
+    return interest_in(b"\n".join(lines), ends, literals)
+
+
+def interest_in(text: bytes, ends: Sequence[int], literals: tuple[bytes, ...]) -> Iterator[int]:
+    """The same for the lines of a text that end at these places."""
+    expression, at, index = _line_expression(literals), 0, 0
     while found := expression.search(text, at):
         index = bisect_left(ends, found.end(), index)
         yield index

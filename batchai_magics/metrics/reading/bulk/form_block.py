@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -69,24 +69,28 @@ class FormIndex:
         ids = list(map(self._ids.get, forms))
         unknown = [row for row, id in enumerate(ids) if id is None]
         if unknown:
-            found = self._found([forms[row] for row in unknown], text, starts[unknown])
+            found = self._found(forms, unknown, text, starts)
             for row in unknown:
-                ids[row] = found[forms[row]]
+                ids[row] = found.get(forms[row], _SILENT)
         return np.array(ids, np.int64)
 
-    def _found(self, forms: Sequence[bytes], text: bytes, starts: Array) -> Mapping[bytes, int]:
-        """What the lines of unknown forms are, each form once."""
-        counts = Counter(forms)
-        first = dict(zip(reversed(forms), reversed(starts.tolist()), strict=True))
-        lines = [text[first[form] : first[form] + len(form)] for form in counts]
-        found = dict.fromkeys(counts, _SILENT)
-        new = [*counts]
-        for index in lines_of_interest(lines, LINE_TEXTS):
-            found[new[index]] = self._resolved(new[index], lines[index])
-        for form, id in found.items():
-            if id == _SILENT and counts[form] > 1:
-                self._remember(form, id)
-        return found
+    def _found(
+        self, forms: Sequence[bytes], unknown: Sequence[int], text: bytes, starts: Array
+    ) -> Mapping[bytes, int]:
+        """What the lines of unknown forms are, each form once, if anything."""
+        new: dict[bytes, int] = {}
+        for row in unknown:
+            new.setdefault(forms[row], row)
+        rows = [*new.values()]
+        begins = starts[rows].tolist()
+        lines = [text[begin : begin + len(form)] for form, begin in zip(new, begins, strict=True)]
+        if 2 * len(new) < len(unknown):
+            for form in new:
+                self._remember(form, _SILENT)
+        interesting = [(rows[index], lines[index]) for index in lines_of_interest(lines, LINE_TEXTS)]
+        for row, _ in interesting:
+            self._ids.pop(forms[row], None)
+        return {forms[row]: self._resolved(forms[row], line) for row, line in interesting}
 
     def _resolved(self, form: bytes, line: bytes) -> int:
         shapes, key = self._shapes, line.translate(None, DIGITS)
