@@ -91,11 +91,3 @@ def _condition(text: str) -> StopCondition:
     if condition.held_s:
         raise UsageError(f"--where {text}: a run has one value, not one for a time", hint="leave out `for …`")
     return condition
-
-
-def varying_parameters(labels: Mapping[str, Labels], limit: int) -> list[str]:
-    """The names of the parameters that differ between runs, or of all of a single run, up to `limit`."""
-    rows = [each.parameters for each in labels.values() if each.parameters]
-    names = dict.fromkeys(name for row in rows for name in row)
-    differing = [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
-    return (differing or (list(names) if len(rows) == 1 else []))[:limit]

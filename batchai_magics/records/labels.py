@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from batchai_magics.records.parameters import Parameter, bounded
@@ -90,6 +90,14 @@ class LabelChange(NamedTuple):
             None if note is None else str(note),
             bounded(parameters) if isinstance(parameters, Mapping) else {},
         )
+
+
+def varying_parameters(labels: Iterable[Labels], limit: int) -> list[str]:
+    """The names of the parameters that differ between runs, or of all of a single run, up to `limit`."""
+    rows = [each.parameters for each in labels if each.parameters]
+    names = dict.fromkeys(name for row in rows for name in row)
+    differing = [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
+    return (differing or (list(names) if len(rows) == 1 else []))[:limit]
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs.run_selection import RunSelection, varying_parameters
+from batchai_magics.jobs.run_selection import RunSelection
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.records.labels import Labels
+from batchai_magics.records.labels import Labels, varying_parameters
 from tests.commands.conftest import cluster, context, do, job_file
 from tests.widgets.scripted_job import ScriptedBackend, resource
 
@@ -65,10 +65,10 @@ def test_a_condition_that_cannot_be_is_refused(text, reason):
 
 
 def test_only_parameters_that_differ_are_columns():
-    assert varying_parameters(LABELS, 6) == ["lr", "amp"]
-    assert varying_parameters(LABELS, 1) == ["lr"]
-    assert varying_parameters({"one": LABELS["one"]}, 6) == ["lr", "model"]
-    assert varying_parameters({}, 6) == []
+    assert varying_parameters(LABELS.values(), 6) == ["lr", "amp"]
+    assert varying_parameters(LABELS.values(), 1) == ["lr"]
+    assert varying_parameters([LABELS["one"]], 6) == ["lr", "model"]
+    assert varying_parameters([], 6) == []
 
 
 @pytest.mark.slow

@@ -84,9 +84,9 @@ class JobList(list[JobResource]):
         labels = records.labels([job.id for job in self]) if records and self else {}
         if not labels:
             return
-        from batchai_magics.jobs.run_selection import varying_parameters
+        from batchai_magics.records.labels import varying_parameters
 
-        names = varying_parameters(labels, MAX_PARAMETERS)
+        names = varying_parameters(labels.values(), MAX_PARAMETERS)
         if self._has_all_parameters:
             names = list(dict.fromkeys(name for each in labels.values() for name in each.parameters))
         for name in names:

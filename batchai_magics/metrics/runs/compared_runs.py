@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import CapabilityError, UsageError
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.summary_builder import summarize
+from batchai_magics.records.labels import BASELINE, Labels
+
+NO_LABELS = Labels()
 
 
 @runtime_checkable
@@ -26,6 +29,14 @@ class HasRecords(Protocol):
 
     def records(self) -> Sequence[Record]:
         """All records of its log so far, in file order."""
+
+
+@runtime_checkable
+class HasLabels(Protocol):
+    """A job handle, or any other object with tags and parameters."""
+
+    def labels(self) -> Labels:
+        """Its labels."""
 
 
 Comparable: TypeAlias = HasRecords | LogMetrics | str | os.PathLike[str]
@@ -41,6 +52,12 @@ class Run:
     summary: Summary
     is_running: bool = False
     source: Comparable | None = field(default=None, repr=False, compare=False)
+    labels: Labels = NO_LABELS
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether others are compared with it, instead of with the first run."""
+        return BASELINE in self.labels.tags
 
 
 def read_runs(sources: Comparables) -> tuple[Run, ...]:
@@ -71,7 +88,17 @@ def _run(name: str, source: Comparable) -> Run:
     # Checked before the log is read: the log of a job that has ended by then is complete.
     is_running = not getattr(source, "is_done", True)
     records = _records(source)
-    return Run(name, records, summarize(records), is_running, source)
+    return Run(name, records, summarize(records), is_running, source, _labels(source))
+
+
+def _labels(source: Comparable) -> Labels:
+    """The labels of a job; none of a log, or of a job whose backend keeps no records."""
+    if not isinstance(source, HasLabels):
+        return NO_LABELS
+    try:
+        return source.labels()
+    except CapabilityError:
+        return NO_LABELS
 
 
 def _records(source: Comparable) -> Sequence[Record]:

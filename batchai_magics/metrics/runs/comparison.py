@@ -14,6 +14,7 @@ from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_run
 from batchai_magics.metrics.runs.html_tables import comparison_html
 from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.metrics.runs.metric_traits import ordered
+from batchai_magics.records.labels import varying_parameters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +28,7 @@ COLUMNS = (
 """The columns of the table, in order."""
 
 
+MAX_PARAMETERS = 12  # columns
 _IN_COLUMNS = ("images_per_sec", "loss")  # as last_loss
 _RATIOS = ("speedup", "skew", "first_loss", "last_loss")
 
@@ -43,16 +45,32 @@ class Comparison:
         return any(run.is_running for run in self.runs)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per run: its name under `run`, COLUMNS, and `metric_names`.
+        """One dict per run: its name under `run`, `parameters`, COLUMNS, and `metric_names`.
 
         `images_per_sec` is the steady speed of all processes, with `uncertainty` and `jitter`; `speedup` is
-        relative to the first run. Of other metrics, it is the mean of a rate, else the last value; where the
-        best one is known, it is under `best_` and the name.
+        relative to the run with the tag `baseline`, else to the first. Of other metrics, it is the mean of a
+        rate, else the last value; where the best one is known, it is under `best_` and the name.
         """
-        first = self.runs[0].summary.steady
+        first = next((run for run in self.runs if run.is_baseline), self.runs[0]).summary.steady
         base = first.images_per_sec if first else None
-        names = dict.fromkeys(self.metric_names)
-        return [{"run": run.name, **_row(run, base), **names, **_metric_cells(run)} for run in self.runs]
+        names, given = dict.fromkeys(self.metric_names), self.parameters
+        return [
+            {
+                "run": run.name,
+                **{column: run.labels.parameters.get(name) for column, name in given.items()},
+                **_row(run, base),
+                **names,
+                **_metric_cells(run),
+            }
+            for run in self.runs
+        ]
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters that differ between the runs: column → name, `--lr` where `lr` is a metric too."""
+        names = varying_parameters((run.labels for run in self.runs), MAX_PARAMETERS)
+        taken = {"run", *COLUMNS, *self.metric_names}
+        return {f"--{name}" if name in taken else name: name for name in names}
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -66,7 +84,11 @@ class Comparison:
         """One row per run, indexed by run name."""
         import pandas as pd
 
-        return pd.DataFrame(self.rows(), columns=["run", *COLUMNS, *self.metric_names]).set_index("run")
+        return pd.DataFrame(self.rows(), columns=self._columns).set_index("run")
+
+    @property
+    def _columns(self) -> list[str]:
+        return ["run", *self.parameters, *COLUMNS, *self.metric_names]
 
     def plot(self, *, over: str = OVER[0], ax: Axes | None = None) -> Axes:
         """Plot the metrics of all runs over `step`, `images` or `seconds`, up to four charts.
@@ -94,14 +116,15 @@ class Comparison:
         return self._display_frame().to_string()
 
     def _repr_html_(self) -> str:
-        return comparison_html(self.rows(), [run.summary.metrics for run in self.runs])
+        metrics = [run.summary.metrics for run in self.runs]
+        return comparison_html(self.rows(), metrics, parameters=list(self.parameters))
 
     def _display_frame(self) -> DataFrame:
         """One column per run, formatted for display; rows without any value are omitted."""
         import pandas as pd
 
         rows = self.rows()
-        texts = {name: [_text(name, row[name]) for row in rows] for name in (*COLUMNS, *self.metric_names)}
+        texts = {name: [_text(name, row[name]) for row in rows] for name in self._columns[1:]}
         shown = {name: cells for name, cells in texts.items() if any(cells)}
         return pd.DataFrame.from_dict(shown, orient="index", columns=[row["run"] for row in rows])
 
@@ -123,7 +146,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, float) and name not in COLUMNS:
         return number_text(value)
     if isinstance(value, bool):
-        return "seen" if value else ""
+        return ("seen" if value else "") if name in COLUMNS else str(value)
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):

@@ -21,10 +21,16 @@ _BELOW = "<br><span style='color:var(--jp-ui-font-color2,#777);font-weight:norma
 _MOST_SHORT = 9  # letters that never wrap
 
 
-def comparison_html(rows: Sequence[_Row], metrics: Sequence[Sequence[MetricSummary]]) -> str:
-    """A table with one column per run from the rows and metrics of a `Comparison`; empty rows are omitted."""
+def comparison_html(
+    rows: Sequence[_Row], metrics: Sequence[Sequence[MetricSummary]], *, parameters: Sequence[str] = ()
+) -> str:
+    """A table with one column per run from the rows and metrics of a `Comparison`; empty rows are omitted.
+
+    `parameters` are the columns of parameters, which come first.
+    """
+    given = ((name, ["" if row[name] is None else str(row[name]) for row in rows]) for name in parameters)
     texts = ((label, [text_of(row) for row in rows]) for label, text_of in _OF_RUN)
-    lines = [(label, cells) for label, cells in (*texts, *_metric_rows(metrics)) if any(cells)]
+    lines = [(label, cells) for label, cells in (*given, *texts, *_metric_rows(metrics)) if any(cells)]
     return _table(["", *(row["run"] for row in rows)], [[label, *cells] for label, cells in lines])
 
 

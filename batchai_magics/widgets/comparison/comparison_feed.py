@@ -6,7 +6,7 @@ import html
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from batchai_magics.backends.base import FileRef
@@ -237,7 +237,7 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
     def _summarize_run(self, index: int) -> None:
         run, records = self.runs[index], tuple(self._records[index])
         is_running = self.states[index] not in FINAL_STATES
-        grown = Run(run.name, records, summarize(records), is_running, run.source)
+        grown = replace(run, records=records, summary=summarize(records), is_running=is_running)
         self.runs = (*self.runs[:index], grown, *self.runs[index + 1 :])
         self.lines[index] = overlay(grown)
         self.line_versions[index] += 1

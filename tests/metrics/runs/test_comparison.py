@@ -3,6 +3,7 @@ import pytest
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import compare, read_metrics
 from batchai_magics.metrics.charts.comparison_chart import NOTHING
+from batchai_magics.records.labels import Labels
 from tests.metrics.log_text import run
 from tests.metrics.runs.scaling_logs import log
 
@@ -162,3 +163,35 @@ def test_people_read_a_few_rows_in_words_with_errors_beside_their_values():
 def test_a_run_that_has_told_nothing_is_not_in_the_legend():
     ax = compare({"silent": read_metrics(b""), "one": log(1, 10)}).plot()
     assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["one"]
+
+
+class Labelled(Handle):
+    """A job with labels."""
+
+    def __init__(self, name, records, *tags, **parameters):
+        super().__init__(name, records)
+        self._labels = Labels(tags, parameters=parameters)
+
+    def labels(self):
+        return self._labels
+
+
+def test_parameters_that_differ_are_columns_and_rows():
+    records = log(1, 100)
+    runs = [
+        Labelled("a", records, lr=0.1, seed=1, model="x"),
+        Labelled("b", records, lr=0.5, seed=1, model="y"),
+    ]
+    found = compare([*runs, Handle("c", records)])
+    assert list(found.parameters.items()) == [("lr", "lr"), ("--model", "model")]
+    assert [row["lr"] for row in found.rows()] == [0.1, 0.5, None]
+    assert list(found.frame()["--model"])[:2] == ["x", "y"]
+    assert "<th style" in found._repr_html_()
+    assert "0.5" in found._repr_html_().partition("lr</th>")[2][:300]
+
+
+def test_runs_are_compared_with_the_baseline_where_one_is():
+    slow, fast = log(1, 100), log(1, 200)
+    assert [row["speedup"] for row in compare([Handle("a", slow), Handle("b", fast)]).rows()] == [1.0, 2.0]
+    pinned = compare([Handle("a", slow), Labelled("b", fast, "baseline")])
+    assert [row["speedup"] for row in pinned.rows()] == [0.5, 1.0]
