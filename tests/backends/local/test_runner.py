@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from batchai_magics.backends.local.runner import LocalRunner
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.service import creation
 from batchai_magics.backends.service.context import cluster_of, run_of
 from batchai_magics.backends.service.runner import Scale
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -131,3 +133,37 @@ def test_all_runs_that_were_asked_to_stop_are_woken_together(
     assert len(woken) == 2
     with still.store.read() as db:
         assert not [row for each in clusters for row in node_table.not_leaving(db, each.key)]
+
+
+def test_a_node_belongs_to_its_own_cluster_alone(still: Still) -> None:
+    ids = {name: still.cluster(name) for name in ("c", "d")}
+    own, other = (cluster_of(still.backend.context.repository.get(id)) for id in ids.values())
+    for node in still.nodes(ids["c"]):
+        assert still.backend.runner.has_node(own, node, {}) is True
+        assert still.backend.runner.has_node(other, node, {}) is False
+
+
+def test_a_preempted_node_is_replaced_and_its_run_is_told(
+    still: Still, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = still.cluster(scale=manual(1))
+    still.prepare()
+    still.job()
+    still.schedule()
+    cluster, (node,) = cluster_of(still.backend.context.repository.get(id)), still.nodes(id)
+    assert still.backend.runner.preempt(cluster, "nope") is False
+    assert still.backend.runner.preempt(cluster, node) is True
+    assert len(still.nodes(id)) == 2
+    woken: list[str] = []
+    for call in ("ask_to_end", "resume"):
+        monkeypatch.setattr(process, call, woken.append)
+    still.backend.runner.settle()
+    assert len(woken) == 1
+
+
+def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> None:
+    settings = LocalSettings(home=still.home, container_command="apptainer --silent")
+    runner = LocalRunner(still.store, still.layout, settings)
+    assert runner.container_engine(has_credentials=False) == ("apptainer", "--silent")
+    with pytest.raises(CapabilityError, match=r"imageSourceRegistry\.credentials is not supported"):
+        runner.container_engine(has_credentials=True)

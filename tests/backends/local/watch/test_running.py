@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, processes_of, until
 
@@ -19,14 +18,6 @@ def test_a_record_of_times_that_is_missing_leaves_them_unknown(world: World) -> 
     for path in world.home.rglob("stdout.times"):
         path.unlink()
     assert job.metrics(tidy=True)["wall_time"].isna().all()
-
-
-def test_ranks_that_do_not_use_the_jobs_mpi_are_told_of(world: World) -> None:
-    job = world.run("j --nodes 2 --processes 2", "print('0 of 1')")
-    (warning,) = job.show().execution.errors
-    assert (job.state, job.exit_code, warning.code) == (ExecutionState.SUCCEEDED, 0, "MpiNotUsed")
-    assert "none of the 2 processes" in warning.message
-    assert "docs/horovod.md" in job.log(file=f"execution-{job.ranks()[0].node}.log")
 
 
 def test_a_job_that_prints_without_pause_can_be_read_and_ended(world: World) -> None:
