@@ -50,7 +50,7 @@ def parse_object(text: bytes) -> Mapping[str, Any]:
 
 def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     values = parse_object(match["object"])
-    step, epoch = _step(values), _count(values.get("epoch"))
+    step, epoch = _step(values), _epoch(values.get("epoch"))
     if step is None and epoch is None:
         return
     rank = _count(values.get("rank"))
@@ -65,6 +65,14 @@ def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
 def _step(values: Mapping[str, Any]) -> int | None:
     counts = (_count(values.get(key)) for key in JSON_STEP_KEYS)
     return next((count for count in counts if count is not None), None)
+
+
+def _epoch(value: object) -> float | None:
+    """An epoch, which may be a fraction."""
+    number = _number(value)
+    if number is None or not 0 <= number < _LARGEST_COUNT:
+        return None
+    return int(number) if number.is_integer() else number
 
 
 def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:

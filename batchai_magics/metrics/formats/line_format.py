@@ -89,7 +89,7 @@ class Line:
     timestamp: Timestamp | None = None
 
     def value(
-        self, field: Field, number: bytes | float, *, step: int | None = None, epoch: int | None = None
+        self, field: Field, number: bytes | float, *, step: int | None = None, epoch: float | None = None
     ) -> ValueRecord:
         """The record of a number on this line."""
         time, phase = wall_time(self.timestamp, self.clock_time), _phase_of(field.name)

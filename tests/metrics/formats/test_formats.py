@@ -238,3 +238,8 @@ def test_a_last_line_that_is_cut_gives_all_or_nothing(name):
 def test_a_number_that_is_none_is_none():
     text = SAMPLES["PyTorch mnist"].replace("2.310000", "nan")
     assert math.isnan(values(text + "\n")["loss"])
+
+
+def test_a_json_line_may_have_a_fractional_epoch():
+    records = Parser().feed(b'{"step": 10, "epoch": 0.5, "loss": 1.0}\n{"epoch": 2.0, "loss": 0.5}\n')
+    assert [(record.step, record.epoch) for record in records] == [(10, 0.5), (None, 2)]
