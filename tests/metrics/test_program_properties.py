@@ -25,7 +25,17 @@ RANKED = [
 ]
 # Lines of others within a block part its members from their heading.
 _IN_BLOCKS = frozenset(
-    ["composer", "lightning_rich", "mae", "olmo", "olmo_core", "pytorch_quickstart", "recbole", "sklearn_sgd"]
+    [
+        "chemprop",
+        "composer",
+        "lightning_rich",
+        "mae",
+        "olmo",
+        "olmo_core",
+        "pytorch_quickstart",
+        "recbole",
+        "sklearn_sgd",
+    ]
 )
 IN_LINES = [name for name in RANKED if name not in _IN_BLOCKS]
 POSITIONS: list[tuple[str, float | None, int | None]] = [

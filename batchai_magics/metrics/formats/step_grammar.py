@@ -9,7 +9,6 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
-from batchai_magics.metrics.grammar.line_context import LineContext
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm, LineShapes
@@ -251,7 +250,7 @@ def _records(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int, number:
         value_record((name, value, unit, step, epoch, rank, end, seconds, phase))
         for (name, unit, phase), value in numbers
     ]
-    return [*cursor.states.release(), *records] if cursor.states.held else cast("list[Record]", records)
+    return [*cursor.states.release(rank), *records] if cursor.states.held else cast("list[Record]", records)
 
 
 def _dependent_records(
@@ -261,7 +260,7 @@ def _dependent_records(
     reading, states = plan.form.shape.reading, cursor.states
     context = states.of(rank).context
     position = context.enter(plan.form, text, number)
-    before = _released(cursor, reading, context, end, number)
+    before = _released(cursor, reading, rank, end, number)
     if position is None:
         return before
     step, epoch, numbers = position
@@ -274,7 +273,7 @@ def _dependent_records(
         for (name, unit, phase), value in numbers
     ]
     if is_unplaced and step is not None:
-        states.held = HeldDict(number, records)
+        states.held[rank] = HeldDict(number, records)
         return before
     if is_unplaced and seconds is not None:
         states.unplaced.append(UnplacedDict(rank, epoch, seconds))
@@ -282,17 +281,18 @@ def _dependent_records(
 
 
 def _released(
-    cursor: BlockCursor, reading: LineReading, context: LineContext, end: int, number: int
+    cursor: BlockCursor, reading: LineReading, rank: int | None, end: int, number: int
 ) -> list[Record]:
     """The numbers of a dict that waited for this line, which may be its bar."""
     if not reading.is_bar:
-        return cursor.states.release()
+        return cursor.states.release(rank)
+    context = cursor.states.of(rank).context
     count = context.count_of(reading)
     if count is None:
         return []
     if cursor.clock and (written := cursor.clock.at(end - 1)) is not None:
         cursor.states.bar_counts.append(BarCount(written, count, context.bar_total))
-    return cursor.states.release(number, count, context.bar_total)
+    return cursor.states.release(rank, number, count, context.bar_total)
 
 
 def _seconds(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int) -> float | None:

@@ -26,6 +26,7 @@ class LineContext:
     is_counted: bool = False  # the last bar was the one whose count is `bar_step`
     next_bar: tuple[int | None, float] | None = None  # begun when that one had ended
     shown: dict[str, float] = field(default_factory=dict)  # the numbers of the last bar
+    shown_at: tuple[float | None, int | None] | None = None  # where they changed
     phase: str | None = None  # of the line below
     phase_line: int = -(1 << 30)
     table: MetricTable = field(default_factory=MetricTable)
@@ -133,11 +134,13 @@ class LineContext:
     def _new_on_bar(self, numbers: Values) -> Values:
         """The numbers of a bar, without those that it only draws again."""
         trained = {name.name: value for name, value in numbers if name.phase == "train"}
-        is_new = any(self.shown.get(name) != value for name, value in trained.items())
+        is_drawn_again = self.shown_at == (self.epoch, self.step) and bool(self.shown)
+        is_new = not is_drawn_again and any(self.shown.get(name) != value for name, value in trained.items())
+        self.shown_at = (self.epoch, self.step) if is_new else self.shown_at
         fresh = [
             (name, value)
             for name, value in numbers
-            if (is_new if name.phase == "train" else self.shown.get(name.name) != value)
+            if (is_new and name.phase == "train") or self.shown.get(name.name) != value
         ]
         self.shown = {name.name: value for name, value in numbers}
         return fresh

@@ -176,7 +176,7 @@ def _is_metrics(scan: LineScan) -> bool:
     if not words:
         return True
     is_clear = scan.strong >= 2 and bool(scan.positions)
-    return is_clear and words <= _MAX_STRAY_WORDS and scan.stray_words <= len(scan.numbers)
+    return is_clear and words <= _MAX_STRAY_WORDS and scan.stray_words <= len(scan.numbers) + scan.excluded
 
 
 def _is_placed(scan: LineScan) -> bool:

@@ -67,6 +67,7 @@ class LineScan:
     positions: list[Position] = field(default_factory=list)
     numbers: list[NamedNumber] = field(default_factory=list)
     assigned: int = 0  # numbers behind a `=`
+    excluded: int = 0  # numbers that are no metrics
     strong: int = 0  # numbers that alone make the line a step line
     early_words: int = 0  # words before the position that nothing explains
     stray_words: int = 0  # and behind it, within a sentence

@@ -26,7 +26,7 @@ _MAX_SILENT = 1 << 16
 _MAX_TRIES = 8
 _MIN_LEAD_BYTES = 3
 _RUN = re.compile(rb"\d+")
-_FACTORS = {"k": 1e3, "K": 1e3}
+_FACTORS = {"k": 1e3, "K": 1e3}  # `M` alone is a memory
 
 
 class MetricName(NamedTuple):
@@ -213,6 +213,11 @@ class LineShapes:
         return []
 
 
+def _factor(unit: str) -> float:
+    """What numbers with this unit, such as `k` or `k tok/s`, are multiplied by."""
+    return _FACTORS.get(unit if " " not in unit else unit.partition(" ")[0], 1.0)
+
+
 def _add(keys: set[bytes], key: bytes) -> None:
     if len(keys) >= _MAX_SILENT:
         keys.clear()
@@ -233,7 +238,7 @@ def shape_of(line: bytes, reading: LineReading) -> LineShape:
         _RUN.split(line, maxsplit=1)[0],
         tuple(_metric(each, reading.phase) for each in reading.numbers),
         converters,
-        tuple(_FACTORS.get(each.unit, 1.0) for each in reading.numbers),
+        tuple(_factor(each.unit) for each in reading.numbers),
         reading.step is not None,
         reading.epoch is not None,
         reading.rank is not None,
@@ -262,7 +267,7 @@ def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
 
 
 def _converter(text: bytes, unit: str) -> Callable[[bytes], float]:
-    factor = _FACTORS.get(unit, 1.0)
+    factor = _factor(unit)
     if b"," in text:
         return lambda number: float(number.replace(b",", b"")) * factor
     return float if factor == 1 else lambda number: float(number) * factor

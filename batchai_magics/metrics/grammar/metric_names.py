@@ -13,7 +13,7 @@ PHASES = {
         ("val", "valid", "validate", "validation", "validating", "eval", "evaluate", "evaluation", "dev"),
         VALIDATION,
     ),
-    **dict.fromkeys(("evaluating", "evaluator"), VALIDATION),
+    **dict.fromkeys(("evaluating", "evaluator", "cv"), VALIDATION),
     **dict.fromkeys(("test", "testing"), TEST),
 }
 
@@ -145,6 +145,7 @@ _COMPANIONS = frozenset(
         "seqs",
         "sents",
         "it",
+        "change",
     ]
 )
 """Words that do not make a metric of a whole number, but are measured in training."""
@@ -171,7 +172,20 @@ MEASURE_WORDS = tuple(
     sorted(word for word in _QUALITY | _COMPANIONS if not any(part in word for part in MEASURE_PARTS))
 )
 _TIMERS = frozenset(
-    ["time", "elapsed", "dt", "seconds", "secs", "sec", "duration", "runtime", "latency", "ms", "timing"]
+    [
+        "time",
+        "lapse",
+        "elapsed",
+        "dt",
+        "seconds",
+        "secs",
+        "sec",
+        "duration",
+        "runtime",
+        "latency",
+        "ms",
+        "timing",
+    ]
 )
 _RATE = re.compile(r"per_s(?:ec(?:ond)?)?(?:_|$)")
 _POSITIONS = re.compile(
@@ -182,7 +196,8 @@ _POSITIONS = re.compile(
 _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
     r"consumed|skipped|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
-    r"epoch loaded|time elapsed|trained tokens|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
+    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|depth|leaves|"
+    r"trained tokens|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
 )
 _NO_METRICS = frozenset(
     [

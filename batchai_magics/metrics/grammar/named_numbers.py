@@ -74,7 +74,9 @@ def _splits_into_sentence(name: str) -> bool:
     """Whether a name of several words is a sentence: it ends in no measure and holds a stop word."""
     words = name.split(" ")
     return (
-        len(words) > 2 and any(map(is_stop_word, words[:-1])) and not is_measure(name) and not is_timer(name)
+        len(words) > 2
+        and any(map(is_stop_word, words[:-1]))
+        and not (is_measure(name) or is_timer(name) or is_rate(name))
     )
 
 
@@ -84,6 +86,7 @@ def _add_number(scan: LineScan, raw: str, unit: str, number: bytes, span: Span, 
         return
     phase, base = _phase_and_name(scan, raw)
     if is_excluded(raw) or (base != raw and phase != TRAIN and is_excluded(base)):
+        scan.excluded += 1
         return
     if phase is not None and phase_of_word(base) is None:
         scan.last_base = base
@@ -143,8 +146,9 @@ def take_rate(scan: LineScan) -> bool:
         return False
     scan.at = found.end()
     unit = found["unit"].decode("utf-8", "replace")
-    if not scan.is_bar and (_IS_RATE.fullmatch(unit) or unit == "ms"):
-        name, unit = _rate(unit) or (unit, unit)
+    rate = unit.rpartition(" ")[2]
+    if not scan.is_bar and (_IS_RATE.fullmatch(rate) or unit == "ms"):
+        name, unit = _rate(unit) or (rate, unit)
         scan.numbers.append(NamedNumber(name, unit, scan.section, *found.span("number")))
     return True
 

@@ -14,15 +14,20 @@ _PER = (
     rb"(?:s|sec|second|ms|step|it|iter|iteration|batch|epoch|sample|token|gpu|GPU|device|day|chip|h|hour|min)"
 )
 UNIT = (
-    rb"%(?![|\d])|[mun\xb5]?s|\xc2\xb5s|secs?|seconds?|mins?|minutes?|hours?|[hm]|[KMGTPkB](?:i?[Bb](?:ytes)?)?|x|dB|deg"
+    rb"[kKM] (?=[A-Za-z]{2,20}/" + _PER + rb")[A-Za-z]{2,20}/" + _PER + rb"|%(?![|\d])"
+    rb"|[mun\xb5]?s|\xc2\xb5s|secs?|seconds?|mins?|minutes?|hours?|[hm]|[KMGTPkB](?:i?[Bb](?:ytes)?)?|x|dB|deg"
     rb"|[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
     rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}"
 )
-_UNIT_END = rb"(?![\w/]|[ \t]*[:=])"
-_WORD = rb"[A-Za-z_#%][\w./@'*+%&-]{0,80}(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
+_UNIT_END = rb"(?![\w/]|[ \t]*[:=])|(?<=[KMGTB])(?=/\d)"
+_WORD = (
+    rb"[A-Za-z_#%][\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
+    rb"(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
+)
 _WRAPPED = rb"(?P<wrap>np\.float\d\d\(|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
 _TAIL = (
     rb"(?:[ \t]?(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
+    rb"(?:(?<=[KMGTB])/\d{1,6}(?:\.\d{1,6})?[KMGT]i?B?\b|(?<=\d)/\d{1,12}\.\d{1,12})?"
     rb"(?:[ \t]*(?:\+/-|\+-|\xc2\xb1|\xb1)[ \t]*" + NUMBER + rb")?"
     rb"(?(wrap)'?(?:,[^()\[\]\n=:;|]{0,40}\]|(?:,[^()\n]{0,80}(?:\([^()]*\))?)?\)|[ \t]*[\])])?|)"
     rb"(?:[ \t]*\([^()\n]{0,60}\))?"

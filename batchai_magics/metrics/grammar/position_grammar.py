@@ -6,10 +6,10 @@ import re
 from typing import NamedTuple
 
 _COUNT = rb"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,18}"
-_OF = rb"(?:[ \t]*(?:/|\bof\b|\bout of\b)[ \t]*(?P<total>(?:" + _COUNT + rb")|\?|Unknown))"
+_OF = rb"(?:[ \t]*(?:/|\bof\b(?:[ ]max_iter:)?|\bout of\b)[ \t]*(?P<total>(?:" + _COUNT + rb")|\?|Unknown))"
 _PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
 _ADJECTIVE = (
-    rb"(?:(?:global|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning)"
+    rb"(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning)"
     rb"[ _/]?)?"
 )
 _NOUN = (

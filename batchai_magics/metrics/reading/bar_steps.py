@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from batchai_magics.metrics.record import Record, ValueRecord
 
-_MAX_LINES = 6  # between a dict and its bar, some of them blank
+_MAX_LINES = 20  # between a dict and its bar, some of them blank or of other ranks
 _EPOCH_ERROR = 0.0051  # epochs are printed with two decimals
 
 

@@ -59,7 +59,7 @@ class LogFile:
             yield from self._read_block(last)
         for line in self._streams.finish(self._lines.offset):
             yield from self._read_line(line)
-        yield from self.states.release()
+        yield from self.states.release_all()
 
     def take_bar_counts(self) -> list[BarCount]:
         """What bars showed since this was last asked."""

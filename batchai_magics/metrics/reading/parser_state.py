@@ -66,7 +66,7 @@ class RankStates:
     def __init__(self) -> None:
         self._by_rank: dict[int | None, RankState] = {}
         self.has_table = False  # a table of the grammar is open
-        self.held: HeldDict | None = None
+        self.held: dict[int | None, HeldDict] = {}  # by the rank that printed it
         self._bar_steps = BarSteps()
         self.bar_counts: list[BarCount] = []
         self.unplaced: list[UnplacedDict] = []
@@ -76,10 +76,22 @@ class RankStates:
         """Whether a line without any literal may be a table row."""
         return bool(self._by_rank) and any(state.table_lines_left for state in self._by_rank.values())
 
-    def release(self, line: int = 0, done: int | None = None, total: float = 0) -> list[Record]:
-        """The numbers that are held, if any; a bar on this line shows `done` of `total` steps."""
-        held, self.held = self.held, None
-        return self._bar_steps.placed(held, line, done, total) if held else []
+    def release(
+        self, rank: int | None, line: int = 0, done: int | None = None, total: float = 0
+    ) -> list[Record]:
+        """The numbers of a rank that are held; a bar on this line shows `done` of `total` steps.
+
+        A bar has no tag if it follows a carriage return, so that one without a rank is that of all.
+        """
+        if rank is None and done is not None:
+            held, self.held = [*self.held.values()], {}
+        else:
+            held = [self.held.pop(rank)] if rank in self.held else []
+        return [record for each in held for record in self._bar_steps.placed(each, line, done, total)]
+
+    def release_all(self) -> list[Record]:
+        """The numbers that are held at the end."""
+        return [record for rank in [*self.held] for record in self.release(rank)]
 
     def note_table(self) -> None:
         """Note whether a table is still open."""
