@@ -77,6 +77,21 @@ print(world.rank, "of", world.size, "sum", total, len(whole), near, os.path.exis
     assert "warning: shmSize is not used" in job.log(file=f"execution-{job.ranks()[0].node}.log")
 
 
+@pytest.mark.needs("early_restart")
+def test_a_run_whose_container_is_killed_continues(place: Place, engine: str) -> None:
+    kept = "$BATCHAI_CHECKPOINT_DIR/last"
+    command = f"cat {kept}; echo $BATCHAI_ATTEMPT > {kept}; echo up; [ $BATCHAI_ATTEMPT = 2 ] || sleep 1000"
+    job = submit(place, command, batchaiMaxRestarts=1)
+    until(lambda: job.log() == "up\n")
+    listed = [*engine.split(), "ps", "--quiet"]
+    (container,) = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+    subprocess.run([*engine.split(), "kill", container], capture_output=True, check=True)
+    assert job.wait(PATIENCE_S).exit_code == 0
+    first, second = job.attempts()
+    assert first.reason == "a container of it was killed"
+    assert job.log() == f"up\n[batchai] attempt 2 begins on {second.nodes[0]}: {first.reason}\n1\nup\n"
+
+
 def test_a_terminated_container_is_gone(place: Place, engine: str, tmp_path: Path) -> None:
     job = submit(place, "echo up; trap '' TERM; while true; do sleep 1; done")
     until(lambda: job.log() == "up\n")

@@ -99,6 +99,17 @@ def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: W
     assert world.backend.show(world.cluster).node_states.idle_node_count == 2
 
 
+def test_a_job_with_restarts_continues_after_its_supervisor_was_killed(world: World) -> None:
+    job = up(world, "j --nodes 2 --processes 2 --requeue 1")
+    world.supervisor(job).kill()
+    until(lambda: job.is_done or job.log().count("up\n") == 4)
+    assert [each.reason for each in job.attempts()] == ["its supervisor disappeared", ""]
+    world.supervisor(job).kill()
+    until(lambda: job.is_done)
+    assert job.show().execution.errors[0].code == "JobSupervisorLost"
+    until(lambda: not processes_of(world.home))
+
+
 def test_processes_end_with_their_supervisor_even_if_nobody_looks(world: World) -> None:
     job = up(world)
     world.supervisor(job).kill()
