@@ -21,11 +21,11 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
     """The request with the channels of the settings, if it names none itself.
 
     Raises:
-        CapabilityError: The backend keeps no records, so nothing watches its runs.
+        CapabilityError: Nothing watches the runs of the backend.
         UsageError: A channel in the settings is invalid; it is not repeated.
     """
     asked = [name for name in ("notify", "exports") if getattr(request, name)]
-    if backend.records is None:
+    if backend.records is None or not backend.capabilities.stop_conditions:
         if asked:
             option = {"notify": "--notify", "exports": "--export"}[asked[0]]
             text = f"{option} is not supported by the {backend.capabilities.name} backend"

@@ -3,15 +3,17 @@
 import pytest
 
 from batchai_magics import cli
-from tests.backends.local.watch.test_notifications import webhook  # noqa: F401 a fixture
 from tests.ports import free_port
+from tests.webhook import webhook
+
+__all__ = ["webhook"]
 
 
 def run(*words):
     return cli.main(["notify", "test", *words])
 
 
-def test_a_test_notification_is_delivered(webhook, capsys):  # noqa: F811 the fixture
+def test_a_test_notification_is_delivered(webhook, capsys):
     assert run("--notify", webhook.url) == 0
     (body,) = webhook.received
     assert (body["kind"], body["title"]) == ("test", "batchai: a test notification")

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,49 +9,14 @@ import pytest
 
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.records.watch_request import WatchRequest
+from tests.webhook import SECRET, Webhook, webhook
 from tests.world import World, files_containing, processes_of, until
 
+__all__ = ["webhook"]
 pytestmark = pytest.mark.slow
 
 STEPS = 'for step in (1, 2):\n    print(f\'{{"step": {step}, "loss": {2.5 / step}}}\')\n'
 WAITS = "import time\nprint('started', flush=True)\ntime.sleep(600)"
-SECRET = "T0ken-4711"
-
-
-class Webhook:
-    """A server that records what it receives; it answers with these statuses first, then with 200."""
-
-    def __init__(self, *statuses):
-        self.received, self.statuses = [], list(statuses)
-        hook = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status = hook.statuses.pop(0) if hook.statuses else 200
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                if status == 200:
-                    hook.received.append(body | {"key": self.headers["Idempotency-Key"]})
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hooks/{SECRET}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@pytest.fixture
-def webhook():
-    made = Webhook()
-    yield made
-    made.close()
 
 
 def sent(world: World) -> bool:

@@ -1,0 +1,48 @@
+"""Notifications that no node could deliver are delivered by the next client, once."""
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.outbox import Outbox
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.backends.slurm.node import notification_sending
+from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.records.watch_request import WatchRequest
+from tests.webhook import Webhook, webhook
+
+__all__ = ["webhook"]
+
+
+@pytest.fixture
+def files(tmp_path: Path, webhook: Webhook) -> RunFiles:
+    """A run whose node was lost, so that its program sent nothing."""
+    files = RunFiles(Layout(tmp_path).job("guid").root)
+    (files.layout.records).mkdir(parents=True)
+    (files.layout.records / "watch.json").write_text(WatchRequest("resnet", "e").to_json())
+    Outbox.of_run(files.layout).open([webhook.url])
+    return files
+
+
+def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: Webhook) -> None:
+    files.note_end(RunEnd(failed_with("NodeLost", "its node was lost"), 1000.0))
+    notification_sending.deliver_left(files)
+    notification_sending.deliver_left(files)
+    (body,) = webhook.received
+    assert (body["job"], body["state"], body["reason"]) == ("resnet", "failed", "its node was lost")
+    assert not Outbox.of_run(files.layout).is_used
+
+
+def test_nobody_tries_while_another_sender_has_the_lease(files: RunFiles, webhook: Webhook) -> None:
+    files.note_end(RunEnd(failed_with("NodeLost", "its node was lost"), 1000.0))
+    assert Outbox.of_run(files.layout).claim("another", lambda _: False, lease_s=60.0)
+    notification_sending.deliver_left(files)
+    assert webhook.received == []
+
+
+def test_a_run_that_goes_on_is_left_alone(files: RunFiles, webhook: Webhook) -> None:
+    notification_sending.deliver_left(files)
+    assert webhook.received == []
+    assert Outbox.of_run(files.layout).is_used
