@@ -41,7 +41,10 @@ class ComparisonResult:
 def compare(context: Context, arguments: Namespace) -> ComparisonResult:
     """Compares runs; with `--plot`, also saves their chart."""
     target = figure_path(arguments.plot) if arguments.plot else None
-    runs = comparison.compare(_sources(context, arguments))
+    from batchai_magics.jobs.metric_settings import metric_preferences  # imports the registry of backends
+
+    preferences = metric_preferences(context.settings)
+    runs = comparison.compare(_sources(context, arguments), preferences=preferences)
     if target:
         runs.save(target, over=arguments.over)
     return ComparisonResult(runs)

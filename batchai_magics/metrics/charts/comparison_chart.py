@@ -19,7 +19,13 @@ from batchai_magics.metrics.charts.figure import (
 )
 from batchai_magics.metrics.record import StepRecord
 from batchai_magics.metrics.runs.compared_runs import Run
-from batchai_magics.metrics.runs.metric_traits import MetricTraits, charts_of, is_default
+from batchai_magics.metrics.runs.metric_traits import (
+    NO_PREFERENCES,
+    MetricPreferences,
+    MetricTraits,
+    charts_of,
+    is_default,
+)
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE, run_metrics
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import by_rank, combined_rates, mean_losses, runs
@@ -105,7 +111,13 @@ _Chart = Sequence[MetricTraits]
 
 
 @serialized
-def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> Axes:
+def draw_runs(
+    compared: Sequence[Run],
+    *,
+    over: str,
+    ax: Axes | None = None,
+    preferences: MetricPreferences = NO_PREFERENCES,
+) -> Axes:
     """Draw the metrics of the runs, a panel for each quantity; returns the Axes of the first panel.
 
     Raises:
@@ -113,7 +125,7 @@ def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> 
     """
     drawn = [overlay(run) for run in compared]
     places = [run.x_over(over) for run in drawn]
-    charts = _charts(drawn)
+    charts = _charts(drawn, preferences)
     names = {place: run.name for place, run in enumerate(drawn) if any(run.metrics.values())}
     panels = [ax] if ax else _new_panels(list(names.values()), rows=max(1, len(charts)))
     for panel, chart in zip(panels, charts, strict=False):
@@ -126,10 +138,10 @@ def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> 
     return panels[0]
 
 
-def _charts(drawn: Sequence[Overlay]) -> list[_Chart]:
+def _charts(drawn: Sequence[Overlay], preferences: MetricPreferences) -> list[_Chart]:
     """The first charts with a finite value in any run; timers only where there is nothing else."""
     traits = dict.fromkeys(each for run in drawn for each in run.metrics)
-    every: list[_Chart] = [chart for chart in charts_of(traits) if _finite(drawn, chart)]
+    every: list[_Chart] = [chart for chart in charts_of(traits, preferences) if _finite(drawn, chart)]
     return [chart for chart in every if is_default(chart)][:MAX_PANELS] or every[:MAX_PANELS]
 
 

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from batchai_magics.errors import CapabilityError, UsageError
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.records.labels import BASELINE, Labels
@@ -60,12 +61,13 @@ class Run:
         return BASELINE in self.labels.tags
 
 
-def read_runs(sources: Comparables) -> tuple[Run, ...]:
+def read_runs(sources: Comparables, preferences: MetricPreferences = NO_PREFERENCES) -> tuple[Run, ...]:
     """Read the run of each source: a job handle, parsed metrics, or the path of a log.
 
     Args:
         sources: A list, or a mapping whose keys name the runs. In a list, a run is named after its job, or by
             the part of its path that distinguishes it.
+        preferences: What the user has said of metrics.
 
     Raises:
         UsageError: There is no source, or one cannot be read.
@@ -76,7 +78,7 @@ def read_runs(sources: Comparables) -> tuple[Run, ...]:
     if not listed:
         raise UsageError("there is no run to compare", hint="Give jobs or log files.")
     names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else run_names(listed)
-    return tuple(_run(name, source) for name, source in zip(names, listed, strict=True))
+    return tuple(_run(name, source, preferences) for name, source in zip(names, listed, strict=True))
 
 
 def run_names(sources: Sequence[Comparable]) -> list[str]:
@@ -84,11 +86,12 @@ def run_names(sources: Sequence[Comparable]) -> list[str]:
     return _unique(_names(sources))
 
 
-def _run(name: str, source: Comparable) -> Run:
+def _run(name: str, source: Comparable, preferences: MetricPreferences) -> Run:
     # Checked before the log is read: the log of a job that has ended by then is complete.
     is_running = not getattr(source, "is_done", True)
     records = _records(source)
-    return Run(name, records, summarize(records), is_running, source, _labels(source))
+    summary = summarize(records, preferences=preferences)
+    return Run(name, records, summary, is_running, source, _labels(source))
 
 
 def _labels(source: Comparable) -> Labels:

@@ -13,7 +13,7 @@ from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
 from batchai_magics.metrics.runs.html_tables import comparison_html
 from batchai_magics.metrics.runs.metric_summary import number_text
-from batchai_magics.metrics.runs.metric_traits import ordered
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences, ordered
 from batchai_magics.records.labels import varying_parameters
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Comparison:
     """Runs in the order in which they were given; displays as a table."""
 
     runs: tuple[Run, ...]
+    preferences: MetricPreferences = NO_PREFERENCES
 
     @property
     def is_running(self) -> bool:
@@ -75,7 +76,8 @@ class Comparison:
     @property
     def metric_names(self) -> tuple[str, ...]:
         """The columns of metrics besides COLUMNS, those of the headline first."""
-        order = ordered(dict.fromkeys(traits for run in self.runs for traits in run.summary.traits))
+        traits = dict.fromkeys(each for run in self.runs for each in run.summary.traits)
+        order = ordered(traits, self.preferences)
         told = {name for run in self.runs for name in _metric_cells(run)}
         names = (name for traits in order for name in (traits.name, f"best_{traits.name}"))
         return tuple(name for name in dict.fromkeys(names) if name in told)
@@ -102,7 +104,7 @@ class Comparison:
         Returns:
             The Axes of the first chart, which display their figure in a notebook (`ax.figure`).
         """
-        return draw_runs(self.runs, over=over, ax=ax)
+        return draw_runs(self.runs, over=over, ax=ax, preferences=self.preferences)
 
     def save(self, path: str | os.PathLike[str], *, over: str = OVER[0]) -> Path:
         """Writes the chart to a .svg, .pdf or .png file.
@@ -129,16 +131,17 @@ class Comparison:
         return pd.DataFrame.from_dict(shown, orient="index", columns=[row["run"] for row in rows])
 
 
-def compare(runs: Comparables) -> Comparison:
+def compare(runs: Comparables, *, preferences: MetricPreferences = NO_PREFERENCES) -> Comparison:
     """Compare jobs or logs: `compare([job, other])`, `compare({"old": "old.log", "new": "new.log"})`.
 
     Args:
         runs: Job handles, results of `read_metrics`, or log paths. The last run of a log counts.
+        preferences: What the user has said of metrics.
 
     Raises:
         UsageError: A run cannot be read.
     """
-    return Comparison(read_runs(runs))
+    return Comparison(read_runs(runs, preferences), preferences)
 
 
 def _text(name: str, value: Any) -> str:

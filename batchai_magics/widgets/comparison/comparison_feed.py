@@ -17,6 +17,7 @@ from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.compared_runs import Run
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES
 from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
 from batchai_magics.models.states import CANCELLED, STOPPED
@@ -131,6 +132,7 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
     ) -> None:
         super().__init__()
         self.runs = tuple(runs)
+        self.preferences = NO_PREFERENCES
         self.jobs = {index: job for index, run in enumerate(runs) if (job := _running_job(run))}
         self.states = [_state_of(run) for run in runs]
         self.lines: list[Overlay] = [overlay(run) for run in runs]
@@ -180,7 +182,7 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
     @property
     def value(self) -> Comparison | Scaling:
         """The current runs, as `compare` returns them."""
-        return Comparison(self.runs)
+        return Comparison(self.runs, self.preferences)
 
     def facts(self) -> PageData:
         """What the view's header shows (`ComparisonFacts` in frontend/core/messages.d.ts)."""
@@ -237,7 +239,8 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
     def _summarize_run(self, index: int) -> None:
         run, records = self.runs[index], tuple(self._records[index])
         is_running = self.states[index] not in FINAL_STATES
-        grown = replace(run, records=records, summary=summarize(records), is_running=is_running)
+        summary = summarize(records, preferences=self.preferences)
+        grown = replace(run, records=records, summary=summary, is_running=is_running)
         self.runs = (*self.runs[:index], grown, *self.runs[index + 1 :])
         self.lines[index] = overlay(grown)
         self.line_versions[index] += 1

@@ -76,7 +76,9 @@ def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
     anything else for a live view. At the end the table and the figure stay.
     """
     made = (ScalingFeed if isinstance(value, Scaling) else ComparisonFeed)(value.runs, clock=publisher.clock)
-    if isinstance(made, ScalingFeed) and isinstance(value, Scaling):
+    if isinstance(value, Comparison):
+        made.preferences = value.preferences
+    elif isinstance(made, ScalingFeed):
         made.metric = value.metric
     names = [job.id.key for job in made.jobs.values()]
     key = " ".join([made.kind, *(run.name for run in value.runs), *names])

@@ -89,7 +89,8 @@ def test_the_samples_per_second_of_cntk_are_those_of_all_its_processes():
 
 
 def test_the_overlay_draws_a_global_rate_as_it_is():
-    (line,) = compare([read_metrics(cntk([2.0, 2.0]).encode())]).plot().lines
+    loss = compare([read_metrics(cntk([2.0, 2.0]).encode())]).plot()
+    (line,) = loss.figure.axes[1].lines
     assert line.get_ydata()[-1] == pytest.approx(300)
 
 

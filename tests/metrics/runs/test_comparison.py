@@ -3,6 +3,7 @@ import pytest
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import compare, read_metrics
 from batchai_magics.metrics.charts.comparison_chart import NOTHING
+from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.records.labels import Labels
 from tests.metrics.log_text import run
 from tests.metrics.runs.scaling_logs import log
@@ -195,3 +196,10 @@ def test_runs_are_compared_with_the_baseline_where_one_is():
     assert [row["speedup"] for row in compare([Handle("a", slow), Handle("b", fast)]).rows()] == [1.0, 2.0]
     pinned = compare([Handle("a", slow), Labelled("b", fast, "baseline")])
     assert [row["speedup"] for row in pinned.rows()] == [0.5, 1.0]
+
+
+def test_the_users_headline_comes_first_in_a_comparison():
+    found = compare({"one": keras(1)}, preferences=MetricPreferences(headline="val_acc"))
+    assert found.metric_names[0] == "val_acc"
+    assert found.plot().get_ylabel() == "val_acc"
+    assert found.runs[0].summary.headline.name == "val_acc"
