@@ -165,5 +165,11 @@ def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> Non
     settings = LocalSettings(home=still.home, container_command="apptainer --silent")
     runner = LocalRunner(still.store, still.layout, settings)
     assert runner.container_engine(has_credentials=False) == ("apptainer", "--silent")
-    with pytest.raises(CapabilityError, match=r"imageSourceRegistry\.credentials is not supported"):
+    with pytest.raises(CapabilityError) as caught:
         runner.container_engine(has_credentials=True)
+    field = "properties.containerSettings.imageSourceRegistry.credentials"
+    assert caught.value.message == f"{field} is not supported by the local backend"
+    assert (caught.value.code, caught.value.hint) == (
+        "NotSupported",
+        "Docker and podman can pull private images.",
+    )

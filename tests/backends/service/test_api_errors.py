@@ -47,7 +47,7 @@ def test_an_output_directory_is_not_known_or_not_here():
     elsewhere = api_errors.output_directory_not_here("MODEL", "/tmp/x")
     assert unknown.message == "The specified outputDirectoryId NOPE is not present on a mount root"
     assert (unknown.code, elsewhere.code) == ("OutputDirectoryNotFound", "OutputDirectoryNotFound")
-    assert unknown.hint == "This job has: stdouterr, workdir, MODEL."
+    assert unknown.hint == "This job has: stdouterr, workdir, artifacts, checkpoints, MODEL."
     assert elsewhere.hint == "It is at /tmp/x on the job's nodes."
 
 
