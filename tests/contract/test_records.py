@@ -71,7 +71,7 @@ def test_labels_are_changed_by_several_processes_at_once_and_listed(place: Place
     labels = found[hold.id.key]
     assert ({*labels.tags}, labels.note) == ({"wide", "a", "b", "c", "d"}, "à la carte")
     assert labels.parameters == {"lr": 0.5}
-    with pytest.raises(UsageError, match="is no tag"):
+    with pytest.raises(UsageError, match="is not a tag"):
         place.backend.records.relabel(other, LabelChange(("two words",)))
     with pytest.raises(NotFoundError):
         place.backend.records.relabel(place.job("missing"), LabelChange(("a",)))

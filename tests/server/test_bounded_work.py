@@ -83,6 +83,21 @@ def test_a_number_of_our_own_words_is_refused_too(server: Running, path: str, bo
     assert server.ask("POST", path, json=body).status_code == 400
 
 
+@pytest.mark.parametrize("records", [3, ["submission.json"], {"end.json": "{}"}, {"submission.json": 1}])
+def test_records_that_come_with_no_job_are_refused_before_there_is_one(
+    server: Running, records: object
+) -> None:
+    properties = {
+        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "/tmp",
+        "customToolkitSettings": {"commandLine": "true"},
+    }
+    answer = server.ask("PUT", JOB, json={"properties": properties, "batchaiRecords": records})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidRequestContent")
+    assert server.ask("GET", JOB).status_code == 404
+
+
 @pytest.mark.parametrize("name", ["maxresults"])
 @pytest.mark.parametrize("text", ["9" * 30, "0" * 9 + "9" * 9])
 def test_a_number_of_a_query_is_read_as_a_whole(server: Running, name: str, text: str) -> None:

@@ -15,6 +15,7 @@ from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
+from batchai_magics.records.record_files import SUBMISSION
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running, connected
 from tests.world import until
 
@@ -61,6 +62,12 @@ def test_what_it_has_not_is_said_by_name(backend: ArmBackend) -> None:
             facet.of(backend)
     assert backend.capabilities.pace.poll_interval_s == 2.0
     assert backend.capabilities.pace.max_wait_s == 0.0
+
+
+def test_records_of_runs_are_not_sent_to_it(backend: ArmBackend, server: Running) -> None:
+    id, spec = job("unrecorded", "true")
+    backend.create(id, spec, records={SUBMISSION: "{}"})
+    assert server.world.backend.records.read(id, [SUBMISSION]) == {}
 
 
 def test_a_job_runs_and_its_log_is_read_from_its_address(backend: ArmBackend) -> None:
