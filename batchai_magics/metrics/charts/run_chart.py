@@ -23,6 +23,7 @@ from batchai_magics.metrics.record import PatternRecord, Record
 from batchai_magics.metrics.runs.frame_records import records_of_frame
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricPreferences, is_default
 from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES
+from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE, Metric, RunMetrics, run_metrics
 from batchai_magics.metrics.runs.step_series import runs
@@ -86,7 +87,8 @@ def plot(
     """Plot the metrics of the last run: a panel for each quantity, training and validation in one.
 
     By default, these are the first four charts, without timers, and all metrics of user-defined patterns. If
-    there is nothing to draw, the figure says so. Steps that the summary excludes as warm-up are shaded. The
+    there is nothing to draw, the figure says so. Steps that the summary excludes as warm-up are shaded, and a
+    dotted line marks where a later attempt of the run begins. The
     figure does not belong to pyplot, which would display it a second time.
 
     Args:
@@ -167,6 +169,8 @@ class _Drawing:
             _legend(ax)
         if chart[0].traits.kind is Kind.RATE:
             ax.set_ylim(bottom=0)
+        for start in attempt_starts(self._run, self.axis):
+            ax.axvline(start, label="_attempt", linestyle=":", color="grey", linewidth=1.0)
 
     def _draw_metric(self, ax: Axes, metric: Metric, *, is_alone: bool) -> None:
         lines = metric.points(self.axis, start=self._start)

@@ -27,6 +27,21 @@ def continued(attempt: Sequence[Record], previous: Sequence[Record]) -> list[Rec
     return [*(record for record in previous if _is_before(record, first)), *attempt]
 
 
+def attempt_starts(run: Iterable[Record], axis: str) -> list[float]:
+    """Where later attempts of a run begin on the axis `step` or `epoch`; empty without such numbers."""
+    starts: list[float] = []
+    is_open = False
+    for record in run:
+        kind, position = _position_of(record)
+        if is_attempt(record):
+            is_open = True
+        elif is_open and any(kind):
+            is_open = False
+            starts += [position[1]] if axis == "step" and not kind[0] else []
+            starts += [position[0]] if axis == "epoch" and kind[0] else []
+    return starts
+
+
 def _is_before(record: Record, first: dict[PositionKind, Position]) -> bool:
     kind, position = _position_of(record)
     return kind not in first or position < first[kind]

@@ -1,6 +1,6 @@
 """Which records of a log belong to which run."""
 
-from batchai_magics.metrics import Parser, ValueRecord, read_metrics
+from batchai_magics.metrics import Parser, ValueRecord, plot, read_metrics
 from batchai_magics.metrics.runs.step_series import runs
 
 
@@ -53,3 +53,10 @@ def test_the_summary_of_a_complete_log_covers_all_attempts(tmp_path):
     (tmp_path / "log").write_text(f"{first}[batchai] attempt 2 begins on node2: it was preempted\n{second}")
     summary = read_metrics(tmp_path / "log").summary()
     assert (summary.first_loss, summary.last_loss) == (1.0, 30.0)
+
+
+def test_a_chart_marks_where_an_attempt_begins():
+    text = logged(1, 2, 3, attempt=1) + logged(3, 4, attempt=2) + logged(5, attempt=3)
+    parser = Parser()
+    ax = plot(parser.feed(text.encode()) + parser.finish())
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_label() == "_attempt"] == [3, 5]
