@@ -17,16 +17,22 @@ TAIL_BYTES = 1 << 15  # of each log
 def latest_metrics(
     backend: Backend, job: JobResource, preferences: MetricPreferences = NO_PREFERENCES
 ) -> RunMetrics:
-    """The metrics in the last 32 KiB of a job's logs; none for a job that was deleted meanwhile."""
-    records: list[Record] = []
-    for name in (OUT, ERR):
-        file = FileRef(job.id, name)
-        try:
-            size = backend.read(file, 0, 0).size
-            begin = max(0, size - TAIL_BYTES)
-            chunk = backend.read(file, begin, TAIL_BYTES)
-        except BatchAIError:
-            continue
-        parser = Parser(dict(job.spec.batchai_patterns or {}))
-        records += [*records_in(chunk.redacted, parser), *parser.finish()]
-    return run_metrics(records, preferences)
+    """The metrics in the last 32 KiB of a job's stdout, or of its stderr if there are none.
+
+    A job that was deleted meanwhile has none.
+    """
+    found = RunMetrics(())
+    for name in (OUT, ERR):  # each costs two requests
+        found = found or run_metrics(_last_records(backend, job, name), preferences)
+    return found
+
+
+def _last_records(backend: Backend, job: JobResource, name: str) -> list[Record]:
+    file = FileRef(job.id, name)
+    try:
+        begin = max(0, backend.read(file, 0, 0).size - TAIL_BYTES)
+        chunk = backend.read(file, begin, TAIL_BYTES)
+    except BatchAIError:
+        return []
+    parser = Parser(dict(job.spec.batchai_patterns or {}))
+    return [*records_in(chunk.redacted, parser), *parser.finish()]

@@ -78,3 +78,11 @@ def test_only_the_logs_of_the_newest_runs_are_read(tmp_path: Path) -> None:
 def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
     text = "".join(f"step {n}: old_loss 1.5\n" for n in range(5000)) + KERAS * 1000
     assert listed(tmp_path, text, metrics=["old_loss", "loss"]).keys() & {"old_loss", "loss"} == {"loss"}
+
+
+def test_metrics_of_stderr_are_listed_where_stdout_has_none(tmp_path: Path) -> None:
+    backend = ScriptedBackend(tmp_path)
+    backend.write("hello\n")
+    backend.write("step 1: loss 0.5\n", file="stderr.txt")
+    table = JobList([resource(ExecutionState.SUCCEEDED, exit_code=0)], backend).to_table()
+    assert dict(zip(table.titles, table.rows[0], strict=True))["Metric"] == "loss 0.5"
