@@ -8,6 +8,7 @@ import re
 import select
 import subprocess
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from batchai_magics.records.submission import MAX_DIFF, GitState, cut
@@ -34,13 +35,14 @@ class GitCheckout:
         """The state as of the start; None outside a repository. Blocks until `git` is done or times out."""
         if self._root is None:
             return None
-        outputs = [self._output(child) for child in self._children]
+        accepted = ((0,), (0, _NO_COMMIT))
+        outputs = [self._output(*each) for each in zip(self._children, accepted, strict=True)]
         if None in outputs:
             return GitState(remote=remote_of(self._root), problem="git did not say it in time, or failed")
         status, diff = (output.decode("utf-8", "replace") for output in outputs if output is not None)
         return with_status(GitState(remote=remote_of(self._root)), status, diff)
 
-    def _output(self, child: subprocess.Popen[bytes] | None) -> bytes | None:
+    def _output(self, child: subprocess.Popen[bytes] | None, accepted: Collection[int]) -> bytes | None:
         """The first bytes that a process prints; None if it failed, or is not done in time."""
         if child is None or child.stdout is None:
             return None
@@ -57,7 +59,7 @@ class GitCheckout:
             else:
                 child.kill()
                 return output
-        return output if child.returncode in (0, _NO_COMMIT) else None
+        return output if child.returncode in accepted else None
 
 
 def with_status(state: GitState, status: str, diff: str) -> GitState:
@@ -108,7 +110,7 @@ def _started(root: Path, words: tuple[str, ...]) -> subprocess.Popen[bytes] | No
     """A `git` process; None if there is no git."""
     try:
         return subprocess.Popen(
-            ["git", *words],
+            ["git", "-c", "core.fsmonitor=false", *words],
             cwd=root,
             env={**os.environ, **_READ_ONLY},
             stdin=subprocess.DEVNULL,

@@ -121,6 +121,12 @@ def test_a_huge_diff_is_cut(checkout):
 
 
 @pytest.mark.slow
+def test_a_repository_that_git_does_not_read_is_a_problem(tmp_path):
+    (tmp_path / ".git").mkdir()
+    assert "failed" in GitCheckout(tmp_path).state().problem
+
+
+@pytest.mark.slow
 def test_a_git_that_hangs_delays_no_submission(checkout, monkeypatch):
     monkeypatch.setattr("batchai_magics.jobs.git_checkout.TIMEOUT_S", 0.0)
     assert "in time" in GitCheckout(checkout).state().problem
