@@ -76,6 +76,10 @@ class _Rows:
     def start(self, row: int) -> int:
         return self.ends[row - 1] if row else 0
 
+    def fits(self, row: int, plan: LinePlan) -> bool:
+        """Whether a line of a plan's form can be read with it."""
+        return self.is_complete(row) and plan.form.has_names_of(self.lines[row][plan.begin :])
+
     def is_complete(self, row: int) -> bool:
         """Whether the line has an end and a beginning."""
         return row < len(self.lines) - 1 and not (self.cursor.is_continued and not row)
@@ -92,7 +96,7 @@ def read_block(cursor: BlockCursor, other: OtherReader, literals: tuple[bytes, .
     records: list[Record] = []
     for row in block.rows:
         plan = plans.get(forms[row])
-        if plan is not None and not states.has_table and block.is_complete(row):
+        if plan is not None and not states.has_table and block.fits(row, plan):
             found = _read_planned(block, row, plan)
         elif row in prose and not states.has_table:
             continue
@@ -130,7 +134,7 @@ def _read_line(block: _Rows, row: int) -> list[Record]:
     if key in shapes.elsewhere:
         return _read_elsewhere(block, row, key)
     plan = shapes.plans.get(block.forms[row])
-    if plan is not None and block.is_complete(row):
+    if plan is not None and block.fits(row, plan):
         return _read_planned(block, row, plan)
     if key in shapes.known:
         return _read_with_grammar(block, row, key) or []

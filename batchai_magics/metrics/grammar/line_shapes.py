@@ -9,7 +9,7 @@ places.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,9 +23,11 @@ from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 DIGITS = b"0123456789"
 _MAX_SHAPES = 4096
 _MAX_SILENT = 1 << 16
-_MAX_TRIES = 8
+_MAX_TRIES = 64
 _MIN_LEAD_BYTES = 3
 _RUN = re.compile(rb"\d+")
+_LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
+_MAX_NAME_WORDS = 7
 _FACTORS = {"k": 1e3, "K": 1e3}  # `M` alone is a memory
 
 
@@ -69,6 +71,7 @@ class LineForm:
     rank: slice | None
     numbers: tuple[tuple[MetricName, Callable[[bytes], float], slice], ...]
     prefix_end: int
+    fixed: tuple[tuple[slice, bytes], ...]  # digits that belong to names
 
     @classmethod
     def of(cls, shape: LineShape, match: re.Match[bytes]) -> LineForm:
@@ -79,7 +82,12 @@ class LineForm:
         epoch = next(places) if shape.has_epoch else None
         rank = next(places) if shape.has_rank else None
         numbers = tuple(zip(shape.metrics, shape.converters, places, strict=False))
-        return cls(shape, step, epoch, rank, numbers, spans[-1].start)
+        fixed = tuple((place, match.string[place]) for place in (*places,)[:-1])
+        return cls(shape, step, epoch, rank, numbers, spans[-1].start, fixed)
+
+    def has_names_of(self, line: bytes) -> bool:
+        """Whether the names on a line with the form's text have the form's digits."""
+        return not self.fixed or all(line[place] == digits for place, digits in self.fixed)
 
     def step_of(self, line: bytes) -> int | None:
         """The step on a line of this form."""
@@ -228,12 +236,14 @@ def shape_of(line: bytes, reading: LineReading) -> LineShape:
     """The shape of a line that the grammar has read."""
     spans = [span for span in (reading.step, reading.epoch, reading.rank) if span]
     spans += [(each.begin, each.end) for each in reading.numbers]
-    spans.append((reading.prefix_end, reading.prefix_end))
+    name_digits = dict.fromkeys(span for each in reading.numbers for span in _name_digits(line, each.begin))
+    name_digits = {span: None for span in name_digits if _is_apart(span, spans)}
+    spans += [*name_digits, (reading.prefix_end, reading.prefix_end)]
     order = sorted(range(len(spans)), key=spans.__getitem__)
     converters = tuple(_converter(line[each.begin : each.end], each.unit) for each in reading.numbers)
     return LineShape(
         reading,
-        re.compile(_expression(line, [spans[place] for place in order]), re.DOTALL),
+        re.compile(_expression(line, [spans[place] for place in order], name_digits), re.DOTALL),
         tuple(1 + order.index(place) for place in range(len(spans))),
         _RUN.split(line, maxsplit=1)[0],
         tuple(_metric(each, reading.phase) for each in reading.numbers),
@@ -246,11 +256,32 @@ def shape_of(line: bytes, reading: LineReading) -> LineShape:
     )
 
 
-def _expression(line: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
-    """An expression for lines that differ only in the value of their digits; each span is a group."""
+def _name_digits(line: bytes, number: int) -> Iterator[tuple[int, int]]:
+    """Where digits stand in the name before a number: `map50: 0.7` is not `map75: 0.7`."""
+    end = len(line[:number].rstrip(b" \t:='\"(["))
+    for _ in range(_MAX_NAME_WORDS):
+        word = _LAST_WORD.search(line, 0, end)
+        if word is None or not word[0].lstrip(b"'\"([")[:1].isalpha():
+            return
+        yield from (run.span() for run in _RUN.finditer(line, *word.span()))
+        if line[word.start() - 1 : word.start()] != b" ":
+            return
+        end = word.start() - 1
+
+
+def _is_apart(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    return all(span[1] <= begin or end <= span[0] for begin, end in others)
+
+
+def _expression(line: bytes, spans: Sequence[tuple[int, int]], fixed: Collection[tuple[int, int]]) -> bytes:
+    """An expression for lines that differ only in the value of their digits, except those that are fixed.
+
+    Each span is a group.
+    """
     parts, at = [], 0
     for begin, end in spans:
-        parts += [_pattern(line[at:begin]), b"(", _pattern(line[begin:end]), b")"]
+        text = line[begin:end]
+        parts += [_pattern(line[at:begin]), b"(", text if (begin, end) in fixed else _pattern(text), b")"]
         at = end
     return b"".join((*parts, _pattern(line[at:])))
 

@@ -126,7 +126,11 @@ class FormIndex:
             id = int(ordered[first])
             last = int(np.searchsorted(ordered, id, side="right"))
             rows, reader = order[first:last], self._readers[id]
-            parts[reader.plan.form.shape].append(_table(reader, chars, rows, starts, offsets, rank))
+            fits = reader.fits(chars, starts[rows])
+            ids[rows[~fits]] = _HARD
+            if fits.any():
+                table = _table(reader, chars, rows[fits], starts, offsets, rank)
+                parts[reader.plan.form.shape].append(table)
             first = last
         return map(ValueTable.joined, parts.values())
 

@@ -61,6 +61,14 @@ class FormReader:
             return None
         return cls(plan, form)
 
+    def fits(self, text: Array, starts: Array) -> Array:
+        """Whether each line at these places has the names of the form."""
+        fits = np.ones(len(starts), np.bool_)
+        for place, digits in self.plan.form.fixed:
+            for at, digit in enumerate(digits, place.start):
+                fits &= text[starts + at] == digit
+        return fits
+
     def read(self, text: Array, starts: Array) -> FormColumns:
         """The numbers of the lines that start at some places of a text."""
         chars = windows(text, self.width)[starts]

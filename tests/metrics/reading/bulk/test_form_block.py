@@ -19,7 +19,7 @@ from batchai_magics.metrics.runs.step_series import COLUMNS, frame, without_empt
 from batchai_magics.metrics.runs.value_columns import value_frame
 from tests.metrics.program_samples import NAMES, PROGRAMS
 
-_KEPT = re.compile(rb"\d+[-:/]\d+(?:[-:/]\d+)*|[eE][-+]\d+|\d")  # times, fractions and exponents stay
+_KEPT = re.compile(rb"\d+[-:/]\d+(?:[-:/]\d+)*|[eE][-+]\d+|[A-Za-z@_]\d+|\d")  # times and names stay
 
 
 def varied(name: str, times: int = 6) -> bytes:
@@ -109,3 +109,17 @@ def test_dates_are_those_of_the_calendar():
 
 def test_columns_of_records_have_no_rows():
     assert not Columns.of(parsed(b"step 1: loss 0.5\n")).steps.step.size
+
+
+def test_names_that_differ_only_in_digits_are_told_apart():
+    lines = [
+        f"step {n}: map{50 + 25 * (n % 2)}: 0.{n}, f1 score: 0.5, loss_{n % 3} 1.{n}\n"
+        for n in range(1, 3000)
+    ]
+    log = "".join(lines).encode()
+    records = [*read_columns([log])]
+    assert repr(records) == repr(parsed(log))
+    assert {(r.name, r.step % 2) for r in records if r.name.startswith("map")} == {("map50", 0), ("map75", 1)}
+    assert {(r.name, r.step % 3) for r in records if r.name.startswith("loss")} == {
+        (f"loss_{n}", n) for n in range(3)
+    }
