@@ -26,8 +26,8 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
         read_metrics(tmp_path / "stdout.txt")
 
 
-def test_a_folder_is_an_error(tmp_path):
-    with pytest.raises(UsageError, match="cannot read the log"):
+def test_a_folder_without_files_of_trainers_is_an_error(tmp_path):
+    with pytest.raises(UsageError, match="no event files"):
         read_metrics(tmp_path)
 
 

@@ -17,6 +17,15 @@ from tests.widgets.scripted_job import JOB, FAILURE, ExecutionState, ScriptedBac
 backend = ScriptedBackend("{folder}")
 job = Job(backend, JOB)
 """
+# A browser without a desktop shows no notifications: this one keeps them.
+NOTIFICATIONS = """
+window.shown = [];
+window.Notification = class {
+  static permission = "default";
+  static async requestPermission() { return "granted"; }
+  constructor(title, options) { window.shown.push([title, options.body]); }
+};
+"""
 SHOW = "widgets.show(job)"
 TRAIN = """
 for step in range(1, 41):
@@ -79,6 +88,21 @@ def test_a_view_whose_kernel_is_gone_says_so_and_its_buttons_are_off(lab, job_ce
         expect(page.get_by_role("button", name=name)).to_be_disabled()
     expect(page.locator(".ba-row", has_text=LAST_LINE)).to_be_visible()  # what is here can still be read
     assert lab.errors == []
+
+
+def test_a_notification_of_the_browser_tells_the_end_to_who_asked(lab, job_cell):
+    lab.page.add_init_script(NOTIFICATIONS)
+    lab.open("told", job_cell, SHOW, TRAIN, "backend.finish()")
+    for index in range(3):
+        lab.run(index)
+    button = lab.page.get_by_role("button", name="Notify me")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    assert lab.page.evaluate("shown") == []
+    lab.run(3)
+    expect(lab.page.locator(".ba-badge")).to_have_text("succeeded")
+    assert lab.page.evaluate("shown") == [["resnet has succeeded", "succeeded"]]
+    expect(button).to_be_hidden()
 
 
 def test_a_view_says_what_its_finished_log_lacks(lab, job_cell):

@@ -3,6 +3,7 @@
 import { copyText, el, setText } from "../core/dom.js";
 import { duration, span } from "../core/format.js";
 import { BUSY, gone } from "../core/kernel.js";
+import { EndNotification } from "./end_notification.js";
 import { failureTitle } from "./failure_report.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
@@ -29,10 +30,11 @@ export class JobHeader {
   constructor(session, open) {
     this.session = session;
     this.buttons = new Buttons(session, open);
+    this.notification = new EndNotification();
     /** Why the job failed or updates stopped; placed below so that it causes no layout shift. */
     this.problem = el("div", { class: "ba-problem", hidden: true });
     const title = el("div", { class: "ba-title" }, this.#badge, this.#name, this.#facts);
-    const status = el("div", { class: "ba-status" }, this.#exit, this.#elapsed, this.#left, this.buttons.element);
+    const status = el("div", { class: "ba-status" }, this.#exit, this.#elapsed, this.#left, this.notification.element, this.buttons.element);
     this.element = el("header", { class: "ba-header" }, title, status, this.#spoken);
     this.ticking = setInterval(() => this.#tick(this.#read()), SECOND_MS);
     this.stopListening = session.listen((kind) => {
@@ -53,6 +55,7 @@ export class JobHeader {
     this.#showEnd(now);
     setText(this.#spoken, `Job ${now.name} is ${now.state}.`);
     this.buttons.update(now);
+    this.notification.update(now.name, now.state, FINAL.includes(now.state), reasonOf(now));
     this.#tick(now);
   }
 
