@@ -14,7 +14,10 @@ PREFIXES = {
     "[pod/train-worker-0/pytorch] ": None,
     "worker-1  | ": None,
     "[1,3]<stdout>:": 3,
+    "(RayTrainWorker pid=4121, ip=10.0.0.4) ": None,
+    "\x1b[36m(RayTrainWorker pid=4121, ip=10.0.0.4)\x1b[0m ": None,
 }
+LABELS = ("[rank3]:", "[default3]:")
 _BOUND_TO_THEIR_START = {"llama_factory", "rsl_rl"}
 RANKED = [
     name
@@ -122,6 +125,13 @@ def test_a_launchers_prefix_gives_at_most_the_rank(name):
     expected = expected_rows(name)
     for prefix, rank in PREFIXES.items():
         assert read_rows(b"".join(tagged(sample(name), prefix))) == of_rank(expected, rank), prefix
+
+
+@pytest.mark.parametrize("name", [name for name in RANKED if b"\r" not in sample(name)])
+def test_a_label_of_torch_tells_the_rank_of_its_line(name):
+    expected = of_rank(expected_rows(name), 3)
+    for label in LABELS:
+        assert read_rows(b"".join(tagged(sample(name), label))) == expected, label
 
 
 @pytest.mark.parametrize("name", IN_LINES)

@@ -29,7 +29,7 @@ _REFUSED_PARTS = (
     b"Exception: ",
 )
 _PHASE_HEADING = re.compile(
-    rb"(?:[^\n]{0,80} )?(?P<phase>(?i:valid|validation|val|test|evaluation|eval))"
+    rb"(?:[^\n]{0,80}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval))"
     rb"(?i: results?| error| metrics)?:[ \t]*"
 )
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
@@ -42,8 +42,8 @@ def read_line(text: bytes) -> LineReading | None:
         return LineReading(Kind.RULE, None, None, None, (), None, 0)
     told = _PHASE_HEADING.fullmatch(text) if text.rstrip()[-1:] == b":" else None
     if told:
-        phase = phase_of_word(told["phase"].decode())
-        return LineReading(Kind.PHASE, None, None, None, (), phase, 0)
+        phase, prefixes = phase_of_word(told["phase"].decode()), read_prefixes(text)
+        return LineReading(Kind.PHASE, None, None, prefixes.rank or prefixes.label, (), phase, 0)
     if len(text) > MAX_LINE_BYTES or not DIGIT.search(text):
         return None
     prefixes = read_prefixes(text)

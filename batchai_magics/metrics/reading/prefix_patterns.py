@@ -18,7 +18,7 @@ _CTIME = rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{0,9})?(?:Z|[+-]\d\d:?\d\d)?"
 
 _LABELS = (
-    rb"\[(?:default)?(?P<bracket>\d{1,6})\](?::| )[ \t]*",  # MPICH and Intel MPI -l; torchrun --tee
+    rb"\[(?:default|rank)?(?P<bracket>\d{1,6})\](?::| )[ \t]*",  # MPICH -l; torchrun --tee; PyTorch
     rb"(?P<number>\d{1,6}): [ \t]*",  # srun -l
 )
 _DECORATIONS = (
@@ -28,11 +28,14 @@ _DECORATIONS = (
     rb"[A-Z]+\|" + _ISO + rb"\|[^|\n]*\|\d+\| ?",  # Kubeflow's TensorFlow launcher
     rb"[\w.-]+ +\| ",  # docker compose
     rb"\[pod/[^\]\n]+\] ",  # kubectl logs --prefix
+    rb"\([A-Za-z_][\w.:<>-]{0,80} pid=\d+(?:, ip=[\w.:-]+)?\) ",  # Ray
 )
 PREFIX = re.compile(rb"(?:" + rb"|".join(_DECORATIONS) + rb")*(?:" + rb"|".join(_LABELS) + rb")?")
 """The prefixes of a line; group `bracket` or `number` holds the rank, if any."""
 
-LABEL = re.compile(rb"(?:\[(?:default)?(?P<bracket>\d{1,6})\](?::| )|(?:\A|\n)(?P<number>\d{1,6}): )[ \t]*\Z")
+LABEL = re.compile(
+    rb"(?:\[(?:default|rank)?(?P<bracket>\d{1,6})\](?::| )|(?:\A|\n)(?P<number>\d{1,6}): )[ \t]*\Z"
+)
 """A label at the end of the text, directly before a record. Groups as in PREFIX."""
 
 _SIMPLE_TAG = rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:"
