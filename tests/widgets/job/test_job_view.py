@@ -170,12 +170,12 @@ def test_every_number_that_is_printed_has_a_chart_of_its_own(lab, job_cell):
     lab.open("prints", job_cell, SHOW, PRINTS)
     run_all(lab, 3)
     page = lab.page
-    for title in ("loss", "accuracy", "lr", "grad_norm"):
+    for title in ("loss", "accuracy", "f1", "lr"):
         page.get_by_role("img", name=re.compile(f"^{title} at step 30")).wait_for()
-    expect(page.get_by_role("img", name=re.compile("^f1 at"))).to_have_count(0)
+    expect(page.get_by_role("img", name=re.compile("^grad_norm at"))).to_have_count(0)
     choices = page.get_by_label("Charts", exact=True)
-    choices.get_by_role("button", name="f1").click()
-    page.get_by_role("img", name="f1 at step 30, 0.300").wait_for()
+    choices.get_by_role("button", name="grad_norm").click()
+    page.get_by_role("img", name="grad_norm at step 30, 2.500").wait_for()
     choices.get_by_role("button", name="lr").click()
     page.get_by_role("img", name=re.compile("^lr at")).wait_for(state="detached")
     assert lab.errors == []
@@ -224,7 +224,7 @@ def test_another_programs_rate_has_the_place_of_images_per_sec(lab, job_cell):
     lab.open("speeds", job_cell, SHOW, SPEEDS, RESTART)
     run_all(lab, 3)
     page = lab.page
-    page.get_by_role("img", name=re.compile("^samples/sec at step 2, 1,?202")).wait_for()
+    page.get_by_role("img", name=re.compile("^samples.sec at step 2, 1,?202")).wait_for()
     page.get_by_role("img", name=re.compile("^accuracy at step 2")).wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
