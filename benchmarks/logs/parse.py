@@ -128,23 +128,23 @@ def with_grep(path: Path) -> int:
 
 
 def with_rg(path: Path) -> None:
-    _discard(["rg", "-o", RECORD, str(path)])
+    discard(["rg", "-o", RECORD, str(path)])
 
 
 def with_rg_and_no_step(path: Path) -> None:
     """The pattern begins with a literal, which is the fastest form."""
-    _discard(["rg", "-o", RECORD_WITHOUT_STEP, str(path)])
+    discard(["rg", "-o", RECORD_WITHOUT_STEP, str(path)])
 
 
 def with_wc(path: Path) -> None:
-    _discard(["wc", "-l", str(path)])
+    discard(["wc", "-l", str(path)])
 
 
 def _count(command: list[str]) -> int:
     return int(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
 
 
-def _discard(command: list[str]) -> None:
+def discard(command: list[str]) -> None:
     # Not straight to /dev/null: some tools see that and stop at the first match.
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
