@@ -34,6 +34,7 @@ test("the speed of step lines starts at 0, and has its jitter and its warm-up", 
   points.add(0, [10], [0], [[100], [2], [1]]);
   const speed = chart("images/sec", [line("images_per_sec")], { is_rate: true, is_summed: true });
   const [rate, loss] = subjectsOf(points, [speed, chart("loss", [line("loss")])]);
+  assert.deepEqual([rate.lines[0].values.over, loss.lines[0].values.over], ["sum", "mean"]);
   assert.deepEqual([rate.band, rate.fromZero, rate.hasWarmUp, rate.over], [points.jitters, true, true, "total"]);
   assert.deepEqual([loss.band, loss.fromZero, loss.over, loss.lines[0].values], [undefined, false, "mean", points.losses]);
 });
