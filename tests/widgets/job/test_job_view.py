@@ -245,7 +245,7 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     pipe = "import os; os.mkfifo(backend.folder / 'wait')"
     typed = f"for name, text in {TYPED}.items(): backend.write(text, file=name)"
-    lab.open("files", job_cell, SHOW, RANKS, figure.format(pixel), f"{pipe}; {typed}")
+    lab.open("files", job_cell, SHOW, RANKS, figure.format(pixel), f"{pipe}\n{typed}")
     run_all(lab, 5)
     page = lab.page
     page.get_by_role("tab", name="Files").click()
