@@ -20,11 +20,11 @@ class Webhook:
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 status = hook.statuses.pop(0) if hook.statuses else 200
+                if status == 200:
+                    hook.received.append(body | {"key": self.headers["Idempotency-Key"]})
                 self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
-                if status == 200:
-                    hook.received.append(body | {"key": self.headers["Idempotency-Key"]})
 
             def log_message(self, *_):
                 pass
