@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base import RECORDS, TELEMETRY, Backend, FileRef, Records
+from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs import argument_checks, job_download
-from batchai_magics.jobs.job_artifacts import artifacts_of
 from batchai_magics.jobs.job_files import all_files, one_level
 from batchai_magics.jobs.job_logs import log_metrics, progress_of, retry_if_changed, tail_of
+from batchai_magics.jobs.job_record import JobRecord
 from batchai_magics.jobs.job_result import read_result
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics import LogMetrics, Record, Summary, figure_png, plot, summarize
@@ -29,16 +29,13 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.artifacts import Artifact
-from batchai_magics.records.labels import LabelChange, Labels
-from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
-from batchai_magics.records.provenance import Provenance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
 
-class Job:
+class Job(JobRecord):
     """A job on any backend: a backend and an id, so that a handle never goes stale.
 
     Every method asks the backend. It raises NotFoundError if the job was deleted and UnreachableError if the
@@ -56,8 +53,7 @@ class Job:
         if not isinstance(id, ResourceId):
             hint = "Find a job by its name with batchai_magics.jobs.submit.find(backend, name, settings)."
             raise argument_checks.argument_error("Job", "id", id, "a ResourceId", hint=hint)
-        self.backend = backend
-        self.id = id
+        super().__init__(backend, id)
         self.patterns = dict(patterns or {})
 
     @property
@@ -264,48 +260,6 @@ class Job:
         """
         return telemetry_frame(TELEMETRY.of(self.backend).read(self.id))
 
-    def provenance(self) -> Provenance:
-        """What ran: code, arguments, variables, git state, packages, hardware; printed, a summary.
-
-        Machines appear once they have been recorded beside the running job.
-
-        Raises:
-            CapabilityError: The backend keeps no records.
-        """
-        return Provenance.of_files(self.name, RECORDS.of(self.backend).read(self.id, PROVENANCE_FILES))
-
-    def labels(self) -> Labels:
-        """Its tags, note and parameters; the tag `baseline` is that of at most one run of an experiment."""
-        records: Records = RECORDS.of(self.backend)
-        return records.labels([self.id]).get(self.id.key, Labels())
-
-    def tag(self, *tags: str) -> Labels:
-        """Adds tags, by which `job list --tag` finds the run, and returns the labels.
-
-        The tag `baseline` makes it the run that others of its experiment are compared with.
-
-        Raises:
-            UsageError: A tag is no word, or there are too many of them.
-        """
-        return self._relabel(LabelChange(add=tags))
-
-    def untag(self, *tags: str) -> Labels:
-        """Takes tags away, and returns the labels."""
-        return self._relabel(LabelChange(remove=tags))
-
-    def note(self, text: str) -> Labels:
-        """Replaces its note by a text, and returns the labels.
-
-        Raises:
-            UsageError: `text` is no string, or too long.
-        """
-        argument_checks.check_text("job.note", "text", text)
-        return self._relabel(LabelChange(note=text))
-
-    def _relabel(self, change: LabelChange) -> Labels:
-        records: Records = RECORDS.of(self.backend)
-        return records.relabel(self.id, change)
-
     def plot(
         self,
         *,
@@ -360,14 +314,6 @@ class Job:
         if not (directory_id or path):
             return all_files(self.backend, self.show())
         return one_level(self.backend, self.id, directory_id or STDOUTERR, path)
-
-    def artifacts(self) -> list[Artifact]:
-        """What the run saved with `batchai_magics.save`, then the files in its folders `outputs`.
-
-        Raises:
-            CapabilityError: The backend keeps no records.
-        """
-        return artifacts_of(self.backend, self.id)
 
     def download(
         self,

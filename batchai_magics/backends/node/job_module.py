@@ -159,7 +159,7 @@ class _EndNotice:
 
 @functools.cache
 def _end_notice(process: int) -> _EndNotice:
-    """That of this process, which a fork does not share."""
+    """The notice of this process, which a fork does not share."""
     return _EndNotice()
 
 
@@ -237,7 +237,7 @@ class _ArtifactStore:
 
 @functools.cache
 def _artifact_store(process: int) -> _ArtifactStore:
-    """That of this process, which a fork does not share."""
+    """The store of this process, which a fork does not share."""
     return _ArtifactStore()
 
 

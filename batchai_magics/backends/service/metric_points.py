@@ -31,5 +31,5 @@ class MetricPoints:
             yield ScalarPoint(number.metric, number.value, step, self._time, number.rank)
 
     def now(self) -> None:
-        """Makes the current time that of numbers without one."""
+        """Gives numbers without a time the current one."""
         self._time = time.time()

@@ -142,7 +142,7 @@ def _read_line(block: _Rows, row: int) -> list[Record]:
 
 
 def _read_row(block: _Rows, row: int) -> list[Record] | None:
-    """Read a line that may be one of a table; None if it is none."""
+    """Read a line that may be one of a table; None for any other line."""
     cursor, line = block.cursor, block.lines[row]
     if row == len(block.lines) - 1 or len(line) > MAX_LINE_BYTES:
         return None

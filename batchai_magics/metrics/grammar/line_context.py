@@ -79,7 +79,7 @@ class LineContext:
         self.step = step
 
     def count_of(self, reading: LineReading) -> int | None:
-        """What the bar that was just drawn shows, if it is that of training."""
+        """What the bar that was just drawn shows, if it is a bar of training."""
         if reading.kind is Kind.BAR:
             return self.bar_step if self.is_counted else None
         return self.step
@@ -124,7 +124,7 @@ class LineContext:
                 self.next_bar = step, total
 
     def _step_of_bar(self, shape: LineShape) -> int | None:
-        """The count of the bar of training, which may have ended before that of an evaluation."""
+        """The count of the bar of training, which may have ended before the bar of an evaluation."""
         is_summary = any("per_second" in metric.name for metric in shape.metrics)
         if self.next_bar and not is_summary and any(metric.phase == "train" for metric in shape.metrics):
             self.bar_step, self.bar_total = self.next_bar

@@ -288,7 +288,7 @@ def is_quality(name: str) -> bool:
 
 @lru_cache(4096)
 def is_timer(name: str) -> bool:
-    """Whether the name is that of a duration."""
+    """Whether the name denotes a duration."""
     return not is_rate(name) and any(word in _TIMERS for word in words_of(name))
 
 

@@ -172,7 +172,7 @@ class MetricTable:
 
 
 def columns_of(text: bytes) -> _Columns | None:
-    """The columns of a table's header; None if the line is none."""
+    """The columns of a table's header; None for any other line."""
     text = _BAR_START.split(text, maxsplit=1)[0]
     separator = b"|" if b"|" in text else b"" if _GAP.search(text.strip()) else b","
     cells = _cut(text, separator)

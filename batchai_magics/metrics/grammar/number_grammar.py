@@ -62,7 +62,7 @@ TEXT_PAIR = re.compile(
     rb"|\d+ days?, [\d:]+|(?!\d{1,3}%\|)[^\s,;|()\[\]{}=]{1,80})(?=[\s,;|)\]}]|\Z)"
     rb"|" + _WORD + rb"=(?=[,\s]))"
 )
-"""A name whose value is no number: a duration, a word, a list."""
+"""A name whose value is not numeric: a duration, a word, a list."""
 
 RATE = re.compile(
     rb"(?P<number>" + NUMBER + rb")[ \t]?(?P<unit>" + UNIT + rb")(?![\w/:])(?:[ \t]*\([^()\n]{0,60}\))?"
@@ -79,4 +79,4 @@ SEPARATOR = re.compile(
 STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")
 
 DURATION = re.compile(rb"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])|-:--:--")
-"""A clock time or a duration, which is no number."""
+"""A clock time or a duration, which is not a metric's value."""

@@ -65,7 +65,7 @@ class BarSteps:
 
 
 def _epochs(count: int, total: float, epoch: float | None) -> int | None:
-    """How many epochs `total` steps are if `count` of them are `epoch`; None if that is no whole number."""
+    """How many epochs `total` steps are if `count` of them are `epoch`; None if that is not an integer."""
     if count <= 0 or not epoch:
         return None
     epochs = epoch * total / count

@@ -172,7 +172,7 @@ def find_metric(names: Iterable[str], asked: str) -> str:
     """The name among `names` that the user means; empty if none.
 
     Case, and `images/sec` or `images_per_sec`, do not matter. A quantity stands for its training metric, else
-    for that of another phase.
+    for a metric of another phase.
     """
     every, wanted = list(names), metric_name(asked.strip())
     exact = (name for name in every if name == asked or metric_name(name) == wanted)

@@ -211,7 +211,7 @@ def _best_loss(metrics: Iterable[MetricSummary]) -> str:
 
 
 def _total(summary: Summary) -> str:
-    """The printed total, with the rank that it is of if it is not that of all."""
+    """The printed total, with its rank if it is the total of one rank alone."""
     if not summary.total_images_per_sec:
         return ""
     if not summary.is_total_of_one_rank:

@@ -21,7 +21,7 @@ _RETURN, _NEWLINE = b"\r\n"
 
 
 def read_columns(chunks: Iterable[bytes], *, block_bytes: int = _BLOCK_BYTES) -> Columns:
-    """All records of a log that comes in pieces; memory is that of the result and of one block."""
+    """All records of a log that comes in pieces; memory holds the result and one block."""
     reader = _Reader(block_bytes)
     for chunk in chunks:
         reader.add(chunk)

@@ -1,4 +1,4 @@
-"""The epochs of lines that do not print theirs: that of the lines above them."""
+"""The epochs of lines that do not print theirs: taken from the lines above them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def placed(lines: ValueRows, contexts: Contexts) -> ValueRows:
 
 
 def _carried(epoch: Array, is_whole: Array, context: LineContext) -> tuple[Array, Array]:
-    """The epochs, where there is none that of the row above, and first that of the context."""
+    """The epochs; a row without one has the epoch of the row above, the first ones that of the context."""
     has_epoch = ~np.isnan(epoch)
     if has_epoch.all():
         return epoch, is_whole
