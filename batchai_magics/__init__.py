@@ -10,11 +10,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics import lazy_exports
+from batchai_magics.version import __version__
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-__version__ = "0.1.0"
 
 _load_attribute, _, _names = lazy_exports.attach_stub(__name__, __file__)
 __all__ = [*_names, "__version__", "load_ipython_extension", "unload_ipython_extension"]

@@ -104,7 +104,7 @@ def _run(words: list[str]) -> int:
     from batchai_magics.options.option import DisplayText
 
     if words == ["--version"]:
-        from batchai_magics import __version__
+        from batchai_magics.version import __version__
 
         print(__version__)
         return 0

@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
-    "errors lazy_exports log_lines | models config options records | launch cell metrics | backends.base"
-    " | backends.service backends.node | backends.folders | backends.machines | backends.* | follow | jobs"
-    " | cards commands | widgets server | magics cli"
+    "errors lazy_exports log_lines version | models config options records | launch cell metrics"
+    " | backends.base | backends.service backends.node | backends.folders | backends.machines | backends.*"
+    " | follow | jobs | cards commands | widgets server | magics cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 

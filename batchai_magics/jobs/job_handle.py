@@ -42,8 +42,6 @@ class Job(JobRecord):
     service does not respond. `await job` waits for the end without blocking the event loop.
 
     Attributes:
-        backend: The backend.
-        id: The ARM id.
         patterns: Metric name → regular expression (`--metric`), in addition to those of known programs.
     """
 

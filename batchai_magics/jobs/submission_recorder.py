@@ -24,6 +24,7 @@ from batchai_magics.records import parameters
 from batchai_magics.records.labels import Labels
 from batchai_magics.records.record_files import LABELS, SUBMISSION
 from batchai_magics.records.submission import MAX_TEXT, Code, GitState, Submission, Variable, cut, shape_of
+from batchai_magics.version import __version__
 
 MAX_VALUE = 200  # characters of a variable's value
 MAX_ITEMS = 20  # of a collection whose value is recorded
@@ -64,8 +65,6 @@ class SubmissionRecorder:
     def _submission(
         self, request: CellRequest, source: CellSource, mask: SecretMask, git: GitState | None
     ) -> Submission:
-        from batchai_magics import __version__
-
         spec = request.spec
         container = spec.container_settings
         return Submission(
