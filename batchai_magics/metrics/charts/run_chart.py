@@ -88,8 +88,8 @@ def plot(
 
     By default, these are the first four charts, without timers, and all metrics of user-defined patterns. If
     there is nothing to draw, the figure says so. Steps that the summary excludes as warm-up are shaded, and a
-    dotted line marks where a later attempt of the run begins. The
-    figure does not belong to pyplot, which would display it a second time.
+    dotted line marks where a later attempt of the run begins. The figure does not belong to pyplot, which
+    would display it a second time.
 
     Args:
         source: Records, or a frame of them.
@@ -108,8 +108,11 @@ def plot(
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     run = runs(_records(source))[-1]
     drawing = _Drawing(run, ChartOptions(names, x, smooth, preferences))
-    if ax is not None:
-        return _drawn_on(ax, drawing)
+    return _drawn_on(ax, drawing) if ax is not None else _drawn_in_panels(drawing)
+
+
+def _drawn_in_panels(drawing: _Drawing) -> Axes:
+    """Draw a panel for each chart in a new figure; returns the first."""
     charts = drawing.charts
     panels = new_panels(rows=len(charts) or 1, size=(8, _PANEL_INCHES * max(2, len(charts))))
     for panel, chart in zip(panels, charts, strict=False):

@@ -82,12 +82,8 @@ def _summary(
     *,
     is_of_columns: bool = False,
 ) -> Summary:
-    histories, values = {}, {name: StepValues() for name in STEP_UNITS}
     has_steps = is_of_columns or any(isinstance(record, StepRecord) for record in run)
-    for rank, steps in steps_by_rank:
-        histories[rank] = RankHistory.of(steps)
-        for name in STEP_UNITS if has_steps else ("loss",):
-            add_steps(values[name], name, steps)
+    histories, values = _step_values(steps_by_rank, STEP_UNITS if has_steps else ("loss",))
     header = run_header(run, ranks_seen=len(histories))
     cut = common_warm_up(histories)
     ranks = max(header.ranks, len(histories))
@@ -115,6 +111,18 @@ def _summary(
     of_steps = _step_summaries(values, found, preferences, share=run_speeds.share)
     others = (metric.summary for metric in other_metrics(run, preferences))
     return _with_metrics(found, [*(of_steps if has_steps else ()), *filter(None, others)], preferences)
+
+
+def _step_values(
+    steps_by_rank: Iterable[tuple[int, Sequence[StepRecord]]], names: Iterable[str]
+) -> tuple[dict[int, RankHistory], dict[str, StepValues]]:
+    """The history of each rank, and the values of these metrics over all ranks."""
+    histories, values = dict[int, RankHistory](), {name: StepValues() for name in STEP_UNITS}
+    for rank, steps in steps_by_rank:
+        histories[rank] = RankHistory.of(steps)
+        for name in names:
+            add_steps(values[name], name, steps)
+    return histories, values
 
 
 def _step_summaries(
