@@ -178,7 +178,7 @@ def test_an_upload_replaces_a_file_only_when_it_is_whole(storage: Storage) -> No
 def test_a_damaged_upload_never_appears(storage: Storage) -> None:
     storage.begin("data", "a", 3)
     storage.write("data", "a", 0, b"bad")
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match="corrupted"):
         storage.finish("data", "a", hashlib.sha256(b"sad").hexdigest())
     assert names(storage) == []
     assert storage.begin("data", "a", 3) == 0

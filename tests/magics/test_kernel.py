@@ -104,7 +104,7 @@ def test_an_interrupt_stops_a_stream_and_not_the_job(kernel):
     line = "%batchai job file stream -j other -f stdout.txt"
     status, printed = execute(kernel, line, on_output=interrupts(kernel, "begun"))
     assert status == "error"
-    assert "To come back: %batchai job file stream -j other" in printed
+    assert "To resume: %batchai job file stream -j other" in printed
     assert execute(kernel, f"print(job.is_done); {ENDED}")[1] == "False\n"
 
 

@@ -13,6 +13,7 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.errors import NotFoundError, UsageError, visible
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_logs import CHUNK_BYTES, read_redacted
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
@@ -48,9 +49,9 @@ def _check_exists(job: Job, path: str) -> None:
 
 
 def _content(job: Job, path: str) -> StreamParts:
-    """The bytes that the file has now."""
+    """The bytes that the file has now, secrets as asterisks."""
     file, offset = FileRef(job.id, path), 0
-    while data := job.backend.read(file, offset).data:
+    while data := read_redacted(job.backend, file, offset, CHUNK_BYTES).data:
         yield LogOutput(data)
         offset += len(data)
 

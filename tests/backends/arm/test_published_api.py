@@ -113,7 +113,7 @@ def test_a_file_in_pieces_goes_on_and_appears_when_whole(backend: ArmBackend, sh
     assert storage.download(share, "in/a") == DATA
     storage.begin(share, "in/bad", 3)
     storage.write(share, "in/bad", 0, b"bad")
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match="corrupted"):
         storage.finish(share, "in/bad", hashlib.sha256(b"sad").hexdigest())
     assert [file.path for file in storage.list(share, "in")] == ["in/a"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -49,5 +48,5 @@ def main() -> None:
         store.insist(lambda db: job_table.ask_run_to_stop(db, guid, reason))
         os.kill(os.getppid(), signal.SIGTERM)  # the supervisor, which then reads the reason
 
-    notes = run_watch.watch(layout.job(guid), over, stop, by=socket.gethostname())
+    notes = run_watch.watch(layout.job(guid), over, stop, by=os.uname().nodename)
     print(*notes, sep="\n", flush=True)
