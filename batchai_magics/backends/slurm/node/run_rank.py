@@ -89,20 +89,23 @@ def run(files: RunFiles, plan: Plan, rank: int) -> tuple[int | None, bool]:
 
 
 class RankWarning:
-    """Forwards the warning of the attempt's end to the processes of a rank, once."""
+    """Forwards the warning of the attempt's end to the processes of a rank, once.
+
+    Plans without a warning, such as that of a setup task, need not name its file.
+    """
 
     def __init__(self, plan: Plan) -> None:
-        self._warning = EndWarning(plan)
+        self._warning = EndWarning(plan) if plan.limits.warn_s else None
         self._is_forwarded = False
 
     @property
     def poll_s(self) -> float:
         """How often to look for the warning, and for other changes in the run's folder."""
-        return WARNING_POLL_S if self._warning.notice_s else POLL_S
+        return WARNING_POLL_S if self._warning else POLL_S
 
     def forward_to(self, ranks: Ranks) -> None:
         """Signals the processes if the end has been announced."""
-        if self._warning.notice_s and not self._is_forwarded and self._warning.is_announced:
+        if self._warning and not self._is_forwarded and self._warning.is_announced:
             self._is_forwarded = True
             signal_handlers_of(termination.processes_of(ranks))
 
