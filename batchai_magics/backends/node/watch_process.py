@@ -18,7 +18,8 @@ def watching(
 ) -> Iterator[None]:
     """Runs the program within the context; reports what could not be done. Its stderr goes to `log`.
 
-    SIGTERM tells it that the job has ended; it then prints what could not be done, one item per line.
+    SIGTERM tells it that the job has ended; it then prints what could not be done, one item per line
+    that is not empty.
     """
     with log.open("ab") as stream:
         child = subprocess.Popen(
@@ -35,7 +36,7 @@ def watching(
         ended_early = child.poll() is not None
         child.terminate()
         unseen, code = child.communicate()[0].decode(), child.wait()
-    for note in unseen.splitlines():
+    for note in filter(None, unseen.splitlines()):
         warn(note)
     if ended_early and code not in (0, -signal.SIGTERM):
         warn(f"the run was not watched to its end: the program that does ended with {code}, see {log}")
