@@ -45,6 +45,7 @@ const RANK_COLOURS = 8;
 const LABEL_PX = 46; // minimum width of a shaded area with a label
 const POINT_PX = 12; // between points of dashed lines, at least
 const FEW = 3; // values, below which each is a point
+const ROUNDING = 1e-10; // of values: those that differ by a smaller share are equal, as those of a smoothed constant
 
 /** @param {number} rank -1 if unknown */
 export function rankColour(rank) {
@@ -177,15 +178,17 @@ function shade(plot, box, last) {
 }
 
 /**
+ * The range of the y axis; a flat line is in its middle.
  * @param {number} min
  * @param {number} max
  * @param {boolean} fromZero
  * @returns {uPlot.Range.MinMax}
  */
-function yRange(min, max, fromZero) {
+export function yRange(min, max, fromZero) {
   if (min === null || max === null) return [0, 1];
   const low = fromZero ? Math.min(0, min) : min;
-  const room = (max - low || Math.abs(max) || 1) * 0.08;
+  const isFlat = max - low <= Math.max(Math.abs(low), Math.abs(max)) * ROUNDING;
+  const room = (isFlat ? Math.abs(max) || 1 : max - low) * 0.08;
   return [fromZero && min >= 0 ? 0 : low - room, max + room];
 }
 

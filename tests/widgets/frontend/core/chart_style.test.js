@@ -1,0 +1,18 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { yRange } from "../../../../batchai_magics/widgets/frontend/core/chart_style.js";
+import { smoothed } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
+
+test("an axis has room around its values", () => {
+  assert.deepEqual(yRange(0, 100, false), [-8, 108]);
+  assert.deepEqual(yRange(50, 100, true), [0, 108]);
+});
+
+test("the axis of a constant is as wide whether or not smoothing rounds its values", () => {
+  const values = smoothed(new Array(30).fill(1e-3), 0.95).map(Number);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  assert.ok(low < high);
+  const [min, max] = yRange(low, high, false);
+  assert.ok(max - min > 1e-4);
+});
