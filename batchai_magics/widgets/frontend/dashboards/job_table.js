@@ -205,7 +205,8 @@ export class JobTable {
       badge.dataset.state = row.state;
       const values = this.rates.get(row.name) ?? [];
       spark.update(values);
-      setText(label, values.length ? (this.labels.get(row.name) ?? "") : "");
+      label.title = values.length ? (this.labels.get(row.name) ?? "") : "";
+      setText(label, label.title);
       setText(rate, values.length ? quantity(values.at(-1)) : "");
       for (const key of /** @type {const} */ (["nodes", "cluster", "toolkit"])) setText(cell(key), String(row[key]));
       setText(cell("created"), formatTime(row.created));
