@@ -9,6 +9,7 @@ import pytest
 
 from batchai_magics.backends.node.watch_process import watching
 
+pytestmark = pytest.mark.slow
 PROGRAM = """
 from batchai_magics.backends.node.watch_process import end_signal
 end_signal().wait()
