@@ -77,7 +77,7 @@ def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
     speeds(page, 1, "180.0 ±")
     overlay = page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True)
     overlay.wait_for()
-    page.get_by_role("img", name="efficiency, latest: model 90.00 %", exact=True).wait_for()
+    page.get_by_role("img", name="efficiency, latest: model 90.0 %", exact=True).wait_for()
     page.get_by_role("img", name="efficiency, latest").press("ArrowRight")
     page.get_by_role("img", name="efficiency at 2 processes: model 100.0 %", exact=True).wait_for()
     lab.run(4)
@@ -109,7 +109,7 @@ def test_charts_that_were_scrolled_away_show_what_came_meanwhile(lab, setup_cell
         for place in (0, 1):
             expect(rows(page, place).nth(1)).to_contain_text("180.0 ±")
     page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True).wait_for()
-    page.get_by_role("img", name="efficiency, latest: model 90.00 %", exact=True).wait_for()
+    page.get_by_role("img", name="efficiency, latest: model 90.0 %", exact=True).wait_for()
 
 
 CUT_OFF = """() => [...document.querySelectorAll('.ba-view, .ba-view .ba-scroller')]

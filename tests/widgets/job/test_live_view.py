@@ -92,6 +92,7 @@ def test_a_view_whose_kernel_is_gone_says_so_and_its_buttons_are_off(lab, job_ce
 
 def test_a_notification_of_the_browser_tells_the_end_to_who_asked(lab, job_cell):
     lab.page.add_init_script(NOTIFICATIONS)
+    lab.page.evaluate(f"() => {{{NOTIFICATIONS}}}")  # the page may be open already
     lab.open("told", job_cell, SHOW, TRAIN, "backend.finish()")
     for index in range(3):
         lab.run(index)
