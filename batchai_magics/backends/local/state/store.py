@@ -115,8 +115,9 @@ class Store:
             return
         with contextlib.ExitStack() as stack:
             db = stack.enter_context(self.read())
-            db.execute("BEGIN")
             stack.callback(self._end_snapshot, db)
+            self._roll_back_interrupted()
+            db.execute("BEGIN")
             self._snapshot, self._owner = stack, threading.get_ident()
             yield
 
@@ -207,10 +208,17 @@ class Store:
 
     def _end_snapshot(self, db: Database) -> None:
         self._snapshot = self._owner = None
-        db.execute("COMMIT")
+        if self._file and self._file.connection.in_transaction:
+            db.execute("COMMIT")
+
+    def _roll_back_interrupted(self) -> None:
+        """Rolls back what an interrupt of this thread left open between two statements."""
+        if self._file and self._file.connection.in_transaction:
+            self._file.connection.execute("ROLLBACK")
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Begins a transaction; calls `unlock` while another process holds the lock for long."""
+        self._roll_back_interrupted()
         wait = database_errors.LockWait(self._path, self._busy_s, writer_of)
         with self._busy_timeout(connection, min(self._stuck_s, self._busy_s)):
             while True:
