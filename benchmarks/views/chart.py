@@ -16,7 +16,7 @@ from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.config import Settings
 from batchai_magics.follow import MetricsAdded
-from batchai_magics.follow.follower import parse_metrics
+from batchai_magics.follow.metric_streams import parse_metrics
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bulk.columns import Columns

@@ -12,8 +12,7 @@ from batchai_magics.backends.folders.share_guard import home_storage
 from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.slurm.runner import SlurmRunner
-from batchai_magics.backends.slurm.sbatch_options import SBATCH
-from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
 
 CAPABILITIES = Capabilities(
     name="slurm",

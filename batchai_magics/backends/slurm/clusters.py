@@ -15,17 +15,18 @@ from batchai_magics.backends.service.runner import (
 )
 from batchai_magics.backends.slurm import partitions
 from batchai_magics.backends.slurm.parse import NodeLine, node_state
-from batchai_magics.backends.slurm.query_cache import QueryCache
+from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Placement
-from batchai_magics.backends.slurm.sbatch_options import (
+from batchai_magics.backends.slurm.settings import (
+    FIXED,
     OF_CLUSTERS,
     OF_FIXED,
     OWN,
     SBATCH,
+    SlurmSettings,
     slurm_values,
     slurm_words,
 )
-from batchai_magics.backends.slurm.settings import FIXED, SlurmSettings
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.states import NodeState
 

@@ -13,8 +13,7 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import cli_args, client, partitions
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import NodeLine, node_state
-from batchai_magics.backends.slurm.sbatch_options import slurm_values
-from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.settings import SlurmSettings, slurm_values
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.models.states import NodeState
 

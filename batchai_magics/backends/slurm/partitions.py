@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from batchai_magics.backends.service.runner import Scale
 from batchai_magics.backends.slurm.parse import NodeLine, minutes, node_state
-from batchai_magics.backends.slurm.sbatch_options import slurm_values
+from batchai_magics.backends.slurm.settings import slurm_values
 from batchai_magics.errors import CapabilityError, ConflictError, Problem, SpecError, did_you_mean
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.states import NodeState

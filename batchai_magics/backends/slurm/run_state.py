@@ -13,10 +13,16 @@ from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
 from batchai_magics.backends.slurm import home_check
-from batchai_magics.backends.slurm.node.attempt import NOT_REPORTED, logged_end
-from batchai_magics.backends.slurm.node.collection import Collection
-from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of, lost, outcome_of
+from batchai_magics.backends.slurm.node.attempt_ends import (
+    NOT_REPORTED,
+    EndState,
+    end_state_of,
+    logged_end,
+    lost,
+    outcome_of,
+)
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
+from batchai_magics.backends.slurm.node.scratch import Collection
 from batchai_magics.backends.slurm.parse import WAITING_STATES, JobLine
 from batchai_magics.launch.plan import Plan, PlanError
 from batchai_magics.models.states import ExecutionState

@@ -1,10 +1,12 @@
-"""Slurm as an engine of the service: clusters and runs on its queue and nodes."""
+"""Slurm as an engine of the service: clusters and runs on its queue and nodes, late notifications."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shlex
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
@@ -28,15 +30,44 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     Site,
 )
-from batchai_magics.backends.slurm import bundle_writer, cli_args, client, preparation, programs
+from batchai_magics.backends.slurm import bundle_writer, cli_args, client, programs
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import Clusters
-from batchai_magics.backends.slurm.query_cache import QueryCache
+from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
-from batchai_magics.backends.slurm.sbatch_options import SBATCH
-from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.undelivered import Undelivered
+from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
+from batchai_magics.errors import BatchAIError
 from batchai_magics.models.states import DeallocationOption
+
+
+class Undelivered:
+    """Looks into the outboxes of a home at first, and whenever a run is seen to end."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._open: set[str] = set()
+        self._is_first = True
+        self._thread: threading.Thread | None = None
+
+    def look(self, runs: Sequence[Run], statuses: Sequence[RunStatus]) -> None:
+        """Takes the statuses that were just read; delivers in a thread, which ends with the process."""
+        ended = {run.guid for run, status in zip(runs, statuses, strict=True) if not status.is_open}
+        is_news = self._is_first or not self._open.isdisjoint(ended)
+        self._open = (self._open | {run.guid for run in runs}) - ended
+        if not is_news or (self._thread and self._thread.is_alive()):
+            return
+        self._is_first = False
+        self._thread = threading.Thread(target=self._deliver, daemon=True, name="batchai-notify")
+        self._thread.start()
+
+    def _deliver(self) -> None:
+        from batchai_magics.backends.slurm.node import notification_sending
+
+        with contextlib.suppress(OSError, ValueError, BatchAIError):  # the next client tries again
+            for folder in list(self._layout.outboxes.iterdir()):
+                notification_sending.deliver_left(RunFiles(self._layout.job(folder.name).root))
+
 
 MAX_SIGNAL_S = 65_535  # the longest time that `sbatch --signal` takes
 
@@ -96,13 +127,13 @@ class SlurmRunner:
         """Keeps the secrets of a setup task, which jobs run here, in a file that only its owner can read."""
         if secrets:
             private_files.write(
-                preparation.secrets_file(self._layout, cluster_guid), json.dumps(dict(secrets))
+                bundle_writer.secrets_file(self._layout, cluster_guid), json.dumps(dict(secrets))
             )
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; those whose setup task failed are unusable."""
-        problems = preparation.setup_problems(self._layout, cluster.guid)
-        return preparation.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
+        problems = bundle_writer.setup_problems(self._layout, cluster.guid)
+        return bundle_writer.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
 
     def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
         """Whether a node belongs to a cluster; without fixed placement, any node of its partition does."""
@@ -115,7 +146,7 @@ class SlurmRunner:
 
     def remove_cluster(self, cluster_guid: str) -> None:
         """Deletes the secrets of its setup task."""
-        preparation.secrets_file(self._layout, cluster_guid).unlink(missing_ok=True)
+        bundle_writer.secrets_file(self._layout, cluster_guid).unlink(missing_ok=True)
 
     # -- runs
 
@@ -137,7 +168,7 @@ class SlurmRunner:
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         """The command that runs a job's containers on nodes."""
         command = self._settings.container_command
-        return preparation.container_engine(
+        return bundle_writer.container_engine(
             command, has_credentials=has_credentials, has=self._machine.has_program
         )
 
@@ -155,7 +186,7 @@ class SlurmRunner:
 
     def prepare(self, run: Run, launch: Launch) -> None:
         """Writes a run's job bundle, its secrets and its batch script."""
-        preparation.check_rank_containers(launch.plan)
+        bundle_writer.check_rank_containers(launch.plan)
         bundle_writer.write(self._layout, run, launch, self._settings)
 
     def submit(self, run: Run, cluster: ClusterRef) -> None:
@@ -171,7 +202,7 @@ class SlurmRunner:
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The folders of these runs and of the setup of these clusters, and the query cache's files."""
         folders = [self._layout.job(run.guid).root for run in runs]
-        folders += [preparation.setup_folder(self._layout, guid) for guid in clusters]
+        folders += [bundle_writer.setup_folder(self._layout, guid) for guid in clusters]
         return Footprint(folders, self._queries.files, [programs.folder(self._layout.home)])
 
     def stop(self, runs: Sequence[Run]) -> None:

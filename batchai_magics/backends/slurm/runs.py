@@ -15,13 +15,18 @@ from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, fa
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm import bundle_writer, parse, run_state
-from batchai_magics.backends.slurm.accounting import AccountedEnd, AccountingCache, PolledTogether
 from batchai_magics.backends.slurm.cli_args import SubmitOptions as SubmitOptions
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
-from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of
+from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
 from batchai_magics.backends.slurm.node.run_files import EngineReport, RunFiles, Stop, Submission, written_at
 from batchai_magics.backends.slurm.parse import JobLine
-from batchai_magics.backends.slurm.query_cache import Observation, QueryCache
+from batchai_magics.backends.slurm.queries import (
+    AccountedEnd,
+    AccountingCache,
+    Observation,
+    PolledTogether,
+    QueryCache,
+)
 from batchai_magics.backends.slurm.run_state import (
     Evidence,
     RunState,

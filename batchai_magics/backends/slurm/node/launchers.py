@@ -20,9 +20,9 @@ from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.node.restarts import EndWarning
-from batchai_magics.backends.slurm.node.end_states import TERMINATED
-from batchai_magics.backends.slurm.node.oom_kills import (
+from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,
+    TERMINATED,
     kernel_reason,
     oom_kills,
     out_of_memory,

@@ -33,18 +33,25 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.restarts import EndWarning
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, notification_sending
-from batchai_magics.backends.slurm.node.attempt import Attempt, batch_log_text, logged_end
-from batchai_magics.backends.slurm.node.collection import Collection
-from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of, lost, outcome_of
+from batchai_magics.backends.slurm.node.allocation import TimeLimits
+from batchai_magics.backends.slurm.node.attempt_ends import (
+    Attempt,
+    EndState,
+    batch_log_text,
+    end_state_of,
+    logged_end,
+    lost,
+    out_of_memory_folder,
+    outcome_of,
+    started_folder,
+)
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.launchers import RankLauncher, await_ends, is_cut_off, launcher_of
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
-from batchai_magics.backends.slurm.node.oom_kills import out_of_memory_folder, started_folder
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unwritten_folder
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.run_watching import watched
-from batchai_magics.backends.slurm.node.scratch import ScratchError
-from batchai_magics.backends.slurm.node.time_limits import TimeLimits
+from batchai_magics.backends.slurm.node.scratch import Collection, ScratchError
 from batchai_magics.launch.plan import Plan
 
 OUTPUT_TIMEOUT_S = 2.0  # how long a stopped job's last output may take to be written

@@ -19,10 +19,9 @@ from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.restarts import EndWarning, signal_handlers_of
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm.node.collection import Collection
-from batchai_magics.backends.slurm.node.end_states import TERMINATED
-from batchai_magics.backends.slurm.node.oom_kills import (
+from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,
+    TERMINATED,
     oom_kills,
     out_of_memory_folder,
     started_folder,
@@ -33,6 +32,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     has_next_attempt,
     unwritten_folder,
 )
+from batchai_magics.backends.slurm.node.scratch import Collection
 from batchai_magics.launch.plan import Launcher, Plan
 
 WARNING_POLL_S = 1.0  # interval for checking whether a job that wants a warning is about to end

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.slurm import accounting
+from batchai_magics.backends.slurm import queries
 from batchai_magics.backends.slurm.cli_args import SEPARATOR
-from batchai_magics.backends.slurm.node.end_states import EndState
+from batchai_magics.backends.slurm.node.attempt_ends import EndState
 
 # A cluster with AccountingStoreFlags=job_comment: a comment is kept when the job has ended.
 RECORDED = """\
@@ -29,12 +29,12 @@ BARE = """\
 """
 
 
-def past_jobs(text: str) -> list[accounting.PastJob]:
-    return accounting.parse_past_jobs(text.replace("|", SEPARATOR))
+def past_jobs(text: str) -> list[queries.PastJob]:
+    return queries.parse_past_jobs(text.replace("|", SEPARATOR))
 
 
 def end_of(text: str, number: str, name: str, *, guid: str = "", submitted: float = 1795381031.5):
-    return accounting.accounted_end(
+    return queries.accounted_end(
         past_jobs(text), number, guid=guid or f"guid-{name}", name=name, submitted=submitted
     )
 
@@ -58,7 +58,7 @@ def test_each_end_is_known_with_its_words(number: str, name: str, ending: EndSta
 
 
 def test_the_time_of_the_end_is_told() -> None:
-    assert end_of(RECORDED, "8", "lost") == accounting.AccountedEnd(
+    assert end_of(RECORDED, "8", "lost") == queries.AccountedEnd(
         EndState.NODE_FAIL, 1795381121.0, "Slurm's accounting says NODE_FAIL"
     )
 
@@ -89,7 +89,7 @@ def test_nothing_and_noise_are_no_jobs() -> None:
 
 
 def test_jobs_are_asked_for_together_without_their_steps() -> None:
-    words = accounting.sacct_args(["7", "8"])
+    words = queries.sacct_args(["7", "8"])
     assert words[0] == "sacct"
     assert {"--allocations", "--duplicates", "--jobs=7,8"} < {*words}
 
@@ -104,5 +104,5 @@ def test_jobs_are_asked_for_together_without_their_steps() -> None:
     ],
 )
 def test_only_slurmdbd_can_be_asked(kind: str, is_kept: bool) -> None:
-    assert accounting.has_accounting({"AccountingStorageType": kind}) is is_kept
-    assert not accounting.has_accounting({})
+    assert queries.has_accounting({"AccountingStorageType": kind}) is is_kept
+    assert not queries.has_accounting({})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.slurm.sbatch_options import OF_CLUSTERS, OF_FIXED, OWN, SBATCH, slurm_words
+from batchai_magics.backends.slurm.settings import OF_CLUSTERS, OF_FIXED, OWN, SBATCH, slurm_words
 
 
 @pytest.mark.parametrize(

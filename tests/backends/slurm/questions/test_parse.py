@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from batchai_magics.backends.slurm import parse
-from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of, outcome_of
+from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of, outcome_of
 from batchai_magics.models.states import NodeState
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc).timestamp()

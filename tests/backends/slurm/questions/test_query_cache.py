@@ -17,7 +17,7 @@ from batchai_magics.backends.folders.file_repository import try_lock
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import JobLine
-from batchai_magics.backends.slurm.query_cache import NEW_JOB_INTERVAL_S, CachedReply, QueryCache
+from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, CachedReply, QueryCache
 from batchai_magics.errors import ServiceError
 
 LINE = JobLine("7", "RUNNING", "None", "N/A", "n1", "guid")
@@ -112,7 +112,7 @@ def test_who_asks_a_slurm_that_does_not_answer_keeps_nobody_else_waiting(
 def test_a_first_answer_is_not_waited_for_long_where_another_process_gets_none(
     slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchai_magics.backends.slurm.query_cache.FIRST_QUERY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("batchai_magics.backends.slurm.queries.FIRST_QUERY_TIMEOUT_S", 0.1)
     stuck = Stuck()
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(opened(stuck, tmp_path).jobs)
@@ -165,7 +165,7 @@ def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path
 def test_an_answer_is_as_old_as_what_it_says(
     slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchai_magics.backends.slurm.query_cache.NEW_JOB_INTERVAL_S", 0.0)
+    monkeypatch.setattr("batchai_magics.backends.slurm.queries.NEW_JOB_INTERVAL_S", 0.0)
     since = seed(tmp_path, ago_s=100, calm_s=3000)
     opened(slurm, tmp_path, look_s=10.0).jobs()
     assert (slurm.count, changed(tmp_path)) == (1, since)
@@ -181,7 +181,7 @@ def test_nobody_asks_when_another_was_done_just_before(
         seed(tmp_path, ago_s=0, calm_s=0)  # by that other one, who then gave the lock back
         return try_lock(file)
 
-    monkeypatch.setattr("batchai_magics.backends.slurm.query_cache.try_lock", lock)
+    monkeypatch.setattr("batchai_magics.backends.slurm.queries.try_lock", lock)
     assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}
     assert slurm.count == 0
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node.outcome import Outcome, of_ranks
-from batchai_magics.backends.slurm.node import oom_kills
-from batchai_magics.backends.slurm.node.oom_kills import (
+from batchai_magics.backends.slurm.node import attempt_ends
+from batchai_magics.backends.slurm.node.attempt_ends import (
     out_of_memory_folder,
     started_folder,
     with_kill_reason,
@@ -118,7 +118,7 @@ def test_the_kernel_counts_what_it_kills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, count: int
 ) -> None:
     (tmp_path / "vmstat").write_text(text)
-    monkeypatch.setattr(oom_kills, "_COUNTER", tmp_path / "vmstat")
-    assert oom_kills.oom_kills() == count
-    monkeypatch.setattr(oom_kills, "_COUNTER", tmp_path / "none")
-    assert oom_kills.oom_kills() == 0
+    monkeypatch.setattr(attempt_ends, "_COUNTER", tmp_path / "vmstat")
+    assert attempt_ends.oom_kills() == count
+    monkeypatch.setattr(attempt_ends, "_COUNTER", tmp_path / "none")
+    assert attempt_ends.oom_kills() == 0

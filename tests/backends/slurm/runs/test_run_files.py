@@ -9,8 +9,8 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
-from batchai_magics.backends.slurm.node import attempt, run_files
-from batchai_magics.backends.slurm.node.end_states import EndState
+from batchai_magics.backends.slurm.node import attempt_ends, run_files
+from batchai_magics.backends.slurm.node.attempt_ends import EndState
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import (
     AttemptEnd,
@@ -98,7 +98,7 @@ def test_every_beginning_is_kept_with_why_it_was_over(files: RunFiles) -> None:
 )
 def test_slurm_says_why_it_ends_a_script(files: RunFiles, said: str, reason: str) -> None:
     files.batch_log.write_text(f"something else\n{said}\n")
-    assert attempt.batch_log_text(files.batch_log) == reason
+    assert attempt_ends.batch_log_text(files.batch_log) == reason
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_slurm_writes_into_the_scripts_log_tells_how_it_ended(
     files: RunFiles, said: str, ending: EndState | None
 ) -> None:
     files.batch_log.write_text(f"{said}\n")
-    assert attempt.logged_end(files.batch_log) is ending
+    assert attempt_ends.logged_end(files.batch_log) is ending
 
 
 def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunFiles) -> None:

@@ -15,7 +15,7 @@ import pytest
 from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
-from batchai_magics.backends.slurm import cli_args, preparation, programs
+from batchai_magics.backends.slurm import bundle_writer, cli_args, programs
 from batchai_magics.backends.slurm.backend import CAPABILITIES, SlurmBackend
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
 from batchai_magics.backends.slurm.settings import ANY, FIXED
@@ -144,7 +144,7 @@ def test_a_node_whose_setup_failed_is_unusable_until_a_job_runs_there(
 ) -> None:
     guid = world.guid(CLUSTER)
     monkeypatch.setattr(
-        preparation, "setup_problems", lambda layout, of: {"n1": "exit 3"} if of == guid else {}
+        bundle_writer, "setup_problems", lambda layout, of: {"n1": "exit 3"} if of == guid else {}
     )
     states = {node.id: node.state for node in world.backend.nodes(CLUSTER)}
     assert states == {"n1": NodeState.UNUSABLE, "n2": NodeState.IDLE}
@@ -172,10 +172,10 @@ def test_the_secrets_of_a_setup_task_are_a_private_file_until_the_cluster_is_del
     }
     id = WORKSPACE.child(Kind.CLUSTER, "set-up")
     world.made(1, id, nodeSetup={"setupTask": task})
-    file = preparation.secrets_file(world.backend.layout, world.guid(id))
+    file = bundle_writer.secrets_file(world.backend.layout, world.guid(id))
     assert json.loads(file.read_text()) == {"TOKEN": "hush"}
     assert file.stat().st_mode & 0o777 == 0o600
-    assert not preparation.secrets_file(world.backend.layout, world.guid(CLUSTER)).exists()
+    assert not bundle_writer.secrets_file(world.backend.layout, world.guid(CLUSTER)).exists()
     world.backend.delete(id)
     assert not file.exists()
     world.backend.delete(CLUSTER)
@@ -320,7 +320,7 @@ def test_the_status_of_a_run_is_read_from_its_folder_and_the_answers_of_slurm(wo
     layout = world.backend.layout
     assert list(footprint.folders) == [
         layout.job(world.guid()).root,
-        preparation.setup_folder(layout, world.guid(CLUSTER)),
+        bundle_writer.setup_folder(layout, world.guid(CLUSTER)),
     ]
     assert list(footprint.listed) == [programs.folder(layout.home)]
     assert all(file.parent == layout.home / "asked" for file in footprint.files)

@@ -20,7 +20,7 @@ from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, Stop, Submission
 from batchai_magics.backends.slurm.parse import JobLine
-from batchai_magics.backends.slurm.query_cache import NEW_JOB_INTERVAL_S, QueryCache
+from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
 from batchai_magics.backends.slurm.runs import SKEW_S, STOP_GRACE_S, Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import ServiceError

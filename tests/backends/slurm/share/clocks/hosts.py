@@ -17,7 +17,7 @@ from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Submission
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
-from batchai_magics.backends.slurm.query_cache import QueryCache
+from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.run_state import RunState
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings

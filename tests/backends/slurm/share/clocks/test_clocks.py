@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.file_clock import READ_INTERVAL_S, FileClock
-from batchai_magics.backends.slurm.query_cache import MAX_TTL_S
+from batchai_magics.backends.slurm.queries import MAX_TTL_S
 from tests.backends.slurm.share.clocks.hosts import (
     OFF_S,
     Host,

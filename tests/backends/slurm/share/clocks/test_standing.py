@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, EngineReport, Stop
-from batchai_magics.backends.slurm.query_cache import NEW_JOB_INTERVAL_S
+from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S
 from batchai_magics.backends.slurm.run_state import RunState
 from batchai_magics.backends.slurm.runs import STOP_GRACE_S
 from batchai_magics.models.states import ExecutionState

@@ -1,0 +1,279 @@
+"""Ends of attempts: Slurm's final job states, why the previous attempt ended, and whether memory ran out."""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from batchai_magics.backends.node import execution_log, restarts
+from batchai_magics.backends.node.outcome import NO_CODE, REQUEUE, Outcome, failed_with, stopped
+from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
+from batchai_magics.launch.plan import Plan
+
+LOST = "JobNodeLost"
+TERMINATED = 128 + signal.SIGTERM  # the exit code of a process that SIGTERM ended
+
+
+class EndState(enum.Enum):
+    """The final state of an allocation, as Slurm reports it."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    DEADLINE = "DEADLINE"
+    NODE_FAIL = "NODE_FAIL"
+    BOOT_FAIL = "BOOT_FAIL"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    PREEMPTED = "PREEMPTED"
+    LAUNCH_FAILED = "LAUNCH_FAILED"
+    REVOKED = "REVOKED"
+    GONE = ""  # Slurm has no record of it any more
+
+
+_ERRORS = {
+    EndState.COMPLETED: (
+        "JobSupervisorLost",
+        "Slurm reports that the job's script has ended, but the script reported no status",
+    ),
+    EndState.FAILED: ("JobSupervisorLost", "The job's supervisor on its first node failed"),
+    EndState.CANCELLED: (
+        "JobTerminated",
+        "The job was cancelled in Slurm: by scancel, or by an administrator",
+    ),
+    EndState.TIMEOUT: ("JobMaxWallClockTimeReached", "The job reached the time limit of its partition"),
+    EndState.DEADLINE: ("JobMaxWallClockTimeReached", "The job reached its deadline in Slurm"),
+    EndState.NODE_FAIL: (LOST, "A node of the job was lost"),
+    EndState.BOOT_FAIL: (LOST, "A node of the job could not be started"),
+    EndState.OUT_OF_MEMORY: ("JobOutOfMemory", "The job used more memory than Slurm gave it"),
+    EndState.PREEMPTED: ("JobPreempted", "Slurm took the job's nodes for another job"),
+    EndState.LAUNCH_FAILED: ("JobLaunchFailed", "Slurm could not start the job on its nodes"),
+    EndState.REVOKED: ("JobTerminated", "The job was revoked in Slurm"),
+    EndState.GONE: ("JobSupervisorLost", "Slurm no longer knows the job, and it reported no status"),
+}
+
+
+def end_state_of(state: str) -> EndState | None:
+    """The final state that Slurm's text stands for; None for a pending or running job.
+
+    `CANCELLED by 1000` and `CANCELLED+` are states too.
+    """
+    word = state.partition(" ")[0].rstrip("+")
+    return EndState(word) if word in {each.value for each in EndState} else None
+
+
+def lost(problems: Mapping[str, str]) -> Outcome:
+    """The outcome of a job that lost nodes, with Slurm's report on each; empty if the nodes are unknown."""
+    text = _ERRORS[EndState.NODE_FAIL][1]
+    if not problems:
+        return failed_with(LOST, text)
+    named = ", ".join(f"{name} ({problem})" if problem else name for name, problem in problems.items())
+    return failed_with(LOST, f"{text}: {named}", NodeId=",".join(problems))
+
+
+def outcome_of(ending: EndState, *, reason: str = "") -> Outcome:
+    """The end of a job that left none itself; `reason` is why it had been asked to end, if it was."""
+    if reason and reason != REQUEUE:
+        return stopped(reason)
+    code, text = _ERRORS[ending]
+    return failed_with(code, text)
+
+
+FENCE_S = 10.0  # how long an unreachable program may take to notice that it is superseded
+_POLL_S = 0.1
+NOT_REPORTED = "it exited without reporting a status: its node was lost, or its program was killed"
+_REASONS = {
+    "JOB REQUEUE": "somebody had Slurm queue it again",
+    "PREEMPTION": "Slurm took its nodes for another job",
+    "NODE FAILURE": "Slurm lost a node of it",
+}
+_ENDINGS = {
+    "PREEMPTION": EndState.PREEMPTED,
+    "TIME LIMIT": EndState.TIMEOUT,
+    "NODE FAILURE": EndState.NODE_FAIL,
+}
+# a limit enforced by Slurm's accounting, or by the kernel through a cgroup
+_MEMORY = re.compile(r"exceeded (?:job |step )?memory limit|oom[-_]kill event", re.IGNORECASE)
+_CANCELLED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO ([A-Z ]+?)(?:, SEE .*)? \*\*\*")
+
+
+class Attempt:
+    """The attempt that this program runs."""
+
+    def __init__(self, files: RunFiles, attempt: int) -> None:
+        self._files, self.submission = files, attempt
+        self.restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+        self.reason = ""  # why it ended, unless Slurm knows better
+        self._previous = files.attempts()
+
+    @property
+    def number(self) -> int:
+        """Its number among the run's attempts, from 1."""
+        return len(self._previous) + 1
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether a later attempt has started: nodes and files no longer belong to this program."""
+        return self._files.is_superseded(self.submission, self.restarts)
+
+    def with_own_exits(self, plan: Plan) -> Plan:
+        """The plan with a folder for exits that no earlier attempt used, and its variables."""
+        return self.with_variables(
+            plan if self.number == 1 else plan._replace(exits=f"{plan.exits}-{self.number}")
+        )
+
+    def with_variables(self, plan: Plan) -> Plan:
+        """The plan with the variables of this attempt."""
+        return restarts.with_attempt(plan, self.number, self._files.root)
+
+    def start(self, nodes: list[str]) -> None:
+        """Records the start, and waits a limited time until the previous attempt has ended."""
+        job = os.environ["SLURM_JOB_ID"]
+        self._files.note_attempt_start(
+            self.submission, AttemptStart(job, tuple(nodes), time.time(), self.restarts)
+        )
+        deadline = time.monotonic() + FENCE_S
+        while self._previous and not self._previous_end and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+
+    def record_end(self) -> None:
+        """Records that the attempt ended and the run has not; an earlier record takes precedence."""
+        words = self.reason or _REASONS.get(batch_log_text(self._files.batch_log), _REASONS["JOB REQUEUE"])
+        self._files.note_attempt_end(self.submission, self.restarts, AttemptEnd(words, time.time()))
+
+    def mark(self, log: Path, nodes: list[str]) -> str:
+        """Marks in a log where this attempt starts, unless it is the first; returns the sentence."""
+        if not self._previous:
+            return ""
+        end = self._previous_end
+        return execution_log.mark_attempt(log, self.number, nodes, end.reason if end else NOT_REPORTED)
+
+    @property
+    def _previous_end(self) -> AttemptEnd | None:
+        return self._files.attempts()[self.number - 2][1] if self._previous else None
+
+
+def batch_log_text(batch_log: Path) -> str:
+    """Slurm's latest reason for cancelling the script, as it prints it; empty without one."""
+    reasons = _CANCELLED.findall(_text(batch_log))
+    return reasons[-1] if reasons else ""
+
+
+def logged_end(batch_log: Path) -> EndState | None:
+    """How the script ended, according to Slurm's messages in its log; None if they do not say."""
+    return (
+        EndState.OUT_OF_MEMORY
+        if _MEMORY.search(_text(batch_log))
+        else _ENDINGS.get(batch_log_text(batch_log))
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+KILLED = 128 + signal.SIGKILL
+# Exit codes of processes that were ended; any other code has its own reason.
+_WAS_KILLED = (KILLED, 128 + signal.SIGTERM, NO_CODE, None)
+_COUNTER = Path("/proc/vmstat")
+_OOM_MESSAGE = re.compile("memory|oom", re.IGNORECASE)
+# srun messages that explain nothing
+_UNINFORMATIVE = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu binding|couldn't chdir")
+_PREFIX = re.compile(r"^(?:srun|slurmstepd\S*): (?:error: )?")
+
+
+def oom_kills() -> int:
+    """How many processes the kernel of this node has killed since boot because it was out of memory."""
+    try:
+        found = re.search(r"^oom_kill (\d+)$", _COUNTER.read_text(encoding="ascii"), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def started_folder(plan: Plan) -> Path:
+    """Contains an empty file for each rank whose program has started."""
+    return Path(f"{plan.exits}.started")
+
+
+def out_of_memory_folder(plan: Plan) -> Path:
+    """Contains an empty file for each rank that was killed when its node was out of memory."""
+    return Path(f"{plan.exits}.out-of-memory")
+
+
+def with_kill_reason(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
+    """The outcome of processes on several nodes, with the reason why they were killed, if known.
+
+    `log` contains srun's messages.
+    """
+    if outcome.exit_code not in _WAS_KILLED or outcome.is_success:
+        return outcome
+    if logged_end(log) is EndState.OUT_OF_MEMORY:
+        return out_of_memory(outcome, _first_line(log, _OOM_MESSAGE.search))
+    out_of_memory_ranks = sorted(int(file.name) for file in out_of_memory_folder(plan).iterdir())
+    if out_of_memory_ranks:
+        return out_of_memory(outcome, kernel_reason(plan.node_of(plan.processes[out_of_memory_ranks[0]]).id))
+    message = _first_line(log, lambda line: not _UNINFORMATIVE.search(line))
+    if failure := _launch_failure(outcome, plan, message):
+        return failure
+    has_exited = any(rank.exit_code is not None for rank in outcome.ranks)
+    return outcome if has_exited else _all_killed(outcome, message)
+
+
+def _launch_failure(outcome: Outcome, plan: Plan, message: str) -> Outcome | None:
+    """The outcome if Slurm did not start all ranks and no other rank explains the failure."""
+    unstarted = [p for p in plan.processes if not (started_folder(plan) / str(p.rank)).exists()]
+    if len(unstarted) == len(plan.processes):
+        return failed_with("JobLaunchFailed", _sentence("Slurm ran none of the job's processes", message))
+    if not (unstarted and message and outcome.exit_code in (NO_CODE, None)):
+        return None
+    named = ", ".join(f"{process.rank} ({plan.node_of(process).id})" for process in unstarted)
+    failure = failed_with("JobLaunchFailed", _sentence(f"Slurm did not run rank {named}", message))
+    return failure._replace(exit_code=outcome.exit_code, ranks=outcome.ranks)
+
+
+def out_of_memory(outcome: Outcome, message: str) -> Outcome:
+    """The outcome of a job that ran out of memory."""
+    (error,) = outcome_of(EndState.OUT_OF_MEMORY).errors
+    details = [detail for each in outcome.errors for detail in each.get("details", ())]
+    error_with_reason = {
+        **error,
+        "message": f"{error['message']}. {message}" if message else error["message"],
+    }
+    return outcome._replace(
+        errors=({**error_with_reason, "details": details} if details else error_with_reason,)
+    )
+
+
+def kernel_reason(node: str) -> str:
+    """The explanation if only the kernel counted an OOM kill."""
+    return f"The kernel of {node} killed a process because memory ran out"
+
+
+def _all_killed(outcome: Outcome, message: str) -> Outcome:
+    """The outcome if no process reported its exit code."""
+    text = "All processes of the job were killed before they could report how they ended: by a user, such as"
+    text += " with scancel, or because a node was short of memory"
+    killed = failed_with("JobFailed", f"{text}. Slurm said: {message}" if message else text)
+    return killed._replace(exit_code=KILLED, ranks=outcome.ranks)
+
+
+def _sentence(text: str, message: str) -> str:
+    return f"{text}: {message}" if message else text
+
+
+def _first_line(log: Path, matches: Callable[[str], object]) -> str:
+    """The first matching line of a log; empty without one."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((_PREFIX.sub("", line.strip()) for line in lines if line.strip() and matches(line)), "")
