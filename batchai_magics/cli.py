@@ -204,23 +204,30 @@ def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -
 
 
 def _print_result(result: Result, invocation: Invocation) -> None:
-    from batchai_magics.commands.handlers.backend_commands import SettingsChoice
-    from batchai_magics.commands.output.command_result import TextResult
     from batchai_magics.commands.output.result_formats import colored
 
     output = invocation.arguments.output
-    if output is None and not result.query and isinstance(result.value, TextResult):
-        print(result.value.terminal_text)
-        return
-    default = "table" if isinstance(result.value, SettingsChoice) else invocation.command.default_output
-    output = output or default
-    is_colored = output == "jsonc" and sys.stdout.isatty()
+    if output is None and not (result.query or invocation.is_az):
+        from batchai_magics.commands.output.shell_output import print_text
+
+        return print_text(result, sys.stdout, scope=_scope_of(invocation))
+    output = output or "json"
+    is_colored = output == "jsonc" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     is_empty = True
     for piece in filter(None, result.text_parts(output)):
         sys.stdout.write(colored(piece) if is_colored else piece)
         is_empty = False
     if not is_empty:
         print()
+
+
+def _scope_of(invocation: Invocation) -> str:
+    """The options of the line that say where its resource is, for a hint's command."""
+    import shlex
+
+    flags = {"experiment": "-e", "workspace": "-w", "resource_group": "-g"}
+    given = ((flag, getattr(invocation.arguments, name, None)) for name, flag in flags.items())
+    return "".join(f" {flag} {shlex.quote(value)}" for flag, value in given if value)
 
 
 def _print_notes(notes: Sequence[str]) -> None:

@@ -45,7 +45,7 @@ def rows() -> Iterator[Row]:
         write_files(files, HISTORY)
         none, many, few = place / "none", f"script over {HISTORY:,} files", "script over no file"
         none.mkdir()
-        listing, script = ("job", "list"), (sys.executable, "-c", READ_FILES)
+        listing, script = ("job", "list", "-o", "json"), (sys.executable, "-c", READ_FILES)
         yield row("job list of none", (place / "empty", *listing), few, (*script, none))
         yield row(f"job list of {HISTORY:,}", (place / "full", *listing), many, (*script, files))
         yield row(
@@ -54,7 +54,7 @@ def rows() -> Iterator[Row]:
             many,
             (*script, files),
         )
-        reading = place / "empty", "metrics", "read", log
+        reading = place / "empty", "metrics", "read", log, "-o", "json"
         yield row(
             "metrics read of 100 lines", reading, "re and pandas", (sys.executable, "-c", READ_LOG, log)
         )

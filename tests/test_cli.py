@@ -28,7 +28,7 @@ def home(monkeypatch, tmp_path):
     monkeypatch.setenv("BATCHAI_HOME", str(home))
     assert shell("cluster", "create", "-n", "default", "-s", "Standard_D2", "-t", "1").returncode == 0
     yield home
-    for job in json.loads(shell("job", "list").stdout):
+    for job in json.loads(shell("job", "list", "-o", "json").stdout):
         if job["executionState"] in ("queued", "running"):
             shell("job", "terminate", "-n", job["name"], "-y")
     until(lambda: not processes_of(home))
@@ -83,9 +83,77 @@ def test_debug_shows_where(capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_json_is_the_default(capsys):
-    assert main(["cluster", "list"]) == 0
-    assert json.loads(capsys.readouterr().out) == []
+def test_text_is_the_default(capsys):
+    assert main(["workspace", "list"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["account", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[:2] == ["CloudName", "IsDefault"]
+
+
+def test_az_and_queries_keep_their_json(capsys):
+    assert main(["az", "account", "show"]) == 0
+    assert json.loads(capsys.readouterr().out)["isDefault"] is True
+    assert main(["account", "show", "--query", "isDefault"]) == 0
+    assert json.loads(capsys.readouterr().out) is True
+
+
+def on_a_terminal(*words, columns=80, **variables):
+    """What a command writes to a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    env = {**os.environ, "TERM": "xterm-256color", **variables}
+    env.pop("COLUMNS", None)
+    process = subprocess.Popen([*COMMAND, *words], stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    text = rest_of(ours).decode()
+    assert process.wait(PATIENCE_S) == 0, text
+    return text.replace("\r\n", "\n")
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_a_fitting_table_with_colours(home, tmp_path, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    name = "a-name-that-is-shown-whole"
+    shell("job", "create", "-n", name, "-f", write_job(tmp_path, "echo step 1 loss 0.5; exit 3"))
+    shell("job", "wait", "-n", name)
+    shell("job", "update", "-n", name, "--note", "a remark that is long enough to be cut here")
+    text = on_a_terminal("job", "list")
+    assert "\x1b[1;31mfailed" in text
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert name in plain
+    assert "…" in plain
+    assert max(map(len, plain.splitlines())) <= 80
+    assert "\x1b" not in on_a_terminal("job", "list", NO_COLOR="1")
+
+
+@pytest.mark.slow
+def test_a_pipe_shows_the_same_without_colours_and_cuts(home, tmp_path):
+    name = "piped"
+    shell("job", "create", "-n", name, "-f", write_job(tmp_path, "echo step 1 loss 0.5; exit 3"))
+    shell("job", "wait", "-n", name)
+    note = "a remark that is long enough to be cut h"
+    shell("job", "update", "-n", name, "--note", note)
+    text = shell("job", "list").stdout
+    assert note in text
+    assert "\x1b" not in text
+    titles = text.splitlines()[0]
+    assert "Resource" not in titles
+    wide = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal("job", "list", columns=300))
+    assert [line.split() for line in wide.splitlines()] == [line.split() for line in text.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_job_is_shown_in_short(home, tmp_path):
+    file = write_job(tmp_path, "echo step 1 loss 0.5; echo no such luck >&2; exit 3")
+    shell("job", "create", "-n", "bad", "-f", file)
+    shell("job", "wait", "-n", "bad")
+    lines = shell("show", "bad").stdout.splitlines()
+    assert lines[0].startswith("bad  failed  default · 1 node")
+    assert "Loss       0.5" in lines
+    assert any("failed first, with exit code 3" in line for line in lines)
+    assert "  no such luck" in lines
+    assert lines[-1] == "Log: batchai logs bad --err"
+    assert json.loads(shell("show", "bad", "-o", "json").stdout)["name"] == "bad"
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -157,7 +225,7 @@ def test_a_log_is_raw_in_a_pipe_and_tame_on_a_terminal(home, tmp_path):
 @pytest.mark.slow
 def test_an_interrupt_stops_the_watching_and_not_the_job(home, tmp_path):
     file = write_job(tmp_path, "echo begun; sleep 1000")
-    assert json.loads(shell("job", "create", "-n", "long", "-f", file).stdout)["name"] == "long"
+    assert json.loads(shell("job", "create", "-n", "long", "-f", file, "-o", "json").stdout)["name"] == "long"
     words = [*COMMAND, "job", "file", "stream", "-j", "long", "-f", "stdout.txt"]
     watching = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert watching.stdout.readline() == b"begun\n"
@@ -166,13 +234,17 @@ def test_an_interrupt_stops_the_watching_and_not_the_job(home, tmp_path):
     assert watching.returncode == 130
     assert "To resume: batchai job file stream -j long" in told
     assert "Traceback" not in told
-    assert json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running"
+    assert json.loads(shell("job", "show", "-n", "long", "-o", "json").stdout)["executionState"] == "running"
 
 
 @pytest.mark.slow
 def test_an_interrupt_stops_a_wait_for_many_jobs_and_not_the_jobs(home, tmp_path):
     shell("job", "create", "-n", "long", "-f", write_job(tmp_path, "sleep 1000"))
-    until(lambda: json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running")
+    until(
+        lambda: (
+            json.loads(shell("job", "show", "-n", "long", "-o", "json").stdout)["executionState"] == "running"
+        )
+    )
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
     words = [*COMMAND, "experiment", "wait", "-n", "default"]
@@ -185,7 +257,7 @@ def test_an_interrupt_stops_a_wait_for_many_jobs_and_not_the_jobs(home, tmp_path
     assert waiting.wait(PATIENCE_S) == 130
     printed += rest_of(ours)
     assert b"The jobs keep running. To resume: batchai experiment wait -n default" in printed
-    assert json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running"
+    assert json.loads(shell("job", "show", "-n", "long", "-o", "json").stdout)["executionState"] == "running"
 
 
 @pytest.mark.slow
@@ -232,7 +304,7 @@ def test_a_refused_description_has_exit_code_1(capsys, tmp_path):
 
 
 def test_notes_go_to_stderr_and_results_to_stdout(capsys):
-    assert main(["login"]) == 0
+    assert main(["login", "-o", "json"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)[0]["state"] == "Enabled"
     assert "There is nothing to do" in told.err

@@ -68,7 +68,9 @@ def interrupted(folder):
 
 def test_an_interrupt_leaves_the_job_running(interrupted):
     assert interrupted.wait(PATIENCE_S) == 130
-    shown = subprocess.run([*COMMAND, "job", "show", "-n", "train"], capture_output=True, check=True)
+    shown = subprocess.run(
+        [*COMMAND, "job", "show", "-n", "train", "-o", "json"], capture_output=True, check=True
+    )
     assert json.loads(shown.stdout)["executionState"] == "running"
 
 

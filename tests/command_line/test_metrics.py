@@ -36,5 +36,5 @@ def test_several_logs_are_told_apart(capsys, tmp_path):
     names = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
     for name in names:
         (tmp_path / name).write_bytes(LOG)
-    main(["metrics", "read", *names])
+    main(["metrics", "read", *names, "-o", "json"])
     assert [log["file"] for log in json.loads(capsys.readouterr().out)] == names

@@ -19,15 +19,22 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
 
     def to_text(self) -> str:
-        """The table as aligned text, numbers right-aligned."""
+        """The table as aligned text, with a line below the titles as in `az`."""
+        return self.aligned(has_rule=True)
+
+    def aligned(self, *, has_rule: bool = False) -> str:
+        """The cells as aligned text, numbers right-aligned; `has_rule`: with a line below the titles."""
         if not self.titles:
             return ""
         cells = self.texts
-        columns = range(len(self.titles))
-        widths = [max(len(line[i]) for line in [self.titles, *cells]) for i in columns]
-        is_number = [all(_is_number_or_none(row[i]) for row in self.rows) for i in columns]
-        lines = [self.titles, ["-" * width for width in widths], *cells]
-        return "\n".join(_line(line, widths, is_number) for line in lines)
+        widths = [max(len(line[i]) for line in [self.titles, *cells]) for i in range(len(self.titles))]
+        rule = [["-" * width for width in widths]] if has_rule else []
+        return "\n".join(_line(line, widths, self.numeric) for line in [self.titles, *rule, *cells])
+
+    @property
+    def numeric(self) -> Sequence[bool]:
+        """Whether a column has numbers alone, by column."""
+        return [all(_is_number_or_none(row[i]) for row in self.rows) for i in range(len(self.titles))]
 
     def with_capitals(self) -> Table:
         """The same with capitalized titles, as `az` prints query results."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from batchai_magics.commands.parsing.dialect_2017 import legacy_words, translate
 from batchai_magics.commands.specs import session_specs, storage_specs
@@ -97,6 +97,7 @@ class Invocation:
     command: CommandSpec
     arguments: Namespace
     translations: tuple[str, ...] = ()  # words of 2017 and their translations
+    is_az: bool = False  # written as a line of `az`, whose output is JSON
 
     @property
     def needs_confirmation(self) -> bool:
@@ -135,8 +136,11 @@ def parse(words: Sequence[str], settings: Settings | None = None) -> Invocation 
 
 
 def _parse_with_program(words: Sequence[str], settings: Settings | None) -> Invocation | DisplayText:
-    rest = az_command_words(words[1:]) if words[0] == _AZ else words[1:]
-    return rest if isinstance(rest, DisplayText) else parse(rest, settings)
+    if words[0] != _AZ:
+        return parse(words[1:], settings)
+    rest = az_command_words(words[1:])
+    parsed = rest if isinstance(rest, DisplayText) else parse(rest, settings)
+    return parsed if isinstance(parsed, DisplayText) else replace(parsed, is_az=True)
 
 
 def _group_help(path: Sequence[str], rest: Sequence[str]) -> DisplayText:

@@ -27,7 +27,6 @@ class CommandSpec:
     is_confirmed: bool = False  # asks for confirmation
     outputs: tuple[str, ...] = OUTPUTS
     preview: str = ""
-    default_output: str = "json"  # of the shell command
     takes_backend_options: bool = False  # besides `options`, those that backends declare
 
     @property

@@ -130,7 +130,7 @@ HELP = Option(("--help", "-h"), "Show this help.", value_kind=ValueKind.NOTHING,
 
 def output_option(formats: tuple[str, ...] = OUTPUTS) -> Option:
     """The `-o` option of a command with these formats."""
-    return Option(("--output", "-o"), "Output format.", choices=formats, section=GLOBAL)
+    return Option(("--output", "-o"), "Output format, in place of text.", choices=formats, section=GLOBAL)
 
 
 def name_option(noun: str, live: NameKind, *, is_required: bool = True) -> Option:

@@ -20,12 +20,17 @@ COMMANDS = (
         "handlers.short_commands:logs",
         (*_SOME, _NAME, _FOLLOW, _ERR, _FILE, _TAIL),
     ),
+    CommandSpec(
+        "show",
+        "Show the state, the headline metric and the first failure of a job.",
+        "handlers.job_commands:show",
+        (*_SOME, _NAME),
+    ),
     CommandSpec("cancel", "Cancel a job.", "handlers.short_commands:cancel", (*_SOME, _NAME)),
     CommandSpec(
         "ps",
         "List the jobs that wait or run.",
         "handlers.short_commands:active",
         _SOME,
-        default_output="table",
     ),
 )

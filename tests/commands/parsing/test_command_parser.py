@@ -1,5 +1,6 @@
 import re
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -84,7 +85,9 @@ def test_the_beginning_of_several_options_is_answered_with_them():
 
 @pytest.mark.parametrize("before", ["az batchai", "batchai", "batchai batchai"])
 def test_a_line_may_be_pasted_with_its_program(before):
-    assert parse(f"{before} job show -n x".split()) == parse(["job", "show", "-n", "x"])
+    pasted = parse(f"{before} job show -n x".split())
+    assert replace(pasted, is_az=False) == parse(["job", "show", "-n", "x"])
+    assert pasted.is_az is before.startswith("az ")
 
 
 def test_a_line_of_az_may_be_about_something_else():

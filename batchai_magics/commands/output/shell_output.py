@@ -1,0 +1,187 @@
+"""Results of the shell command for people: tables and short text, with colours and fitted on a terminal.
+
+In a pipe the text is the same, without colours and with every word in full.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from batchai_magics.commands.output.command_result import ResourceHandle, Result, TextResult
+from batchai_magics.commands.output.text_table import Table, Tabular
+from batchai_magics.errors import visible_lines
+from batchai_magics.models.states import CANCELLED, STOPPED, ExecutionState
+
+if TYPE_CHECKING:
+    from batchai_magics.cards.job_card import JobCard
+    from batchai_magics.jobs.job_handle import Job
+
+STATE_STYLES = {
+    ExecutionState.QUEUED.value: "dim",
+    ExecutionState.RUNNING.value: "cyan",
+    ExecutionState.TERMINATING.value: "yellow",
+    ExecutionState.SUCCEEDED.value: "green",
+    ExecutionState.FAILED.value: "bold red",
+    CANCELLED: "yellow",
+    STOPPED: "yellow",
+}
+PIPE_WIDTH = 1 << 16
+MIN_COLUMN = 6  # narrowest width of a column that is cut on a terminal
+FAILURE_LINES = 8  # of the process that failed first
+_GAP = 2
+_SCOPES = ("Resource Group", "Workspace", "Cluster RG", "Cluster Workspace", "Cluster", "Tool")
+"""Titles of columns that are left out where all rows have the same."""
+
+
+def console_for(stream: TextIO) -> Console:
+    """A console for a stream: without colours in a pipe and with NO_COLOR, and never cut in a pipe."""
+    is_terminal = stream.isatty()
+    has_colours = is_terminal and not os.environ.get("NO_COLOR")
+    return Console(
+        file=stream,
+        color_system="auto" if has_colours else None,
+        width=None if is_terminal else PIPE_WIDTH,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def print_text(result: Result, stream: TextIO, scope: str = "") -> None:
+    """Prints a result as a table or short text.
+
+    Args:
+        result: The result.
+        stream: Where to print it.
+        scope: The options that the hints repeat: ` -e tries`.
+    """
+    value = result.value
+    if value is None:
+        return
+    if isinstance(value, TextResult):
+        print(value.terminal_text, file=stream)
+    elif isinstance(value, ResourceHandle):
+        console_for(stream).print(job_text(read_card(cast("Job", value)), scope), soft_wrap=True)
+    elif isinstance(value, (list, tuple, Tabular)):
+        _print_table(compact(result.table), stream)
+    else:
+        _print_object(result, stream)
+
+
+def compact(table: Table) -> Table:
+    """The table without empty columns, and without scopes that are the same in all rows."""
+    kept = [i for i, title in enumerate(table.titles) if _tells(title, {row[i] for row in table.texts})]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
+    return replace(table, titles=tuple(table.titles[i] for i in kept), rows=rows)
+
+
+def _tells(title: str, texts: Collection[str]) -> bool:
+    return any(text.strip() for text in texts) and not (title in _SCOPES and len(texts) == 1)
+
+
+def _print_table(table: Table, stream: TextIO) -> None:
+    if stream.isatty() and table.rows:
+        console = console_for(stream)
+        console.print(_rich_table(table, console.width))
+    elif table.rows:
+        print(table.aligned(), file=stream)
+    for footer in table.footers:
+        print(f"\n{footer}", file=stream)
+
+
+def _rich_table(table: Table, width: int) -> RichTable:
+    shown = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    widths = fitted([Text(title).cell_len for title in table.titles], table.texts, width)
+    for title, is_number, column in zip(table.titles, table.numeric, widths, strict=True):
+        justify = "right" if is_number else "left"
+        shown.add_column(Text(title), justify=justify, no_wrap=True, overflow="ellipsis", width=column)  # type: ignore[arg-type]  # a literal
+    for row in table.texts:
+        shown.add_row(*(Text(text, STATE_STYLES.get(text, "")) for text in row))
+    return shown
+
+
+def fitted(titles: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The widths of columns that fit: the widest is cut first, and the first column, a name, last."""
+    widths = [max([title, *(Text(row[i]).cell_len for row in rows)]) for i, title in enumerate(titles)]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - width
+    while excess > 0 and (cut := max(_cuttable(widths), key=widths.__getitem__, default=None)) is not None:
+        widths[cut] -= 1
+        excess -= 1
+    return widths
+
+
+def _cuttable(widths: Sequence[int]) -> list[int]:
+    long = [i for i, width in enumerate(widths) if width > MIN_COLUMN]
+    return [i for i in long if i] or long
+
+
+def _print_object(result: Result, stream: TextIO) -> None:
+    """One resource as a line per fact; data without columns as YAML."""
+    from batchai_magics.commands.output.table_columns import columns_of
+
+    if not columns_of(result.resolved):
+        print(_yaml(result), file=stream)
+        return
+    (row,) = result.table.texts
+    facts = {title: text for title, text in zip(result.table.titles, row, strict=True) if text.strip()}
+    console_for(stream).print(_facts(facts), soft_wrap=True)
+
+
+def _yaml(result: Result) -> str:
+    """The data as YAML, without what is empty."""
+    return Result(_filled(result.data)).to_text("yaml")
+
+
+def _filled(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _filled(value) for key, value in data.items() if value not in (None, "", [], {})}
+    return [_filled(item) for item in data] if isinstance(data, list) else data
+
+
+def read_card(job: Job) -> JobCard:
+    """What the text of a job needs, from the ends of its logs."""
+    from batchai_magics.cards.job_card_data import short_card
+
+    return short_card(job, FAILURE_LINES)
+
+
+def job_text(card: JobCard, scope: str = "") -> Text:
+    """A job in short text: state, nodes, headline metric, first failure, and how to see its log."""
+    job = card.job
+    facts = {label.capitalize(): text for label, text in card.details.items() if text}
+    shown = [
+        Text.assemble(
+            (job.id.name, "bold"), "  ", (job.word, STATE_STYLES.get(job.word, "")), f"  {card.title}"
+        ),
+        _facts(facts),
+        *(Text(visible_lines(problem), "red") for problem in card.problems),
+        *(Text(visible_lines(f"  {line}")) for line in card.failure),
+        *(Text(visible_lines(f"Warning: {warning}"), "yellow") for warning in card.warnings),
+        Text(f"Log: {log_command(card)}{scope}", "dim"),
+    ]
+    return Text("\n").join(shown)
+
+
+def log_command(card: JobCard) -> str:
+    """The command that shows the log which is of interest now."""
+    if card.job.state.is_final:
+        return f"batchai logs {card.job.id.name}" + " --err" * card.job.has_failed
+    return f"batchai logs {card.job.id.name} -f"
+
+
+def _facts(facts: Mapping[str, str]) -> Text:
+    """A line per fact: its label, and the text behind all labels."""
+    return Text("\n").join(_fact_lines(facts))
+
+
+def _fact_lines(facts: Mapping[str, str]) -> Iterator[Text]:
+    width = max(map(len, facts), default=0) + _GAP
+    for label, text in facts.items():
+        yield Text.assemble((label.ljust(width), "dim"), (visible_lines(text), STATE_STYLES.get(text, "")))
