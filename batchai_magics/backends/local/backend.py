@@ -11,10 +11,10 @@ from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnap
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.runner import FRESH_S, LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import cluster_nodes, resource_table
+from batchai_magics.backends.local.state import resource_table, run_status
 from batchai_magics.backends.local.state.run_status import LOOPBACK
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
-from batchai_magics.backends.local.watch.shared_store import SharedStore
+from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.service.context import Context, HomeParts, HomeStorage, cluster_of
 from batchai_magics.backends.service.lazy_facets import make_lazy
 from batchai_magics.backends.service.service import Service
@@ -67,13 +67,13 @@ class LocalBackend(Service):
 
     def _groups(self) -> HomeGroups:
         from batchai_magics.backends.folders.home_accounts import HomeGroups
-        from batchai_magics.backends.local.state.named_rows import GROUPS, TableRows
+        from batchai_magics.backends.local.state.sqlite_repository import GROUPS, TableRows
 
         return HomeGroups(TableRows(self.store, GROUPS))
 
     def _home_storage(self) -> HomeStorage:
         from batchai_magics.backends.folders.share_guard import home_storage
-        from batchai_magics.backends.local.state.named_rows import ACCOUNTS, TableRows
+        from batchai_magics.backends.local.state.sqlite_repository import ACCOUNTS, TableRows
 
         return home_storage(self.layout, self.context, self._groups(), TableRows(self.store, ACCOUNTS))
 
@@ -131,12 +131,12 @@ class LocalBackend(Service):
         self.reconciler.reconcile()
         with self.store.read() as db:
             resource_table.get(db, id)
-            return cluster_nodes.nodes_of(db, id)
+            return run_status.nodes_of(db, id)
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs of whatever experiment that get nodes of its cluster before this queued one, in order."""
         with self.store.read() as db:
-            return cluster_nodes.jobs_ahead_of(db, job.id)
+            return run_status.jobs_ahead_of(db, job.id)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""

@@ -8,7 +8,7 @@ from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.backends.folders import run_planner
 from batchai_magics.backends.local.machine_devices import machine_site
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import cluster_table, resource_table
+from batchai_magics.backends.local.state import node_table, resource_table
 from batchai_magics.backends.local.watch.plan_binding import SetupPlan, SubmittedRun
 from batchai_magics.backends.service import descriptions, recorded_job, resource_views
 from batchai_magics.backends.service.home_folders import RunFolder
@@ -27,7 +27,7 @@ def write_submitted(store: Store, layout: Layout, run: JobRow) -> None:
         row = resource_table.by_key(db, run.key)
         spec = recorded_job.job_spec(row.spec)
         cluster = resource_table.get(db, ResourceId.parse(spec.cluster.id))
-        cluster_guid = cluster_table.get(db, run.cluster).guid
+        cluster_guid = node_table.get_cluster(db, run.cluster).guid
     folder = RunFolder(
         guid=run.guid,
         segment=descriptions.output_segment(row.resource_id, run.guid),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.state import cluster_table, job_table, node_table, resource_table
+from batchai_magics.backends.local.state import job_table, node_table, resource_table
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets
@@ -74,7 +74,7 @@ class LocalRunner:
         from batchai_magics.backends.local.watch import node_allocation
 
         with self._store.write() as db:
-            cluster_table.insert_unless_there(db, cluster.guid, idle_s=self._settings.idle_s)
+            node_table.add_cluster(db, cluster.guid, idle_s=self._settings.idle_s)
             self._stopped |= {*node_allocation.resize(db, cluster, option)}
 
     def set_up(
@@ -147,7 +147,7 @@ class LocalRunner:
 
         with self._store.write() as db:
             row, cluster_id = resource_table.by_guid(db, run.guid), ResourceId.parse(run.state["cluster"])
-            of_cluster = cluster_table.find(db, cluster.guid)
+            of_cluster = node_table.find_cluster(db, cluster.guid)
             if of_cluster is None:
                 raise resource_table.not_found(db, cluster_id)
             job_table.insert(

@@ -22,7 +22,7 @@ from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import elevation, mount_commands
-from batchai_magics.backends.node.ranks.leftover_processes import MARK
+from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.node import mount_commands
 from batchai_magics.backends.node.outcome import Outcome, failed_with
-from batchai_magics.backends.node.ranks.leftover_processes import MARK
+from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.launch.plan import Directory, Plan, Requirement
 
 PREPARATION_FAILED = "JobPreparationFailed"

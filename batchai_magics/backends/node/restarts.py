@@ -13,7 +13,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node.execution_log import RESIZED
 from batchai_magics.backends.node.outcome import Outcome, failed_with
-from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
+from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.launch.plan import Plan
 
 ATTEMPT = "BATCHAI_ATTEMPT"

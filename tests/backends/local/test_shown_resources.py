@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 import pytest
 
 from batchai_magics.backends.local.runner import LocalRunner
-from batchai_magics.backends.local.state import cluster_nodes, job_table
+from batchai_magics.backends.local.state import job_table, run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import Outcome, failed_with
@@ -250,11 +250,11 @@ def test_the_nodes_of_a_cluster_and_of_a_job_say_what_they_run(still: Still) -> 
     w = Node("w", NodeState.LEAVING, first, "127.0.0.1", 22, at(203))
     v = Node("v", NodeState.UNUSABLE, None, "127.0.0.1", 22, at(204))
     with still.store.read() as db:
-        assert cluster_nodes.nodes_of(db, cluster) == [z, y, x, w]
-        assert cluster_nodes.nodes_of(db, other) == [v]
-        assert cluster_nodes.nodes_of(db, first) == [z, w]
-        assert cluster_nodes.nodes_of(db, second) == [x]
-        assert str(cluster_nodes.nodes_of(db, first)[0].job) == str(first)
+        assert run_status.nodes_of(db, cluster) == [z, y, x, w]
+        assert run_status.nodes_of(db, other) == [v]
+        assert run_status.nodes_of(db, first) == [z, w]
+        assert run_status.nodes_of(db, second) == [x]
+        assert str(run_status.nodes_of(db, first)[0].job) == str(first)
 
 
 def test_quotas_count_what_each_cluster_is_to_have(still: Still) -> None:

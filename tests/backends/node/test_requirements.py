@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import mount_commands, requirements
-from batchai_magics.backends.node.ranks.leftover_processes import MARK
+from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.launch.plan import (
     Containers,
     Directory,

@@ -11,7 +11,7 @@ import pytest
 from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.execution_log import RESIZED
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
-from batchai_magics.backends.node.ranks import leftover_processes
+from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.restarts import SEEN, EndWarning, continued, with_attempt
 from batchai_magics.launch.plan import Containers, Limits, Plan
 from tests.backends.node.test_outcome import plan as plan_of
@@ -104,7 +104,7 @@ def test_only_processes_that_handle_the_signal_receive_it() -> None:
         started("print('up', flush=True); input()") as two,
     ):
         assert (one.stdout.readline(), two.stdout.readline()) == (b"up\n", b"up\n")
-        restarts.signal_handlers_of(map(leftover_processes.find, (one.pid, two.pid)))
+        restarts.signal_handlers_of(map(leftovers.find, (one.pid, two.pid)))
         assert one.stdout.readline() == b"warned\n"
         for child in (one, two):
             child.communicate(b"\n")
@@ -121,7 +121,7 @@ def test_a_process_that_asks_learns_of_the_end_and_says_so(
     with started(f"{ask}\nwhile not stopping(): time.sleep(0.01)") as child:
         assert child.stdout.readline() == b"False\n"
         assert not warning.is_seen
-        warning.give("it ends", [leftover_processes.find(child.pid)])
+        warning.give("it ends", [leftovers.find(child.pid)])
     assert (child.returncode, warning.is_seen) == (0, True)
 
 

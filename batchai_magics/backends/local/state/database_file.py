@@ -14,7 +14,7 @@ from pathlib import Path
 
 from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import database_errors, migrations
-from batchai_magics.backends.local.state.lock_holder import opener_in
+from batchai_magics.backends.local.state.database_errors import opener_in
 
 FileVersion = tuple[float, ...]  # identifies a file: device and inode, and for copies its changes
 BUSY_S = 30.0

@@ -14,7 +14,7 @@ from pathlib import Path
 from batchai_magics.backends.folders import private
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import database_errors
-from batchai_magics.backends.local.state.record_filling import FILL_RECORDS
+from batchai_magics.backends.local.state.resource_table import FILL_RECORDS
 from batchai_magics.errors import StorageError
 
 _FIRST = """

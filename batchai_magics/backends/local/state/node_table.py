@@ -1,4 +1,4 @@
-"""The `node` table: creation, preparation, assignment to jobs, removal."""
+"""The `cluster` and `node` tables: target sizes; creation, preparation, assignment and removal of nodes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,75 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.local.state import cluster_table, job_table
+from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.execution_log import RESIZED
 from batchai_magics.models.states import DeallocationOption, NodeState
+
+
+class ClusterRow(NamedTuple):
+    """One cluster."""
+
+    key: str  # of its resource
+    guid: str  # the name of its folder
+    changed: float  # when its target was set
+    target: int = 0  # desired number of nodes
+    minimum: int | None = None  # of an auto-scale cluster
+    maximum: int | None = None
+    idle_s: float = 0.0  # how long a node of an auto-scale cluster may be idle
+    next_ordinal: int = 0  # of the next node that is made
+
+
+def add_cluster(db: sqlite3.Connection, guid: str, *, idle_s: float) -> None:
+    """Inserts the cluster of a record, without nodes, unless it was inserted before."""
+    db.execute(
+        "INSERT OR IGNORE INTO cluster (key, guid, target, idle_s, changed)"
+        " SELECT key, guid, 0, ?, ? FROM resource WHERE guid = ?",
+        (idle_s, time.time(), guid),
+    )
+
+
+def find_cluster(db: sqlite3.Connection, guid: str) -> ClusterRow | None:
+    """The cluster with that guid, or None."""
+    row = db.execute(
+        "SELECT cluster.* FROM cluster JOIN resource USING (key) WHERE resource.guid = ?", (guid,)
+    )
+    found = row.fetchone()
+    return ClusterRow(**columns(found)) if found else None
+
+
+def get_cluster(db: sqlite3.Connection, key: str) -> ClusterRow:
+    """An existing cluster."""
+    return ClusterRow(**columns(db.execute("SELECT * FROM cluster WHERE key = ?", (key,)).fetchone()))
+
+
+def is_any_auto_scaled(db: sqlite3.Connection) -> bool:
+    """Whether any cluster auto-scales."""
+    return db.execute("SELECT 1 FROM cluster WHERE maximum IS NOT NULL LIMIT 1").fetchone() is not None
+
+
+def auto_scaled_clusters(db: sqlite3.Connection, key: str = "") -> list[ClusterRow]:
+    """The auto-scale clusters, or only the one with that key."""
+    query = "SELECT * FROM cluster WHERE maximum IS NOT NULL AND ? IN ('', key)"
+    return [ClusterRow(**columns(row)) for row in db.execute(query, (key,)).fetchall()]
+
+
+def set_bounds(db: sqlite3.Connection, key: str, minimum: int | None, maximum: int | None) -> None:
+    """Sets the auto-scale bounds of a cluster; None for a fixed size."""
+    db.execute("UPDATE cluster SET minimum = ?, maximum = ? WHERE key = ?", (minimum, maximum, key))
+
+
+def set_target(db: sqlite3.Connection, key: str, target: int) -> None:
+    """Sets the target size of a cluster."""
+    now = time.time()
+    if get_cluster(db, key).target != target:  # what the service shows
+        db.execute("UPDATE resource SET more = json_set(more, '$.changed', ?) WHERE key = ?", (now, key))
+    db.execute("UPDATE cluster SET target = ?, changed = ? WHERE key = ?", (target, now, key))
+
+
+def skip_ordinals(db: sqlite3.Connection, key: str, count: int) -> None:
+    """Reserves ordinals for new nodes."""
+    db.execute("UPDATE cluster SET next_ordinal = next_ordinal + ? WHERE key = ?", (count, key))
 
 
 class NodeRow(NamedTuple):
@@ -187,8 +252,8 @@ def release(db: sqlite3.Connection, guid: str) -> None:
 def resize(db: sqlite3.Connection, cluster: str, target: int, option: DeallocationOption) -> list[str]:
     """Adds or removes nodes; returns the guids of jobs that have to stop."""
     present = not_leaving(db, cluster)
-    cluster_table.set_target(db, cluster, target)
-    _add(db, cluster_table.get(db, cluster), target - len(present))
+    set_target(db, cluster, target)
+    _add(db, get_cluster(db, cluster), target - len(present))
     return _remove(db, present[: max(0, len(present) - target)], option, RESIZED)
 
 
@@ -196,11 +261,11 @@ def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
     """Replaces a node; returns the guid of the job that is requeued, if any."""
     stopped = _remove(db, [node], DeallocationOption.REQUEUE, f"its node {node.id} was preempted")
     cluster = node.cluster
-    resize(db, cluster, cluster_table.get(db, cluster).target, DeallocationOption.REQUEUE)
+    resize(db, cluster, get_cluster(db, cluster).target, DeallocationOption.REQUEUE)
     return stopped
 
 
-def _add(db: sqlite3.Connection, cluster: cluster_table.ClusterRow, count: int) -> None:
+def _add(db: sqlite3.Connection, cluster: ClusterRow, count: int) -> None:
     for ordinal in range(cluster.next_ordinal, cluster.next_ordinal + count):
         values = (
             _new_id(cluster.guid, ordinal),
@@ -211,7 +276,7 @@ def _add(db: sqlite3.Connection, cluster: cluster_table.ClusterRow, count: int) 
         )
         db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
     if count > 0:
-        cluster_table.skip_ordinals(db, cluster.key, count)
+        skip_ordinals(db, cluster.key, count)
 
 
 def _new_id(guid: str, ordinal: int) -> str:

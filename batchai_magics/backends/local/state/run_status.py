@@ -1,17 +1,23 @@
-"""The status of runs in the `job` table, parsed when it is read: lists have thousands."""
+"""The status of runs, the nodes of clusters and the queue before a job, as the tables have them."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.local.state.job_table import Attempts, has_history
-from batchai_magics.backends.local.state.table_rows import query_in_batches
+from batchai_magics.backends.local.state.node_table import NodeRow
+from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
 from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
 from batchai_magics.launch.plan import ProcessExit
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
+
+if TYPE_CHECKING:
+    from batchai_magics.models.resources import Node
+
 
 LOOPBACK = "127.0.0.1"  # the address of all nodes
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=RunResult(0.0, None))
@@ -98,3 +104,32 @@ def _nodes(db: sqlite3.Connection) -> Mapping[str, tuple[str, ...]]:
     for run, node in db.execute("SELECT job, id FROM node WHERE job IS NOT NULL ORDER BY ordinal"):
         held[run] = (*held.get(run, ()), node)
     return held
+
+
+def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
+    """The nodes of a cluster or job, each with the job that it runs."""
+    column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
+    query = (
+        "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN job ON job.guid = node.job"
+        f" LEFT JOIN resource ON resource.key = job.key WHERE {column} = ? ORDER BY ordinal"
+    )
+    return [_node(**columns(row)) for row in db.execute(query, (id.key,)).fetchall()]
+
+
+def jobs_ahead_of(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
+    """The queued jobs that are scheduled before one, in order."""
+    query = (
+        "SELECT resource.id FROM job JOIN job AS own ON own.key = ? JOIN resource ON resource.key = job.key"
+        " WHERE job.cluster = own.cluster AND job.state = ? AND job.is_assigned = 0"
+        " AND (job.priority > own.priority OR (job.priority = own.priority AND job.rowid < own.rowid))"
+        " ORDER BY job.priority DESC, job.rowid"
+    )
+    rows = db.execute(query, (id.key, ExecutionState.QUEUED.value))
+    return [ResourceId.parse(found) for (found,) in rows]
+
+
+def _node(*, job_id: str | None, **columns: Any) -> Node:
+    from batchai_magics.models.resources import Node
+
+    row, job = NodeRow.of(columns), ResourceId.parse(job_id) if job_id else None
+    return Node(row.id, row.state, job, LOOPBACK, since=to_datetime(row.since))

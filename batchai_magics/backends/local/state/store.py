@@ -16,9 +16,8 @@ from typing import TypeVar
 
 from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import database_errors
-from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors
+from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors, writer_of
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
-from batchai_magics.backends.local.state.lock_holder import writer_of
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 

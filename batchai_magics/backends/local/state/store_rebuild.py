@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.local.state import cluster_table, job_table, node_table
-from batchai_magics.backends.local.state.record_filling import FILL_RECORDS
+from batchai_magics.backends.local.state import job_table, node_table
+from batchai_magics.backends.local.state.resource_table import FILL_RECORDS
 from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
@@ -80,7 +80,7 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
     for kept in found:
         _restore_labels(db, kept)
     for (key,) in db.execute("SELECT key FROM cluster").fetchall():
-        target = cluster_table.get(db, key).target
+        target = node_table.get_cluster(db, key).target
         node_table.resize(db, key, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
     return len(found)
 
@@ -140,11 +140,11 @@ def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -
     statement = "UPDATE job SET state = ?, changed = ?, started = ?, supervisor = ?, is_assigned = 1"
     db.execute(f"{statement} WHERE key = ?", values)
     for node in Plan.read(str(kept.folder.plan)).nodes:
-        ordinal = cluster_table.get(db, kept.job["cluster"]).next_ordinal
+        ordinal = node_table.get_cluster(db, kept.job["cluster"]).next_ordinal
         row = (node.id, kept.job["cluster"], ordinal, NodeState.RUNNING.value, began, kept.job["guid"])
         statement = "INSERT OR IGNORE INTO node (id, cluster, ordinal, state, since, job)"
         db.execute(f"{statement} VALUES (?, ?, ?, ?, ?, ?)", row)
-        cluster_table.skip_ordinals(db, kept.job["cluster"], 1)
+        node_table.skip_ordinals(db, kept.job["cluster"], 1)
 
 
 def _supervisor(folder: JobLayout) -> str:

@@ -1,4 +1,7 @@
-"""Starts a program of this package that outlives its parent; passes it secrets in memory, never in a file."""
+"""Starts a program of this package that outlives its parent, and opens the store for it.
+
+Secrets are passed in memory, never in a file.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
+from batchai_magics.backends.local.state import job_table, node_table
+from batchai_magics.backends.local.state.store import Database, Store
+from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.inherited_environment import inherited
 from batchai_magics.backends.service import private_files
 
@@ -171,3 +177,17 @@ def clean_environment(python: str) -> dict[str, str]:
     env["PATH"] = os.pathsep.join([own, *others[others[0] == own :]])  # a supervisor may have added it
     env["PYTHONUNBUFFERED"] = "1"
     return env
+
+
+class SharedStore(Store):
+    """The store of a home whose jobs have supervisors.
+
+    When the write lock is held for long, supervisors of open jobs and node preparers get SIGCONT, since a
+    stopped one may hold it. Readers need no lock.
+    """
+
+    def unlock(self, db: Database) -> None:
+        """Resumes supervisors of open jobs and node preparers."""
+        supervisors = [job.supervisor for job in job_table.open_and_watched(db)]
+        for name in (*supervisors, *node_table.preparers(db)):
+            process.resume(name)

@@ -31,7 +31,7 @@ from batchai_magics.backends.node.outcome import (
     time_limit_reached,
     unwritable,
 )
-from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
+from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_record
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe

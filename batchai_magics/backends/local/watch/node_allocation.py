@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.local.state import cluster_table, job_table, node_table
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
@@ -45,20 +45,20 @@ def has_pending_work(store: Store) -> bool:
     with store.read() as db:
         return (
             node_table.is_any_preparing(db)
-            or cluster_table.is_any_auto_scaled(db)
+            or node_table.is_any_auto_scaled(db)
             or bool(job_table.waiting_clusters(db))
         )
 
 
 def resize(db: Database, cluster: ClusterRef, option: DeallocationOption) -> list[str]:
     """Gives a new or resized cluster its nodes; returns the guids of the jobs that have to stop."""
-    row, scale = cluster_table.find(db, cluster.guid), cluster.scale
+    row, scale = node_table.find_cluster(db, cluster.guid), cluster.scale
     if row is None:  # deleted meanwhile
         return []
     if not scale.is_auto:
-        cluster_table.set_bounds(db, row.key, None, None)
+        node_table.set_bounds(db, row.key, None, None)
         return node_table.resize(db, row.key, scale.maximum, option)
-    cluster_table.set_bounds(db, row.key, scale.minimum, scale.maximum)
+    node_table.set_bounds(db, row.key, scale.minimum, scale.maximum)
     present = row.target if row.next_ordinal else scale.initial
     target = max(scale.minimum, min(scale.maximum, present))
     return node_table.resize(db, row.key, target, DeallocationOption.REQUEUE)
@@ -67,16 +67,16 @@ def resize(db: Database, cluster: ClusterRef, option: DeallocationOption) -> lis
 def adjust(store: Store) -> None:
     """Sets the target of every auto-scale cluster from its queue."""
     with store.read() as db:
-        found = cluster_table.auto_scaled(db)
+        found = node_table.auto_scaled_clusters(db)
         changed = [row for row in found if _wanted(db, row) != len(node_table.not_leaving(db, row.key))]
     for row in changed:
         with store.write() as db:
-            for now in cluster_table.auto_scaled(db, row.key):  # unless gone or of fixed size now
+            for now in node_table.auto_scaled_clusters(db, row.key):  # unless gone or of fixed size now
                 wanted = _wanted(db, now)
                 node_table.resize(db, row.key, wanted, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
 
 
-def _wanted(db: Database, cluster: cluster_table.ClusterRow) -> int:
+def _wanted(db: Database, cluster: node_table.ClusterRow) -> int:
     busy, fresh, stale = _count(node_table.not_leaving(db, cluster.key), time.time() - cluster.idle_s)
     queued = job_table.nodes_waited_for(db, cluster.key)
     wanted = busy + max(queued, fresh + (stale if queued else 0))

@@ -11,8 +11,8 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, process, reconciler
+from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.local.watch.node_preparation import finish_preparation
-from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.node.node_programs import RUN_RANKS
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan

@@ -24,8 +24,7 @@ from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached_process, process
-from batchai_magics.backends.local.watch.detached_process import Program
-from batchai_magics.backends.local.watch.shared_store import SharedStore
+from batchai_magics.backends.local.watch.detached_process import Program, SharedStore
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.states import ExecutionState

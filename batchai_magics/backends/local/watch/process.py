@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.ranks import leftover_processes
-from batchai_magics.backends.node.ranks.leftover_processes import MARK, LiveProcess
+from batchai_magics.backends.node.ranks import leftovers
+from batchai_magics.backends.node.ranks.leftovers import MARK, LiveProcess
 from batchai_magics.backends.node.ranks.rank import LIBC, die_with_parent
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def pid_of(name: str) -> int:
 def marked(mark: str) -> list[LiveProcess]:
     """Every live process with this mark in its environment, wherever it is in the process tree."""
     if sys.platform == "linux":
-        return leftover_processes.marked(mark)
+        return leftovers.marked(mark)
     import psutil
 
     found = []
@@ -74,7 +74,7 @@ def marked(mark: str) -> list[LiveProcess]:
 def descendants(but: Set[int]) -> list[LiveProcess]:
     """Every live descendant of this process but these children; it adopts orphans."""
     if sys.platform == "linux":
-        return leftover_processes.descendants(but)
+        return leftovers.descendants(but)
     import psutil
 
     below = psutil.Process().children(recursive=True)
@@ -169,7 +169,7 @@ def die_with_starter() -> None:
 def _started(pid: int) -> str:
     """The start time of a live process by a clock that is never adjusted; empty if it is gone."""
     if sys.platform == "linux":
-        found = leftover_processes.find(pid)
+        found = leftovers.find(pid)
         return found.started.decode() if found else ""
     import psutil
 

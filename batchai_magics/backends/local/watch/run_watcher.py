@@ -16,8 +16,7 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.watch.detached_process import start_command
-from batchai_magics.backends.local.watch.shared_store import SharedStore
+from batchai_magics.backends.local.watch.detached_process import SharedStore, start_command
 from batchai_magics.backends.node.watch_process import end_signal, watching
 from batchai_magics.backends.service import private_files
 from batchai_magics.records.record_files import WATCH

@@ -14,15 +14,15 @@ import time
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.local import mpi_segments, unmanaged_mounts
+from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.watch import detached_process, process
-from batchai_magics.backends.local.watch.detached_process import JobSecrets
+from batchai_magics.backends.local.watch.detached_process import JobSecrets, SharedStore
 from batchai_magics.backends.local.watch.job_run import JobRun
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
-from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.node.outcome import Outcome, not_run, stopped
+from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
@@ -99,7 +99,7 @@ class Supervisor:
         is_again = _finish(job, writer, outcome, takes_next=takes_next)
         process.reap()
         if may_leave_memory:
-            mpi_segments.sweep()
+            leftovers.sweep_segments()
         return is_again
 
     def _leave(self, job: JobLayout, writer: OutcomeWriter) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
-from batchai_magics.backends.node.ranks import leftover_processes
+from batchai_magics.backends.node.ranks import leftovers
 
 _MESSAGE = struct.Struct("<i")  # a process group; negative: it has ended; 0: nothing is left to guard
 _ROUNDS = 50
@@ -77,7 +77,7 @@ def _end(groups: set[int], mark: str) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
     for _ in range(_ROUNDS):
-        remaining = leftover_processes.marked(mark)
+        remaining = leftovers.marked(mark)
         if not remaining:
             return
         for process in remaining:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
-from batchai_magics.backends.node.ranks.leftover_processes import MARK
+from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.node.ranks.output_streams import Stream
 from batchai_magics.launch.plan import Plan, Process, ProcessExit
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from batchai_magics.backends.node.ranks import leftover_processes
-from batchai_magics.backends.node.ranks.leftover_processes import LiveProcess
+from batchai_magics.backends.node.ranks import leftovers
+from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.rank import LIBC
 from batchai_magics.backends.node.ranks.ranks import Ranks
 
@@ -25,7 +25,7 @@ def adopt_orphans() -> None:
 
 def live_descendants(helpers: Collection[int] = ()) -> list[LiveProcess]:
     """All living descendants of this process, except for its helper processes."""
-    return leftover_processes.descendants(frozenset(helpers))
+    return leftovers.descendants(frozenset(helpers))
 
 
 def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
@@ -37,7 +37,7 @@ def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
 def processes_of(ranks: Ranks) -> list[LiveProcess]:
     """The processes of a plan and everything they started."""
     if ranks.plan.containers.engine:  # their runtimes end with them: only what runs inside carries the mark
-        return leftover_processes.marked(ranks.plan.guid)
+        return leftovers.marked(ranks.plan.guid)
     return live_descendants(ranks.helper_pids)
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.backends.local.state import database_errors
-from batchai_magics.backends.local.state.lock_holder import LockHolder
+from batchai_magics.backends.local.state.database_errors import LockHolder
 from batchai_magics.errors import StorageError
 
 PATH = Path("/home/state.db")

@@ -15,8 +15,8 @@ import pytest
 
 from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import database_errors, database_file
+from batchai_magics.backends.local.state.database_errors import LockHolder
 from batchai_magics.backends.local.state.database_file import DatabaseFile
-from batchai_magics.backends.local.state.lock_holder import LockHolder
 from batchai_magics.errors import StorageError
 
 STOPPED = LockHolder(8, "batchai", is_stopped=True)

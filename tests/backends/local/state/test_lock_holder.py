@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.local.state import lock_holder
+from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 from tests.patience import PATIENCE_S
@@ -122,7 +122,7 @@ def test_where_the_kernel_tells_nothing_the_way_to_ask_is_named(
     database: Path, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(WRITE)
-    monkeypatch.setattr(lock_holder, "LOCKS", tmp_path / "none")
+    monkeypatch.setattr(database_errors, "LOCKS", tmp_path / "none")
     error = refusal(database)
     assert error.message == f"{database} cannot be changed: another process has locked it"
     assert error.hint.startswith(f"`fuser -v {database}` lists its users.")
@@ -130,7 +130,7 @@ def test_where_the_kernel_tells_nothing_the_way_to_ask_is_named(
 
 def test_this_process_is_not_named(database: Path) -> None:
     with Store(database).write():
-        assert lock_holder.writer_of(database) is None
+        assert database_errors.writer_of(database) is None
         assert str(os.getpid()) not in refusal(database).message
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state.store import RESERVE_BYTES
-from batchai_magics.backends.local.watch import outcome_writer, recovery
+from batchai_magics.backends.local.watch import outcome_writer, reconciler
 from batchai_magics.backends.node.outcome import Outcome, stopped
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import ProcessExit
@@ -46,7 +46,7 @@ def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
         writer.finish(ENDED_SO)
     kept = RunEnd.read(still.layout.job(still.state(job)["guid"]).end)
     assert kept.outcome == ENDED_SO
-    assert recovery.recover(still.store, still.layout)
+    assert reconciler.recover_jobs(still.store, still.layout)
     row = still.state(job)
     assert (row["state"], row["exit_code"], row["ended"]) == ("failed", 3, kept.ended)
     assert json.loads(row["ranks"])[0]["exit_code"] == 3
@@ -105,7 +105,7 @@ def test_a_job_that_is_queued_again_leaves_no_end(still: Still) -> None:
 def test_an_end_that_cannot_be_read_is_none(still: Still, content: str) -> None:
     job, _ = started(still, supervisor=dead(), state="running")
     still.layout.job(still.state(job)["guid"]).end.write_text(content)
-    assert recovery.recover(still.store, still.layout)
+    assert reconciler.recover_jobs(still.store, still.layout)
     assert json.loads(still.state(job)["errors"])[0]["code"] == "JobSupervisorLost"
 
 

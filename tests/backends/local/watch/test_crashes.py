@@ -14,13 +14,7 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import (
-    detached_process,
-    plan_binding,
-    process,
-    recovery,
-    scheduler,
-)
+from batchai_magics.backends.local.watch import detached_process, plan_binding, process, reconciler, scheduler
 from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
@@ -129,7 +123,7 @@ def test_a_stopped_supervisor_hears_that_its_job_is_to_end(world: World, how: st
 
 
 def test_a_supervisor_that_nothing_wakes_is_killed_for_a_deletion(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(recovery, "OVERDUE_S", 0.5)
+    monkeypatch.setattr(reconciler, "OVERDUE_S", 0.5)
     monkeypatch.setattr(process, "ask_to_end", lambda name: None)
     job = up(world)
     world.supervisor(job).suspend()
@@ -214,7 +208,7 @@ def test_a_supervisor_killed_before_its_identity_is_recorded_fails_its_job_only(
 def test_a_job_whose_supervisor_was_killed_at_its_start_can_be_ended(
     world: World, killed_at_start: pytest.MonkeyPatch, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "recover", lambda *given: False)  # nobody has noticed yet
+    monkeypatch.setattr(reconciler, "recover_jobs", lambda *given: False)  # nobody has noticed yet
     job = world.submit("j --nodes 2")
     monkeypatch.undo()
     getattr(world.backend, how)(job.id)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from batchai_magics.backends.local.watch import process, reconciler, recovery
+from batchai_magics.backends.local.watch import process, reconciler
 from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still, dead
 
@@ -40,24 +40,24 @@ def say(still: Still, job: ResourceId, words: str | bytes) -> None:
 
 def test_a_running_job_without_its_supervisor_has_failed(still: Still) -> None:
     job = lost(still)
-    assert recovery.recover(still.store, still.layout)
+    assert reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert (still.state(job)["state"], error["code"]) == ("failed", "JobSupervisorLost")
     assert error["message"] == ("The job's supervisor disappeared (killed, or the machine was restarted)")
     assert not still.assigned()
-    assert not recovery.recover(still.store, still.layout)
+    assert not reconciler.recover_jobs(still.store, still.layout)
 
 
 @pytest.mark.parametrize("column", ["supervisor", "spawner"])
 def test_a_job_that_is_watched_over_is_left_alone(still: Still, column: str) -> None:
     job = lost(still, **{"supervisor": "", "spawner": dead(), column: process.own_identity()})
-    assert not recovery.recover(still.store, still.layout)
+    assert not reconciler.recover_jobs(still.store, still.layout)
     assert still.state(job)["state"] == "running"
 
 
 def test_a_spawner_that_lives_does_not_stand_for_a_supervisor_that_is_dead(still: Still) -> None:
     job = lost(still, spawner=process.own_identity())
-    assert recovery.recover(still.store, still.layout)
+    assert reconciler.recover_jobs(still.store, still.layout)
     assert codes(still, job) == ["JobSupervisorLost"]
 
 
@@ -65,19 +65,19 @@ def test_a_job_that_waits_for_nodes_needs_nobody(still: Still) -> None:
     still.cluster()
     job = still.job()
     still.change("UPDATE job SET spawner = ?", dead())
-    assert not recovery.recover(still.store, still.layout)
+    assert not reconciler.recover_jobs(still.store, still.layout)
     assert still.state(job)["state"] == "queued"
 
 
 def test_a_job_that_has_ended_stays_as_it_is(still: Still) -> None:
     job = lost(still, state="succeeded")
-    assert not recovery.recover(still.store, still.layout)
+    assert not reconciler.recover_jobs(still.store, still.layout)
     assert still.state(job)["state"] == "succeeded"
 
 
 def test_nodes_given_by_who_died_are_given_again(still: Still) -> None:
     job = lost(still, supervisor="", spawner=dead(), state="queued")
-    assert recovery.recover(still.store, still.layout)
+    assert reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], still.assigned()) == ("queued", [])
     still.schedule()
     assert still.assigned() == [job.name]
@@ -88,14 +88,14 @@ def test_nodes_given_by_who_died_are_given_again(still: Still) -> None:
 )
 def test_a_job_that_was_to_stop_has_stopped(still: Still, stop: str, state: str, code: list[str]) -> None:
     job = lost(still, stop=stop)
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], codes(still, job)) == (state, code)
 
 
 def test_a_supervisor_that_never_began_is_quoted(still: Still) -> None:
     job = lost(still, state="queued")
     say(still, job, "first\nno such module\n")
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert (error["code"], error["message"].endswith(": no such module")) == ("JobLaunchFailed", True)
 
@@ -103,7 +103,7 @@ def test_a_supervisor_that_never_began_is_quoted(still: Still) -> None:
 def test_last_words_that_are_no_text_are_quoted_as_far_as_they_go(still: Still) -> None:
     job = lost(still, state="queued")
     say(still, job, "no café".encode() + b" \xff")
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert error["message"].endswith(": no café \ufffd")
 
@@ -114,7 +114,7 @@ def test_a_supervisor_that_ended_without_a_word_is_said_to_have(still: Still) ->
     child.kill()
     child.wait()
     job = lost(still, state="queued", supervisor=name)
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert error["code"] == "JobLaunchFailed"
     assert f"(process {child.pid}) exited without a message before the job started" in error["message"]
@@ -122,7 +122,7 @@ def test_a_supervisor_that_ended_without_a_word_is_said_to_have(still: Still) ->
 
 def test_a_job_that_a_restart_of_the_machine_kept_from_starting_says_so(still: Still) -> None:
     job = lost(still, state="queued", supervisor=dead())
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert error["message"] == (
         "The machine was restarted before the job began; nothing of it ran: submit it again"
@@ -145,7 +145,7 @@ def test_a_supervisor_that_does_not_end_its_job_is_killed_when_it_is_due(still: 
     name = process.identity(deaf.pid)
     job = lost(still, supervisor=name, state="terminating", stop="terminate", changed=changed)
     process.ask_to_end(name)
-    assert recovery.recover(still.store, still.layout) is (age_s > 0)
+    assert reconciler.recover_jobs(still.store, still.layout) is (age_s > 0)
     assert codes(still, job) == (["JobTerminated"] if age_s else [])
     assert (deaf.poll() is None) is (age_s == 0)
     deaf.kill()
@@ -156,7 +156,7 @@ def test_a_supervisor_that_does_not_end_its_job_is_killed_when_it_is_due(still: 
 def test_secrets_that_died_with_a_silent_supervisor_are_lost(still: Still, words: str, code: str) -> None:
     job = lost(still, state="queued", needs_secrets=1)
     say(still, job, words)
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     assert codes(still, job) == [code]
 
 
@@ -164,7 +164,7 @@ def test_secrets_of_a_job_whose_submitter_died_before_it_had_a_supervisor_are_lo
     still.cluster()
     job = still.job()
     still.change("UPDATE job SET needs_secrets = 1, spawner = ?", dead())
-    assert recovery.recover(still.store, still.layout)
+    assert reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert (error["code"], error["message"]) == (
         "JobSecretsLost",
@@ -191,7 +191,7 @@ def test_a_job_that_changed_hands_while_we_looked_is_left_alone(
             still.change(f"UPDATE job SET {name} = ?", process.own_identity() if value is None else value)
 
     monkeypatch.setattr(process, "kill", meanwhile)
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], codes(still, job)) == (state, [])
 
 
@@ -200,7 +200,7 @@ def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monke
     monkeypatch.setattr(
         process, "kill", lambda find: still.change("UPDATE job SET spawner = ?", process.own_identity())
     )
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     assert still.state(job)["state"] == "running"
 
 
@@ -212,7 +212,7 @@ def test_what_a_lost_job_left_behind_is_ended_and_forgotten(still: Still) -> Non
     stranger = subprocess.Popen(["sleep", "1000"], env={**os.environ, process.MARK: "another"})
     sign_in = still.layout.job(guid).registry
     sign_in.mkdir(parents=True)
-    recovery.recover(still.store, still.layout)
+    reconciler.recover_jobs(still.store, still.layout)
     assert not process.marked(guid)
     assert stranger.poll() is None
     assert not sign_in.exists()

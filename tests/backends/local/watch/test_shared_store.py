@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.shared_store import SharedStore
+from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec

@@ -14,8 +14,12 @@ from batchai_magics.backends.folders.home_accounts import FileRows, Rows
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
-from batchai_magics.backends.local.state.named_rows import ACCOUNTS, GROUPS, TableRows
-from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
+from batchai_magics.backends.local.state.sqlite_repository import (
+    ACCOUNTS,
+    GROUPS,
+    SqliteRepository,
+    TableRows,
+)
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import failed_with

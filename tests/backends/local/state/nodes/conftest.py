@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.state import cluster_table, job_table, node_table
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.state.nodes.table import NOW
 from tests.backends.local.still import Still
@@ -25,7 +25,7 @@ class Calendar:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (node_table, job_table, cluster_table):
+    for module in (node_table, job_table, node_table):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: NOW))
     monkeypatch.setattr(node_table, "datetime", Calendar)
 

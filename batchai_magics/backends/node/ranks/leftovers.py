@@ -1,11 +1,13 @@
-"""Leftover processes of a job, found through /proc wherever they are in the process tree. Linux only."""
+"""What killed ranks leave behind: processes anywhere in the process tree, shared memory. Linux only."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Iterator, Set
+from pathlib import Path
 from typing import NamedTuple
 
 MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job starts
@@ -93,3 +95,71 @@ def _read(path: str, missing: bytes = b"") -> bytes:
             return file.read()
     except OSError:  # it has ended, or belongs to another user
         return missing
+
+
+SHARED_MEMORY = Path("/dev/shm")
+PROCESSES = Path("/proc")
+_ALL_USERS = ["0", "0", str(2**32 - 1)]
+_NAME = r"mpich_shm_\w+|([0-9]+):[0-9]+:[0-9]+"  # of MPICH, and of libfabric: process, domain, endpoint
+_IN_USE = re.compile(rf"/dev/shm/({_NAME})(?: |$)", re.MULTILINE)
+
+
+def sweep_segments() -> None:
+    """Deletes this user's segments that no process uses, if that can be determined."""
+    for name in _unused():
+        with contextlib.suppress(OSError):  # another process was faster
+            (SHARED_MEMORY / name).unlink()
+
+
+def _unused() -> set[str]:
+    left = {path.name for path in _own_segments() if not _is_of_a_living_process(path.name)}
+    return left - used if left and (used := _used()) is not None else set()
+
+
+def _own_segments() -> Iterator[Path]:
+    files = SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ()
+    return (path for path in files if re.fullmatch(_NAME, path.name) and _is_own(path))
+
+
+def _is_own(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.stat().st_uid == os.getuid()
+    return False
+
+
+def _is_of_a_living_process(name: str) -> bool:
+    """Whether a libfabric segment names a live process; peers open it on first contact."""
+    process = name.partition(":")[0]
+    return process.isdecimal() and (PROCESSES / process).exists()
+
+
+def _used() -> set[str] | None:
+    """Segments that processes have open or mapped; None if a user namespace hides this user's processes."""
+    names: set[str] = set()
+    is_below = _is_below()
+    for folder in PROCESSES.glob("[0-9]*"):
+        try:
+            names |= _used_by(folder)
+        except PermissionError:
+            if is_below and _is_own(folder):
+                return None
+        except OSError:  # it ended meanwhile
+            continue
+    return names
+
+
+def _used_by(process: Path) -> set[str]:
+    """Reads descriptors first, since a segment is opened, mapped, then closed, maybe between the reads."""
+    targets: list[str] = []
+    for descriptor in (process / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            targets.append(os.fsdecode(descriptor.readlink()))
+    mapped = (process / "maps").read_bytes().decode(errors="replace")
+    return {match[1] for match in _IN_USE.finditer("\n".join([*targets, mapped]))}
+
+
+def _is_below() -> bool:
+    """Whether this process is in its own user namespace, where it may be root without rights outside."""
+    with contextlib.suppress(OSError):
+        return (PROCESSES / "self/uid_map").read_text().split() != _ALL_USERS
+    return False

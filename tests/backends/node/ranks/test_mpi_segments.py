@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local import mpi_segments
+from batchai_magics.backends.node.ranks import leftovers
 from tests.backends.local.namespace import scene, tell
 from tests.world import World, until
 
@@ -43,9 +43,9 @@ def test_a_segment_that_a_process_has_stays(name: str) -> None:
     path = Path("/dev/shm", name)
     try:
         with mapped(path):
-            mpi_segments.sweep()
+            leftovers.sweep_segments()
             assert path.exists()
-        mpi_segments.sweep()
+        leftovers.sweep_segments()
         assert not path.exists()
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -66,9 +66,9 @@ def test_a_segment_that_is_open_and_not_mapped_yet_stays() -> None:
     path = Path(f"/dev/shm/mpich_shm_made_{os.getpid()}")
     try:
         with path.open("xb"):
-            mpi_segments.sweep()
+            leftovers.sweep_segments()
             assert path.exists()
-        mpi_segments.sweep()
+        leftovers.sweep_segments()
         assert not path.exists()
     finally:
         path.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def test_a_segment_named_after_a_living_process_stays() -> None:
     path = Path(f"/dev/shm/{os.getpid()}:0:7")
     try:
         path.touch()
-        mpi_segments.sweep()
+        leftovers.sweep_segments()
         assert path.exists()
     finally:
         path.unlink()
@@ -92,7 +92,7 @@ def segment_of(place: Path) -> Path:
 
 def sweeping_below(place: Path) -> None:
     """Runs in a namespace of its own, from where nobody can see what processes outside have mapped."""
-    mpi_segments.sweep()
+    leftovers.sweep_segments()
     tell(segment_of(place).exists())
 
 
