@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.command_runner import PendingCommand
     from batchai_magics.commands.output.command_progress import LogOutput, Message, Stream
     from batchai_magics.commands.output.command_result import Result
@@ -139,13 +140,33 @@ def _run_script(words: Sequence[str]) -> int:
     if started.stream is None:
         print(started.job.name)
         return 0
+    if _is_live():
+        return _watch_run(started.job, started.stream.interrupt_message)
     return _follow(started.stream, on_interrupt=lambda: _cancel_if_interrupted(started.job))
+
+
+def _is_live() -> bool:
+    """Whether lines can be drawn again: both streams are a terminal that moves its cursor."""
+    return sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _watch_run(job: Job, interrupt_message: str) -> int:
+    from batchai_magics.commands.handlers.job_wait import job_exit
+    from batchai_magics.commands.output.live_run import watch_run
+    from batchai_magics.commands.output.shell_output import console_for
+
+    try:
+        return job_exit(watch_run(job, console_for(sys.stdout))).exit_code
+    except KeyboardInterrupt:
+        print(f"\n{interrupt_message}", file=sys.stderr, flush=True)
+        _cancel_if_interrupted(job)
+        return INTERRUPTED
 
 
 def _cancel_if_interrupted(job: Job) -> None:
     """Cancel the job if a second interrupt follows soon."""
-    print(f"\nInterrupt again within {_GRACE_S:.0f} s to cancel the job.", file=sys.stderr, flush=True)
     try:
+        print(f"\nInterrupt again within {_GRACE_S:.0f} s to cancel the job.", file=sys.stderr, flush=True)
         time.sleep(_GRACE_S)
     except KeyboardInterrupt:
         job.cancel()
@@ -184,7 +205,29 @@ def _carry_out(invocation: Invocation) -> int:
         raise UsageError("`use` chooses for a notebook's session", hint="\n".join((*notes, hint)))
     invocation.command.load()
     _enable_interrupt_cleanup()
+    if invocation.command.words == "watch" and not (
+        invocation.arguments.output or invocation.arguments.query
+    ):
+        return _watch_jobs(invocation, context)
     return _display(run(invocation, context), invocation)
+
+
+def _watch_jobs(invocation: Invocation, context: Context) -> int:
+    """Show the jobs until an interrupt: a table that changes, or in a pipe a line for each new state."""
+    from batchai_magics.commands.handlers.short_commands import watched
+    from batchai_magics.commands.output.live_run import print_new_states, watch_table
+    from batchai_magics.commands.output.shell_output import compact, console_for
+    from batchai_magics.follow import changes
+
+    tables = changes(context.backend, lambda: compact(watched(context, invocation.arguments).to_table()))
+    try:
+        if _is_live():
+            watch_table(tables, console_for(sys.stdout))
+        else:
+            print_new_states(tables, sys.stdout)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
 
 
 def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -> int:

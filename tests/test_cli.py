@@ -1,4 +1,3 @@
-import contextlib
 import fcntl
 import json
 import os
@@ -16,9 +15,8 @@ from batchai_magics import __version__
 from batchai_magics.cli import main
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
+from tests.pseudo_terminal import COLUMNS, COMMAND, plain, rest_of, start_on_terminal
 from tests.world import processes_of, until
-
-COMMAND = [sys.executable, "-m", "batchai_magics.cli"]
 
 
 @pytest.fixture
@@ -38,16 +36,6 @@ def shell(*words, **settings):
     return subprocess.run(
         [*COMMAND, *words], capture_output=True, text=True, check=False, timeout=PATIENCE_S, **settings
     )
-
-
-def rest_of(terminal):
-    """What was written to a terminal that nobody writes to any more, in however many pieces it comes."""
-    rest = b""
-    with contextlib.suppress(OSError):  # its other end is closed
-        while piece := os.read(terminal, 1 << 16):
-            rest += piece
-    os.close(terminal)
-    return rest
 
 
 @pytest.mark.slow
@@ -97,14 +85,9 @@ def test_az_and_queries_keep_their_json(capsys):
     assert json.loads(capsys.readouterr().out) is True
 
 
-def on_a_terminal(*words, columns=80, **variables):
-    """What a command writes to a terminal of so many columns."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-    env = {**os.environ, "TERM": "xterm-256color", **variables}
-    env.pop("COLUMNS", None)
-    process = subprocess.Popen([*COMMAND, *words], stdout=theirs, stderr=theirs, env=env)
-    os.close(theirs)
+def on_a_terminal(*words, **variables):
+    """What a command writes to a terminal."""
+    process, ours = start_on_terminal(*words, **variables)
     text = rest_of(ours).decode()
     assert process.wait(PATIENCE_S) == 0, text
     return text.replace("\r\n", "\n")
@@ -119,10 +102,9 @@ def test_a_terminal_shows_a_fitting_table_with_colours(home, tmp_path, monkeypat
     shell("job", "update", "-n", name, "--note", "a remark that is long enough to be cut here")
     text = on_a_terminal("job", "list")
     assert "\x1b[1;31mfailed" in text
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    assert name in plain
-    assert "…" in plain
-    assert max(map(len, plain.splitlines())) <= 80
+    assert name in text
+    assert "…" in text
+    assert max(map(len, plain(text).splitlines())) <= COLUMNS
     assert "\x1b" not in on_a_terminal("job", "list", NO_COLOR="1")
 
 
@@ -138,7 +120,7 @@ def test_a_pipe_shows_the_same_without_colours_and_cuts(home, tmp_path):
     assert "\x1b" not in text
     titles = text.splitlines()[0]
     assert "Resource" not in titles
-    wide = re.sub(r"\x1b\[[0-9;]*m", "", on_a_terminal("job", "list", columns=300))
+    wide = plain(on_a_terminal("job", "list", columns=300))
     assert [line.split() for line in wide.splitlines()] == [line.split() for line in text.splitlines()]
 
 

@@ -3,15 +3,14 @@
 import json
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from tests.patience import PATIENCE_S
+from tests.pseudo_terminal import COMMAND, plain, read_until, rest_of, start_on_terminal
 from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
-COMMAND = [sys.executable, "-m", "batchai_magics.cli"]
 
 
 @pytest.fixture
@@ -78,3 +77,56 @@ def test_a_second_interrupt_cancels_the_job(interrupted):
     interrupted.send_signal(signal.SIGINT)
     assert "Cancelled train." in interrupted.communicate(timeout=PATIENCE_S)[1]
     assert interrupted.returncode == 130
+
+
+def test_a_terminal_shows_log_nodes_progress_and_metrics(folder):
+    (folder / "train.py").write_text(
+        "import os, time\n"
+        "from pathlib import Path\n"
+        "print('step 5 loss 0.25', flush=True)\n"
+        "print('Epoch 5/10', flush=True)\n"
+        "while not Path(os.environ['GO']).exists(): time.sleep(0.05)\n"
+        "print('bye')\n"
+        "raise SystemExit(4)\n"
+    )
+    go = folder.parent / "go"
+    process, ours = start_on_terminal("run", "--nodes=2", f"--env=GO={go}", "train.py", cwd=folder)
+    text = read_until(ours, "loss 0.25\x1b[0m")  # the metric, in bold
+    assert "running" in text
+    go.touch()
+    text += rest_of(ours).decode()
+    assert process.wait(PATIENCE_S) == 4
+    lines = plain(text).splitlines()
+    assert any(line.startswith(" 0 │ step 5 loss 0.25") for line in lines)
+    assert any("40 %, epoch 5/10" in line or "50 %, epoch 5/10" in line for line in lines)
+    assert any("2 running" in line for line in lines)
+    assert lines[-1] == "Log: batchai logs train --err"
+    assert any(line.startswith("train  failed") for line in lines)
+
+
+def test_an_interrupt_on_a_terminal_leaves_the_job_running(folder):
+    (folder / "train.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(1000)\n")
+    process, ours = start_on_terminal("run", "train.py", cwd=folder)
+    read_until(ours, "up")
+    process.send_signal(signal.SIGINT)
+    read_until(ours, "Interrupt again")
+    process.send_signal(signal.SIGINT)
+    assert "Cancelled train." in rest_of(ours).decode()
+    assert process.wait(PATIENCE_S) == 130
+
+
+def test_watch_prints_new_states_in_a_pipe_and_a_table_on_a_terminal(folder):
+    (folder / "train.py").write_text("pass\n")
+    assert started(folder, "train.py").communicate(timeout=PATIENCE_S)
+    watching = subprocess.Popen([*COMMAND, "watch"], stdout=subprocess.PIPE, text=True)
+    assert watching.stdout.readline() == "train  succeeded\n"
+    assert started(folder, "--new", "--detach", "train.py").communicate(timeout=PATIENCE_S)
+    assert watching.stdout.readline().startswith("train-2  ")
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=PATIENCE_S)
+    assert watching.returncode == 130
+    process, ours = start_on_terminal("watch")
+    assert "Name" in plain(read_until(ours, "succeeded"))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130
+    rest_of(ours)

@@ -21,6 +21,8 @@ from batchai_magics.models.toolkit_settings import Toolkit
 SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
 MOUNT_ROOT = "$AZ_BATCHAI_MOUNT_ROOT"
 _INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
+# A script opens files of its folder by a relative path: the working directory has a copy of them.
+COPY_FOLDER = f'cp -R "{_INPUT}/." .'
 _COMMAND_LINES = (Toolkit.CUSTOM, Toolkit.MPI)  # toolkits that take no script
 _SERVER_ARGS = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
 

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 from batchai_magics.cell.cell_job_spec import (
+    COPY_FOLDER,
     MOUNT_ROOT,
-    SCRIPT,
     script_fields,
     with_mounts,
     with_options,
@@ -44,8 +44,6 @@ from batchai_magics.records.notifications import channels
 from batchai_magics.records.scalar_export import export_targets
 from batchai_magics.records.watch_request import WatchRequest
 
-# A script opens files of its folder by a relative path: the working directory has a copy of them.
-_COPY = f'cp -R "$AZ_BATCHAI_INPUT_{SCRIPT}/." .'
 _MAX_LISTED = 200  # uploaded files that a dry run lists
 
 
@@ -216,7 +214,7 @@ def parse_script(
     if options.is_described or options.uses or options.is_template:
         raise UsageError("--spec, --file, --use and --template are for cells", hint="leave them out")
     target = _target(options, settings, notebook)
-    prep = " && ".join(filter(None, (_COPY, options.prep)))
+    prep = " && ".join(filter(None, (COPY_FOLDER, options.prep)))
     options = replace(options, script=script.name, args=shlex.join(args) or None, prep=prep)
     account = _account_key(options, notebook.env, settings)
     wire = {"properties": script_fields(options, target.job, target.share_path)}

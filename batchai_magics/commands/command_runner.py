@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 CONFIRMATION_MISSING = "Unable to prompt for confirmation as no tty available. Use --yes."
 _CLUSTER_COMMANDS = ("cluster show", "cluster create", "cluster resize", "cluster auto-scale")
+_JOB_LISTS = ("job list", "watch")
 _REFUSED_EXIT_CODE = 1  # in `az`, 2 means that the line itself is ill-formed
 
 
@@ -89,7 +90,7 @@ def with_live_source(invocation: Invocation, result: Result, context: Context) -
 
     if result.query or getattr(invocation.arguments, "top", None):
         return result
-    if invocation.command.words == "job list":
+    if invocation.command.words in _JOB_LISTS:
         id = context.experiment(invocation.arguments)
     elif invocation.command.words in _CLUSTER_COMMANDS and isinstance(result.value, Cluster):
         id = result.value.id

@@ -1,6 +1,7 @@
 from .event_loop import (
     MAX_DELAY_S as MAX_DELAY_S,
     PollBackoff as PollBackoff,
+    changes as changes,
     endings as endings,
     events as events,
 )

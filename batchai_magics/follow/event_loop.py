@@ -21,6 +21,7 @@ from batchai_magics.models.resources import JobResource, Resource
 MIN_DELAY_S = 0.05  # poll interval while there are changes
 MAX_DELAY_S = 0.5  # poll interval without changes
 BACKOFF_FACTOR = 1.3
+READ_INTERVAL_S = 1.0  # of `changes`
 MAX_RETRY_DELAY_S = 5.0  # longest delay between attempts to reach an unreachable backend
 News = TypeVar("News")
 
@@ -111,6 +112,29 @@ def _ended_jobs(look: StatusSnapshot | None, jobs: Collection[ResourceId]) -> li
 
 def _has_ended(job: Resource | None) -> bool:
     return not isinstance(job, JobResource) or job.state.is_final
+
+
+def changes(
+    backend: Backend, read: Callable[[], News], *, wait: Callable[[float], object] = time.sleep
+) -> Iterator[News]:
+    """Yield what `read` returns now and whenever it has changed; never ends.
+
+    It is read once a second, or as seldom as the backend's pace asks for. A backend that does not respond
+    any more is asked again.
+    """
+    last: list[News] = []
+
+    def poll() -> Sequence[News]:
+        seen = [read()]
+        if seen == last:
+            return ()
+        last[:] = seen
+        return seen
+
+    pause_s = max(READ_INTERVAL_S, backend.capabilities.pace.poll_interval_s)
+    for seen in _polls(poll, PollBackoff(pause_s, pause_s), wait):
+        if not isinstance(seen, UnreachableError):
+            yield from seen
 
 
 def _polls(

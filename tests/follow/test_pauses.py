@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
 from batchai_magics.backends.base import FileRef, Pace
-from batchai_magics.follow import Follower, events
+from batchai_magics.errors import UnreachableError
+from batchai_magics.follow import Follower, changes, events
 from batchai_magics.follow import follower as follower_module
 from tests.follow.event_steps import log, states
 from tests.widgets.scripted_cluster import ScriptedCluster
@@ -102,3 +104,17 @@ def test_only_the_files_that_are_named_are_read(backend):
     backend.finish()
     seen = list(events(backend, JOB, files=[FileRef(JOB, "stderr.txt")]))
     assert log(seen) == [("stderr.txt", b"err\n", False)]
+
+
+def test_what_is_read_each_second_is_told_when_it_has_changed(backend):
+    waits = Waits(99)
+    values = iter([1, 1, 2, UnreachableError("gone"), 2, 3])
+
+    def read():
+        value = next(values)
+        if isinstance(value, UnreachableError):
+            raise value
+        return value
+
+    assert list(islice(changes(backend, read, wait=waits), 3)) == [1, 2, 3]
+    assert waits.told == [1.0, 1.0, 1.0, 2.0, 1.0]

@@ -1,4 +1,4 @@
-"""`batchai logs`, `cancel` and `ps`."""
+"""`batchai logs`, `cancel`, `ps` and `watch`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.options.option_parsing import relative_path
+
+MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
 
 
 def logs(context: Context, arguments: Namespace) -> Stream:
@@ -76,3 +78,11 @@ def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     waiting = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
     notes = () if waiting else ("No job waits or runs.",)
     return ValueWithNotes(JobList(waiting, context.backend), notes)
+
+
+def watched(context: Context, arguments: Namespace) -> JobList:
+    """The jobs that wait or run and the newest others: what `watch` shows at one moment."""
+    found = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
+    jobs = [job for job in found if isinstance(job, JobResource)]
+    newest = {job.id.key for job in jobs[-MAX_WATCHED:]}
+    return JobList((j for j in jobs if j.id.key in newest or not j.state.is_final), context.backend)

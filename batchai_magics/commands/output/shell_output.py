@@ -89,14 +89,15 @@ def _tells(title: str, texts: Collection[str]) -> bool:
 def _print_table(table: Table, stream: TextIO) -> None:
     if stream.isatty() and table.rows:
         console = console_for(stream)
-        console.print(_rich_table(table, console.width))
+        console.print(fitted_table(table, console.width))
     elif table.rows:
         print(table.aligned(), file=stream)
     for footer in table.footers:
         print(f"\n{footer}", file=stream)
 
 
-def _rich_table(table: Table, width: int) -> RichTable:
+def fitted_table(table: Table, width: int) -> RichTable:
+    """The table with state colours, its widest columns cut where it would be wider than `width`."""
     shown = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     widths = fitted([Text(title).cell_len for title in table.titles], table.texts, width)
     for title, is_number, column in zip(table.titles, table.numeric, widths, strict=True):

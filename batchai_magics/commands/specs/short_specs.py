@@ -27,10 +27,8 @@ COMMANDS = (
         (*_SOME, _NAME),
     ),
     CommandSpec("cancel", "Cancel a job.", "handlers.short_commands:cancel", (*_SOME, _NAME)),
+    CommandSpec("ps", "List the jobs that wait or run.", "handlers.short_commands:active", _SOME),
     CommandSpec(
-        "ps",
-        "List the jobs that wait or run.",
-        "handlers.short_commands:active",
-        _SOME,
+        "watch", "Show the newest jobs live, until Ctrl-C.", "handlers.short_commands:watched", _SOME
     ),
 )

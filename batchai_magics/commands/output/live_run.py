@@ -1,0 +1,196 @@
+"""Jobs live on a terminal: the log of a run above its state, nodes, progress and metrics; a list of jobs."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from batchai_magics.backends.base import Chunk, FileRef
+from batchai_magics.cards.job_card import JobCard
+from batchai_magics.commands.output.shell_output import STATE_STYLES, fitted_table, job_text, read_card
+from batchai_magics.commands.output.terminal_text import TerminalText
+from batchai_magics.commands.output.text_table import Table
+from batchai_magics.follow import (
+    ConnectionLost,
+    ConnectionRestored,
+    Event,
+    LogBytes,
+    MetricsAdded,
+    NodesChanged,
+    StateChanged,
+    events,
+)
+from batchai_magics.follow.follower import read_progress
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.log_lines import line_bounds, shown, whole_lines_end
+from batchai_magics.metrics import Record
+from batchai_magics.metrics.progress.progress_reader import ProgressReader
+from batchai_magics.metrics.runs.run_metrics import run_metrics
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.job_execution import ERR, OUT
+from batchai_magics.models.resources import JobResource
+
+RANK_STYLES = ("cyan", "magenta", "green", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_green")
+_MAX_RECORDS = 400  # newest records that the shown metrics are from
+_MAX_METRICS = 3
+_METRICS_INTERVAL_S = 1.0
+_BAR_WIDTH = 30
+_FRAMES_PER_S = 4
+
+
+def watch_run(job: Job, console: Console) -> JobResource:
+    """Shows a job until it has ended, then how it ended; an interrupt leaves the log on the terminal.
+
+    Returns:
+        The ended job.
+    """
+    view, files = RunView(), [FileRef(job.id, name) for name in (OUT, ERR)]
+    with Live(get_renderable=lambda: view, console=console, refresh_per_second=_FRAMES_PER_S, transient=True):
+        for event in events(job.backend, job.id, files=files, patterns=job.patterns):
+            lines = view.feed(event)
+            if lines:
+                console.print(Text("\n").join(lines), soft_wrap=True)
+    console.print(job_text(read_card(job)), soft_wrap=True)
+    assert view.job is not None, "a followed job has a state"
+    return view.job
+
+
+def watch_table(tables: Iterable[Table], console: Console) -> None:
+    """Shows the newest of some tables until there are no more, its last rows if it is too long."""
+    with Live(console=console, auto_refresh=False) as live:
+        for table in tables:
+            count = max(1, console.height - 2)
+            newest = Table(table.titles, table.rows[-count:])
+            live.update(fitted_table(newest, console.width), refresh=True)
+
+
+def print_new_states(tables: Iterable[Table], stream: TextIO) -> None:
+    """Prints a line for each job whose state is new: its name and state."""
+    known: dict[str, str] = {}
+    for table in tables:
+        for name, state in _states(table):
+            if known.get(name) != state:
+                print(f"{name}  {state}", file=stream, flush=True)
+            known[name] = state
+
+
+def _states(table: Table) -> Iterator[tuple[str, str]]:
+    titles = {title: place for place, title in enumerate(table.titles)}
+    return ((row[titles["Name"]], row[titles["State"]]) for row in table.texts)
+
+
+class RunView:
+    """The state of a job as the lines below its log; renders as of now."""
+
+    def __init__(self) -> None:
+        self.job: JobResource | None = None
+        self._counts: NodeStateCounts | None = None
+        self._lines = LogLines()
+        self._progress = ProgressReader()
+        self._records: deque[Record] = deque(maxlen=_MAX_RECORDS)
+        self._metrics, self._metrics_at = "", 0.0
+
+    def feed(self, event: Event) -> list[Text]:
+        """Takes in an event; returns the lines of the log that it completes."""
+        if isinstance(event, LogBytes):
+            read_progress(self._progress, event.file.path, event.chunk, now=time.time())
+            return list(self._lines.feed(event.file.path, event.chunk))
+        if isinstance(event, StateChanged):
+            self.job = event.job
+            self._lines.has_ranks = _has_ranks(event.job)
+            return list(self._lines.finish()) if event.job.state.is_final else []
+        if isinstance(event, NodesChanged):
+            self._counts = event.counts
+        elif isinstance(event, MetricsAdded):
+            self._records.extend(event.records)
+        return _connection_lines(event)
+
+    def __rich__(self) -> RenderableType:
+        """State and nodes, the progress bar, the metrics."""
+        if self.job is None:
+            return Text("Submitted …", "dim")
+        return Group(*self._rows(self.job))
+
+    def _rows(self, job: JobResource) -> Iterator[RenderableType]:
+        card = JobCard(job, datetime.now(timezone.utc), counts=self._counts)
+        facts = [card.elapsed, card.title, card.details.get("nodes", ""), job.waiting]
+        state = (job.word, STATE_STYLES.get(job.word, ""))
+        yield Text.assemble((job.id.name, "bold"), "  ", state, "  ", " · ".join(filter(None, facts)))
+        if progress := self._progress.progress:
+            grid = RichTable.grid(padding=(0, 1))
+            bar = ProgressBar(total=100, completed=progress.percent, width=_BAR_WIDTH)
+            grid.add_row(bar, Text(progress.sentence(time.time())))
+            yield grid
+        if metrics := self._metrics_text():
+            yield Text(metrics, "bold")
+
+    def _metrics_text(self) -> str:
+        """The metrics, the headline first, computed at most once a second."""
+        if time.monotonic() - self._metrics_at > _METRICS_INTERVAL_S:
+            found = run_metrics(list(self._records), metric_preferences()).summaries if self._records else ()
+            told = [f"{each.label} {each.value_text}" for each in found if not each.is_timer]
+            self._metrics = " · ".join(told[:_MAX_METRICS])
+            self._metrics_at = time.monotonic()
+        return self._metrics
+
+
+class LogLines:
+    """Splits logs into lines for a terminal, each behind the number of its rank if there are several."""
+
+    def __init__(self) -> None:
+        self.has_ranks = False
+        self._open: dict[tuple[str, int | None], bytes] = {}
+
+    def feed(self, file: str, chunk: Chunk) -> Iterator[Text]:
+        """The lines that a chunk completes."""
+        for rank, data in _by_rank(chunk):
+            data = self._open.pop((file, rank), b"") + data
+            end = whole_lines_end(data)
+            self._open[file, rank] = data[end:]
+            for first, last in line_bounds(data[:end]):
+                yield self._line(file, rank, data[first:last])
+
+    def finish(self) -> Iterator[Text]:
+        """The last lines, which lack a newline."""
+        for (file, rank), data in self._open.items():
+            if shown(data):
+                yield self._line(file, rank, data)
+        self._open.clear()
+
+    def _line(self, file: str, rank: int | None, line: bytes) -> Text:
+        filter = TerminalText()
+        safe = filter.feed(shown(line)) + filter.finish()
+        text = Text.from_ansi(safe.decode("utf-8", errors="replace"), style="dim" if file == ERR else "")
+        if rank is None or not self.has_ranks:
+            return text
+        return Text.assemble((f"{rank:>2} │ ", RANK_STYLES[rank % len(RANK_STYLES)]), text)
+
+
+def _by_rank(chunk: Chunk) -> Iterator[tuple[int | None, bytes]]:
+    """The bytes of a chunk with the rank that wrote them."""
+    if not chunk.spans:
+        yield None, chunk.data
+    for span in chunk.spans:
+        yield span.rank, chunk.data[max(0, span.start - chunk.offset) : span.end - chunk.offset]
+
+
+def _has_ranks(job: JobResource) -> bool:
+    settings = job.spec.settings
+    count = getattr(settings, "process_count", None) or getattr(settings, "batchai_process_count", None)
+    return job.spec.node_count > 1 or (count or 1) > 1
+
+
+def _connection_lines(event: Event) -> list[Text]:
+    if isinstance(event, ConnectionLost):
+        return [Text(f"Warning: {event.reason}. Trying again; the job continues.", "yellow")]
+    return [Text("Connected again.", "yellow")] if isinstance(event, ConnectionRestored) else []
