@@ -198,6 +198,14 @@ def interrupt_error(message: str) -> BatchAIError:
     return error
 
 
+class WaitInterrupted(KeyboardInterrupt):
+    """An interrupt while waiting for a job; a notebook shows one line in place of the traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Replaces IPython's traceback by our message; the cell still fails."""
+        return [visible_lines(str(self))]
+
+
 def is_disk_full(error: Exception) -> bool:
     """Whether the disk is full, by errno or by error code."""
     return getattr(error, "errno", None) in _FULL or getattr(error, "code", "") == DISK_FULL

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, WaitInterrupted
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs import argument_checks, job_download
 from batchai_magics.jobs.job_files import all_files, one_level
@@ -124,13 +124,17 @@ class Job(JobRecord):
 
         Raises:
             TimeoutError: The job has not ended in time.
+            KeyboardInterrupt: It was interrupted; the job runs on.
             UsageError: `timeout_s` is negative or no number.
         """
         argument_checks.check_seconds("job.wait", "timeout_s", timeout_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        for _ in endings(self.backend, [self.id], wait=time.sleep):
-            if deadline is not None and time.monotonic() > deadline and not self.is_done:
-                raise TimeoutError(f"job {self.name} is still {self.state.value} after {timeout_s:g} s")
+        try:
+            for _ in endings(self.backend, [self.id], wait=time.sleep):
+                if deadline is not None and time.monotonic() > deadline and not self.is_done:
+                    raise TimeoutError(f"job {self.name} is still {self.state.value} after {timeout_s:g} s")
+        except KeyboardInterrupt:
+            raise WaitInterrupted(f"Stopped waiting for {self.name}, which runs on.") from None
         self.show()  # raises NotFoundError for a deleted job
         return self
 

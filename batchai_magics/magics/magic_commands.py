@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -48,6 +49,17 @@ def _cell_id(shell: InteractiveShell) -> str:
     parent: Any = getattr(shell, "get_parent", dict)()
     metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
     return str(metadata.get("cellId") or "") if isinstance(metadata, Mapping) else ""
+
+
+def waits_at_end(source: str) -> bool:
+    """Whether the value of a cell is that of `job.wait()` or `await job`."""
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:
+        return False
+    value = getattr(statements[-1], "value", None) if statements else None
+    function = value.func if isinstance(value, ast.Call) else None
+    return isinstance(value, ast.Await) or (isinstance(function, ast.Attribute) and function.attr == "wait")
 
 
 Magic = TypeVar("Magic", bound=Callable[..., Any])
@@ -151,7 +163,10 @@ class BatchAIMagics(Magics):
             return self._selected
 
     def show(self, job: Job) -> None:
-        """Display a job below the cell, live if possible."""
+        """Display a job below the cell, live if possible; that of `job.wait()`, shown before, as one line."""
+        if waits_at_end(self._source):
+            print(repr(job))
+            return
         from batchai_magics.widgets import show
 
         show(job, ui=self.context.settings.ui)
@@ -183,6 +198,12 @@ class BatchAIMagics(Magics):
         texts = completions_for(at_cursor, self._lookup, self._namespace) or [fragment]
         completions = [SimpleCompletion(text, type="magic") for text in texts]
         return {"completions": completions, "suppress": True, "matched_fragment": fragment, "ordered": True}
+
+    @property
+    def _source(self) -> str:
+        """The source of the running cell; empty if it is not kept in the history."""
+        history = self._shell.history_manager
+        return history.input_hist_parsed[-1] if history else ""
 
     def _words(self, line: str) -> list[str]:
         from batchai_magics.options.option_parsing import split_line

@@ -108,6 +108,21 @@ def test_an_interrupt_stops_a_stream_and_not_the_job(kernel):
     assert execute(kernel, f"print(job.is_done); {ENDED}")[1] == "False\n"
 
 
+def test_an_interrupted_wait_is_one_line_and_not_a_traceback(kernel):
+    execute(kernel, "%%batchai_job waited\nimport time\ntime.sleep(1000)")
+    line = "print('waiting', flush=True); job.wait()"
+    status, printed = execute(kernel, line, on_output=interrupts(kernel, "waiting"))
+    assert (status, printed) == ("error", "waiting\nStopped waiting for waited, which runs on.")
+    assert execute(kernel, f"print(job.is_done); {ENDED}")[1] == "False\n"
+
+
+def test_a_job_that_was_waited_for_is_not_shown_again(kernel):
+    execute(kernel, "%%batchai_job brief\nprint('hello')")
+    for line in ("job.wait()", "await job"):
+        assert execute(kernel, line) == ("ok", "<Job brief: succeeded>\n")
+    assert "-- last lines --" in execute(kernel, "job.wait()\njob")[1]
+
+
 def in_cell(client, cell_id, code):
     """Runs a cell as a front end does that tells which cell it is."""
     content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
