@@ -58,7 +58,7 @@ class JobListCard:
                 (
                     job.id.name,
                     str(job.spec.node_count),
-                    job.spec.toolkit.value,
+                    job.spec.toolkit.label,
                     cluster_of(job),
                     self._duration(job),
                     exit_code_of(job),

@@ -159,6 +159,11 @@ class Toolkit(enum.Enum):
         return _FIELDS[self]
 
     @property
+    def label(self) -> str:
+        """Its name in lists: the settings of Horovod start any Python script, and do so by default."""
+        return "python" if self is Toolkit.HOROVOD else self.value
+
+    @property
     def tool_type(self) -> str:
         """The service's name for it (`toolType`)."""
         return "custommpi" if self is Toolkit.MPI else self.value

@@ -174,4 +174,4 @@ def test_a_page_gets_a_list_of_jobs_in_few_columns_with_what_matters_less_below(
     html = jobs_card.to_html(jobs(place, one=[10.0, 20.0]))
     assert re.findall("<th[^>]*>([^<]*)</th>", html) == ["job", "state", "ran for", "metric"]
     below = re.findall("<br><span[^>]*>([^<]*)</span>", html)
-    assert below == ["2 nodes · horovod · nc6", "exit code 3", "▅█"]
+    assert below == ["2 nodes · python · nc6", "exit code 3", "▅█"]

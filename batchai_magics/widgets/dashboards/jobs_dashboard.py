@@ -194,7 +194,7 @@ def _row(job: JobResource) -> PageData:
         "name": job.id.name,
         "state": job.word,
         "nodes": job.spec.node_count,
-        "toolkit": job.spec.toolkit.value,
+        "toolkit": job.spec.toolkit.label,
         "cluster": cluster_of(job),
     }
 
