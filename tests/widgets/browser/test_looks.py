@@ -62,7 +62,7 @@ NOTHING_MOVES = """() => !document.getAnimations().some((one) => one.effect.targ
 # What a keyboard must reach, as it is seen; of a list of tabs one is reached by Tab, the others by arrows.
 KINDS = ":is(button, input, select, summary, a[href], [tabindex])"
 REACHABLE = """(kinds) => [...document.querySelectorAll('.ba-view ' + kinds)]
-  .filter((one) => one.checkVisibility() && !one.disabled && one.tabIndex >= 0)
+  .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.disabled && one.tabIndex >= 0)
   .map((one) => one.outerHTML.slice(0, 120))"""
 FOCUSED = """() => {
   const one = document.activeElement;

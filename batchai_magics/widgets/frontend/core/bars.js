@@ -132,10 +132,9 @@ export function nodeBar() {
   );
   const none = el("span", { class: "ba-legend-item" });
   const legend = el("div", { class: "ba-legend", "aria-hidden": "true" }, ...[...entries.values()].map((e) => e.item), none);
-  const strip = el("div", { class: "ba-strip", role: "img", "aria-label": "Nodes so far" });
+  const strip = el("div", { class: "ba-strip", role: "img", "aria-label": "Nodes over time" });
   const label = el("span", { class: "ba-label" }, "Nodes");
-  const before = el("span", { class: "ba-so-far", "aria-hidden": "true" }, "so far");
-  const element = el("div", { class: "ba-nodes" }, label, bar, before, strip, legend);
+  const element = el("div", { class: "ba-nodes" }, label, bar, strip, legend);
 
   /** @type {(counts: Counts, history?: number[][], ended?: number | null) => void} */
   const update = (counts, history = [], ended = null) => {
@@ -151,7 +150,7 @@ export function nodeBar() {
     }
     none.hidden = present.length > 0;
     setText(none, ended === null ? "no nodes yet" : "released");
-    before.hidden = strip.hidden = !history.some((row) => sum(row.slice(1)));
+    strip.hidden = !history.some((row) => sum(row.slice(1)));
     const words = present.map((state) => `${counts[state]} ${state}`).join(", ");
     bar.setAttribute("aria-label", `Nodes: ${words || none.textContent}`);
     if (!strip.hidden) drawStrip(strip, history, ended);
@@ -188,7 +187,7 @@ function drawStrip(strip, history, ended) {
       svg.append(rect);
     });
   });
-  strip.title = `The nodes over ${duration((end - start) / SECOND_MS)}`;
+  strip.title = `Nodes over time: the last ${duration((end - start) / SECOND_MS)}`;
   strip.replaceChildren(svg);
 }
 

@@ -92,7 +92,7 @@ export function xOptions(axis) {
   return {
     size: 22,
     label: axis.label,
-    labelSize: 14,
+    labelSize: axis.label ? 14 : 0,
     labelGap: 0,
     incrs: axis.increments,
     space: (plot, _, min, max) => Math.max(MIN_X_SPACE_PX, TICK_GAP_PX + Math.max(...ends(axis, min, max).map((text) => textWidth(plot, text)))),
@@ -106,7 +106,7 @@ export function xOptions(axis) {
  */
 export function yOptions() {
   return {
-    space: 32,
+    space: 26,
     size: (plot, labels) => Math.max(MIN_SIZE_PX, ...(labels ?? []).map((label) => Math.ceil(textWidth(plot, label ?? "")) + 16)),
     values: (plot, ticks, __, ___, increment) => {
       const known = /** @type {(number | null)[]} */ (ticks);

@@ -15,26 +15,33 @@ import { scalesOf } from "./x_scales.js";
 
 /** @typedef {{line: string, option: string}} Unread */
 
-/** Creates the hint shown in place of charts if the log has numbers that no format reads, with an option that would. */
-function unreadHint() {
+/** Creates what is shown until there are charts: where they come from, or an option that reads the log's numbers. */
+function chartsHint() {
   const line = el("code", {});
   const option = el("code", {});
-  const element = el(
+  const unreadLines = el(
     "div",
-    { class: "ba-hint", hidden: true },
+    {},
     el("div", {}, "The log has numbers that were not recognised as metrics, such as: ", line),
     el("div", {}, "On the cell\u2019s first line, this option reads them: ", option),
   );
-  /** @param {Unread | null} unread */
-  const show = (unread) => {
-    element.hidden = !unread;
+  const title = el("div", { class: "ba-hint-title" });
+  const example = el("div", {}, "Lines such as ", el("code", {}, "step 10 loss: 0.25"), " and calls of ", el("code", {}, "log(step=10, loss=0.25)"), " are drawn here.");
+  const noneLines = el("div", {}, title, example);
+  const element = el("div", { class: "ba-hint" }, noneLines, unreadLines);
+  /** @type {(isShown: boolean, unread: Unread | null, isComplete: boolean) => void} */
+  const show = (isShown, unread, isComplete) => {
+    element.hidden = !isShown;
+    unreadLines.hidden = !unread;
+    noneLines.hidden = Boolean(unread);
+    setText(title, isComplete ? "No metrics in the log" : "No metrics yet");
     setText(line, unread?.line ?? "");
     setText(option, unread?.option ?? "");
   };
   return { element, show };
 }
 
-const NARROW_PX = 700; // width of a view whose charts are stacked
+const NARROW_PX = 900; // width of a view whose charts are stacked
 const SHOWN = 4; // charts, initially
 const SHOWN_NARROW = 2;
 
@@ -59,8 +66,8 @@ export class JobCharts {
       drawOver: (name) => this.#drawOver(name),
     });
     this.grid = el("div", { class: "ba-charts" });
-    this.hint = unreadHint();
-    this.element = el("div", { class: "ba-charts-part", hidden: true }, this.bar.element, this.grid, this.hint.element);
+    this.hint = chartsHint();
+    this.element = el("div", { class: "ba-charts-part" }, this.bar.element, this.grid, this.hint.element);
   }
 
   /** Draws new data in the next frame. */
@@ -69,9 +76,8 @@ export class JobCharts {
     const { charts, axis, attempt_steps: attempts } = /** @type {JobFacts} */ (this.session.model.get("facts"));
     const subjects = subjectsOf(points, charts);
     const unread = subjects.length ? null : (this.session.model.get("facts").unread ?? null);
-    this.hint.show(unread);
-    this.bar.element.hidden = !subjects.length;
-    this.element.hidden = !subjects.length && !unread; // without numbers there is nothing to show
+    this.hint.show(!subjects.length, unread, this.session.isComplete);
+    this.bar.element.hidden = this.grid.hidden = !subjects.length;
     const titles = subjects.map(({ title }) => title);
     const shown = this.#shown(titles, charts);
     this.bar.offer(titles, shown);

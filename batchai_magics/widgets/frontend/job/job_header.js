@@ -55,7 +55,7 @@ export class JobHeader {
     this.#showEnd(now);
     setText(this.#spoken, `Job ${now.name} is ${now.state}.`);
     this.buttons.update(now);
-    this.notification.update(now.name, now.state, FINAL.includes(now.state), reasonOf(now));
+    this.notification.update(now.name, now.state, FINAL.includes(now.state), reasonsOf(now).join("  ·  "));
     this.#tick(now);
   }
 
@@ -75,10 +75,10 @@ export class JobHeader {
     const hasExit = now.exit_code !== null;
     setText(this.#exit, hasExit ? `exit code ${now.exit_code}` : "");
     this.#exit.dataset.failed = String(hasExit && now.exit_code !== 0);
-    const reason = reasonOf(now);
-    const text = reason || (now.warnings ?? []).map((warning) => `Warning: ${warning}`).join("  ·  ");
+    const reasons = reasonsOf(now);
+    const text = [...reasons, ...warningsOf(now)].join("  ·  ");
     this.problem.hidden = !text;
-    this.problem.dataset.warning = String(!reason);
+    this.problem.dataset.warning = String(!reasons.length);
     setText(this.problem, text);
     this.problem.title = text;
   }
@@ -103,11 +103,23 @@ function describe(facts) {
   return `${facts.cluster}  ·  ${spread} process${each === 1 || facts.processes === 1 ? "" : "es"}${again}`;
 }
 
-/** @param {JobFacts} facts */
-function reasonOf(facts) {
+/**
+ * Why the job failed, or why updates stopped.
+ * @param {JobFacts} facts
+ */
+function reasonsOf(facts) {
   const first = facts.state === "failed" ? facts.first_failure : null;
   const reasons = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
-  return [facts.problem, ...facts.before, ...reasons, ...facts.log_faults, ...facts.metric_notices].filter(Boolean).join("  ·  ");
+  return [facts.problem, ...reasons].filter(Boolean);
+}
+
+/**
+ * What did not fail the job: earlier attempts, incomplete logs, values that are not numbers.
+ * @param {JobFacts} facts
+ */
+function warningsOf(facts) {
+  const warnings = [...(facts.warnings ?? []), ...facts.log_faults, ...facts.metric_notices];
+  return [...facts.before, ...warnings.map((warning) => `Warning: ${warning}`)];
 }
 
 /** @param {JobFacts} facts */

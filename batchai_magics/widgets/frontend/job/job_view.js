@@ -6,7 +6,7 @@ import { childView, holdWhileUsed } from "../core/kernel.js";
 import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
 import { JobCharts } from "./job_charts.js";
 import { JobHeader } from "./job_header.js";
-import { JobSession } from "./job_session.js";
+import { JobSession, MAIN_LOG } from "./job_session.js";
 import { LogPanel } from "./log_panel.js";
 import { UsagePanel } from "./resource_usage.js";
 
@@ -86,7 +86,7 @@ class JobView {
     const { head, nodes, charts, use, output, model } = this;
     const element = el(
       "article",
-      { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
+      { class: "ba-view ba-waiting", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
       head.element,
       el("div", { class: "ba-below" }, nodes.element, this.progress.element, head.problem),
       charts.element,
@@ -126,10 +126,17 @@ class JobView {
   }
 
   #updateFacts() {
+    this.#expand();
     this.head.update();
     this.#updateProgress();
     this.output.offer();
     this.charts.update();
+  }
+
+  /** Makes the view tall when the job leaves the queue, and keeps it so: a requeued job has output already. */
+  #expand() {
+    const isWaiting = this.model.get("facts").state === "queued" && !this.session.data.logs.get(MAIN_LOG)?.size;
+    if (!isWaiting) this.element.classList.remove("ba-waiting");
   }
 
   /** Updates the progress bar, which stops when the kernel is lost. */

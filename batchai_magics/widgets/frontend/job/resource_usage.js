@@ -22,7 +22,7 @@ const CURVES = [
   ["sent_bytes_per_s", "sent", (value) => `${size(value)}/s`, 0],
 ];
 
-/** A collapsible panel, hidden while there is no data. */
+/** A collapsible panel, invisible while there is no data: its place is reserved. */
 export class UsagePanel {
   constructor() {
     /** @type {Map<string, UseLine>} */
@@ -34,7 +34,7 @@ export class UsagePanel {
     this.notes = el("p", { class: "ba-use-notes", hidden: true });
     this.element = el(
       "details",
-      { class: "ba-use", hidden: true },
+      { class: "ba-use ba-quiet" },
       el(
         "summary",
         {},
@@ -52,7 +52,7 @@ export class UsagePanel {
   update(use) {
     if (!use) return;
     const rows = [...use.ranks, ...use.gpus, ...use.machines].filter((row) => Object.keys(row.curves).length);
-    this.element.hidden = !rows.length && !use.notes.length;
+    this.element.classList.toggle("ba-quiet", !rows.length && !use.notes.length);
     const names = rows.map(nameOf);
     for (const [name, line] of this.lines) {
       if (names.includes(name)) continue;

@@ -26,6 +26,7 @@ import { XScale } from "./x_scales.js";
 const BUTTONS_PX = 180; // width of the header's buttons
 const TITLE_PX = 70; // assumed for all titles, so that charts side by side have headers of equal height
 const BRIEF_PX = 350; // width of a legend with the range over all ranks
+const SHORT_PX = 140; // height of a plot whose x axis has no title: the toolbar says what it is
 const GROUPED = 10_000; // steps from here on have commas
 const BY_STEP = new XScale("step");
 
@@ -101,7 +102,7 @@ export class StepChart extends FramedChart {
 
   resized() {
     this.showLines();
-    this.describe();
+    this.update(); // a short plot has another axis
   }
 
   draw() {
@@ -118,7 +119,7 @@ export class StepChart extends FramedChart {
       return;
     }
     this.xs = lines.map(({ table }) => this.scale.of(table.steps));
-    const wanted = [lines.map(({ name }) => name), Boolean(this.subject.band), this.#ranks, this.isLog, this.weight > 0, this.scale.name].join();
+    const wanted = [lines.map(({ name }) => name), Boolean(this.subject.band), this.#ranks, this.isLog, this.weight > 0, this.scale.name, this.#isShort].join();
     if (!this.plot || this.drawn !== wanted) this.#make();
     this.drawn = wanted;
     const plot = /** @type {uPlot} */ (this.plot);
@@ -130,6 +131,10 @@ export class StepChart extends FramedChart {
   /** The smoothed line, if it is drawn. */
   get #smooth() {
     return this.weight ? smoothed(this.#main.values.all, this.weight) : undefined;
+  }
+
+  get #isShort() {
+    return this.box.clientHeight < SHORT_PX;
   }
 
   /** The message of an empty chart. */
@@ -173,7 +178,7 @@ export class StepChart extends FramedChart {
       fromZero: Boolean(this.subject.fromZero),
       shadedTo: () => (this.subject.hasWarmUp && this.warmUp !== null ? (this.scale.of([this.warmUp])[0] ?? null) : null),
       marks: () => this.attempts.map(([attempt, step]) => ({ x: Number(this.scale.of([step])[0]), text: `attempt ${attempt}` })),
-      axis: this.scale.axis,
+      axis: this.#isShort ? { ...this.scale.axis, label: "" } : this.scale.axis,
     });
     /** @type {uPlot.Options} */
     const options = {

@@ -1,0 +1,72 @@
+"""What a page shows stays where it is while a job runs: real jobs, measured by Chromium itself."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.widgets.notebook_jobs import pair_of_nodes
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+LOAD = "%load_ext batchai_magics"
+TRAIN = """%%batchai_job steady --processes 2
+import time
+print("loading", flush=True)
+time.sleep(0.5)
+for step in range(1, 9):
+    print(f"step {step} loss: {3 / step:.4f} acc: {1 - 1 / step:.3f} lr: {0.1 / step:.4f}", flush=True)
+    print(f"step {step} grad_norm: {2 / step:.2f}", flush=True)
+    time.sleep(0.2)
+"""
+# The view is there when the first shift is counted: what is below a cell makes room for each new output.
+WATCH = """() => {
+  window.batchaiShift = 0;
+  window.batchaiHeights = new Set();
+  new PerformanceObserver((list) => {
+    for (const { value } of list.getEntries()) {
+      if (document.querySelector('.ba-view')) window.batchaiShift += value;
+    }
+  }).observe({ type: 'layout-shift' });
+  const look = () => {
+    const view = document.querySelector('.ba-view');
+    if (view) window.batchaiHeights.add(Math.round(view.getBoundingClientRect().height));
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+MOST_SHIFT = 0.05
+FIRST_VIEW = "() => { const shift = window.batchaiShift; window.batchaiShift = 0; return shift; }"
+
+
+def test_nothing_moves_from_the_first_line_to_the_frozen_output(lab):
+    lab.open("steady", LOAD, TRAIN, "'the next cell'")
+    lab.run(0)
+    page = lab.page
+    page.evaluate(WATCH)
+    lab.run(1, wait=False)
+    view = page.locator(".ba-view")
+    view.wait_for()
+    page.evaluate(FIRST_VIEW)
+    expect(view.locator(".ba-badge")).to_have_text("succeeded")
+    expect(view.locator(".ba-plot canvas")).to_have_count(4)
+    page.locator(".ba-kept .ba-view").wait_for()  # the output is frozen, and the view stays beside it
+    page.locator(".jp-RenderedImage img").wait_for(state="attached")
+    assert page.evaluate("() => window.batchaiShift") <= MOST_SHIFT
+    assert len(page.evaluate("() => [...window.batchaiHeights]")) == 1
+    assert lab.errors == []
+
+
+def test_a_queued_job_shows_what_it_waits_for_and_no_blank_log(lab, real_world):
+    cluster = pair_of_nodes(real_world)
+    first = f"%%batchai_job first --cluster {cluster} --nodes 2\nimport time\ntime.sleep(1000)"
+    second = f"%%batchai_job second --cluster {cluster} --nodes 2\nprint('done')"
+    lab.open("queued", LOAD, first, second, "")
+    for index in range(3):
+        lab.run(index)
+    view = lab.page.get_by_role("article", name="Job second")
+    expect(view.locator(".ba-empty")).to_contain_text("first is using its nodes")
+    expect(view.locator(".ba-log")).to_be_hidden()
+    assert view.bounding_box()["height"] < 160
+    lab.write(3, "%batchai job terminate -n first -y")
+    lab.run(3)
+    view.locator(".ba-row", has_text="done").first.wait_for()
+    expect(view.locator(".ba-charts-part")).to_contain_text("No metrics")
