@@ -14,7 +14,7 @@ export PATH := $(BIN):$(PATH)
 CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard tests/server/clients/*.txt tests/records/programs/*.txt))) .clients/js
 
 .DEFAULT_GOAL := help
-.PHONY: help clients demo test test-fast lint lab bench mutants clean
+.PHONY: help clients demo test test-fast lint lab docs docs-links bench mutants clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -38,6 +38,13 @@ lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, w
 
 lab: $(VENV)/demo.installed  ## open the quickstart in JupyterLab
 	@$(BIN)/jupyter lab $(ROOT_MAY) notebooks/01_quickstart.ipynb
+
+docs: $(VENV)/docs.installed  ## build the documentation site in build/docs; warnings are errors
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -c docs . build/docs
+	@echo "make: the site is build/docs/index.html"
+
+docs-links: $(VENV)/docs.installed  ## check the external links of the documentation: needs the network
+	@$(BIN)/python -m sphinx -q -b linkcheck -c docs . build/links
 
 bench: $(VENV)/bench.installed  ## measure, and print one table
 	@$(BIN)/python benchmarks/run.py

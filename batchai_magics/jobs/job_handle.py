@@ -246,16 +246,15 @@ class Job(JobRecord):
     def telemetry(self) -> DataFrame:
         """Resource usage of its processes, sampled about once a second, less often in long runs.
 
+        Columns of ranks: `cpu_percent` (100 is one core), `memory_bytes`, `read_bytes_per_s` and
+        `written_bytes_per_s` (files, pipes and sockets), `core_wait_percent` (of the time in which it was
+        runnable without a core), `major_faults_per_s`, `processes`, `gpu_memory_bytes`. Of GPUs:
+        `gpu_percent`, `gpu_memory_bytes`. Of machines: `load`, `available_bytes`, `received_bytes_per_s`
+        and `sent_bytes_per_s` (network without loopback).
+
         Returns:
-            One row per sample of a rank, GPU or machine; columns of the others are NaN. Columns: `time`
-                (UTC),
-            `node`, `rank`, `gpu`; of ranks `cpu_percent` (100 is one core), `memory_bytes`,
-                `read_bytes_per_s` and
-            `written_bytes_per_s` (files, pipes and sockets), `core_wait_percent` (of the time in which it was
-            runnable without a core), `major_faults_per_s`, `processes`, `gpu_memory_bytes`; of GPUs
-                `gpu_percent`,
-            `gpu_memory_bytes`; of machines `load`, `available_bytes`, `received_bytes_per_s` and
-            `sent_bytes_per_s` (network without loopback).
+            One row per sample of a rank, GPU or machine: `time` (UTC), `node`, `rank`, `gpu` and these
+            columns; those of the others are NaN.
 
         Raises:
             CapabilityError: The backend samples nothing.

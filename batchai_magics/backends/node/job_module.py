@@ -121,6 +121,8 @@ CHECK_S = 0.2  # how often `stopping` looks for its file
 def stopping() -> bool:
     """Whether this run is about to end: to be preempted, or to reach its time limit (`--signal-before`).
 
+    A script asks it in its loop::
+
         for step in range(first, steps):
             train(step)
             if stopping():

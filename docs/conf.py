@@ -1,0 +1,62 @@
+"""Configuration of the documentation site: `make docs`.
+
+The source folder is the repository: links among pages, notebooks and the pages at its top work as on GitHub.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ipython_pygments_lexers import IPython3Lexer
+from pygments.lexers.special import TextLexer
+
+from batchai_magics.version import __version__
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "batchai_magics"
+author = "The batchai_magics authors"
+release = __version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+root_doc = "docs/index"
+include_patterns = ["docs/**", "notebooks/*.ipynb", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+exclude_patterns = [".*", "benchmarks", "build", "dist", "node_modules", "out", "tests", "batchai_magics"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"
+default_role = "code"  # docstrings have single backquotes
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+
+html_theme = "pydata_sphinx_theme"
+html_title = "batchai_magics"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["_root"]
+html_copy_source = False
+html_show_sourcelink = False
+html_sidebars = {"docs/index": []}
+html_theme_options = {
+    "logo": {"text": "batchai_magics"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+
+def setup(app: Sphinx) -> None:
+    """Reads Python as notebooks do: `%%batchai_job` is no error of syntax."""
+    app.add_lexer("python", IPython3Lexer)
+    app.add_lexer("mermaid", TextLexer)  # GitHub draws it; here it stays readable text

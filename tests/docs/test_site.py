@@ -1,0 +1,95 @@
+"""The documentation site, built once: no warning, no dead link, usable narrow and wide, light and dark."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.patience import PATIENCE_S
+from tests.widgets.axe import violations
+from tests.widgets.conftest import chrome  # noqa: F401  # a fixture
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["docs/index", "docs/start", "docs/how-to/index", "docs/commands", "docs/python-api", "docs/glossary"]
+NARROW = 500  # pixels
+
+pytestmark = [pytest.mark.slow]
+
+
+class Page(HTMLParser):
+    """The links and the anchors of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.anchors = set(), set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.anchors.add(values.get("id"))
+        self.links.update(filter(None, (values.get("href"), values.get("src"))))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site as `make docs` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    (line,) = re.findall(r"-m (sphinx .*) build/docs$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    command = [sys.executable, "-m", *line.split(), "-d", folder / "trees", folder / "html"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S * 4
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+def test_every_link_inside_leads_to_a_page_and_an_anchor(site):
+    pages = {path: Page(path) for path in site.rglob("*.html") if "_static" not in path.parts}
+    dead = [
+        f"{path.relative_to(site)}: {link}"
+        for path, page in pages.items()
+        for link in page.links
+        if not urlsplit(link).scheme and not leads_somewhere(link, path, pages)
+    ]
+    assert dead == []
+
+
+def leads_somewhere(link, path, pages):
+    parts = urlsplit(link)
+    target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+    if target not in pages:
+        return target.is_file()
+    return not parts.fragment or unquote(parts.fragment) in pages[target].anchors
+
+
+def test_no_page_asks_another_host_for_anything(site):
+    loaded = re.compile(
+        r"""<(?:script|img|iframe)[^>]*src="https?://|<link[^>]*stylesheet[^>]*href="https?://"""
+    )
+    assert [
+        path.name for path in site.rglob("*.html") if loaded.search(path.read_text(encoding="utf-8"))
+    ] == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_wrong(site, chrome, theme):  # noqa: F811
+    page = chrome.new_page(color_scheme=theme)
+    for name in PAGES:
+        page.goto(f"file://{site}/{name}.html")
+        page.wait_for_function(f"() => document.documentElement.dataset.theme === '{theme}'")
+        assert violations(page, "main") == [], name
+    page.close()
+
+
+@pytest.mark.browser
+def test_no_page_scrolls_sideways_where_it_is_narrow(site, chrome):  # noqa: F811
+    page = chrome.new_page(viewport={"width": NARROW, "height": 800})
+    for name in PAGES:
+        page.goto(f"file://{site}/{name}.html")
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= NARROW, name
+    page.close()
