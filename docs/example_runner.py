@@ -19,16 +19,13 @@ import psutil
 
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.folders.file_repository import FileRepository
-from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
+from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, home_storage
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.folders.share_guard import home_storage
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node import mpi_launchers, requirements
-from batchai_magics.backends.node.execution_log import ExecutionLog
-from batchai_magics.backends.node.inherited_environment import inherited
-from batchai_magics.backends.node.node_programs import RUN_SCRIPT
+from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports, inherited
 from batchai_magics.backends.node.outcome import (
     TERMINATE,
     Outcome,
@@ -39,11 +36,11 @@ from batchai_magics.backends.node.outcome import (
     stopped,
     time_limit_reached,
 )
-from batchai_magics.backends.node.ports import free_ports
 from batchai_magics.backends.node.ranks import termination
-from batchai_magics.backends.node.ranks.log_seals import seal_record
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.ranks.signed_records import seal_record
+from batchai_magics.backends.node.restarts import ExecutionLog
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.repository import Footprint

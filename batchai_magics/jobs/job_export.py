@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.service.metric_points import MetricPoints
+from batchai_magics.backends.service.log_records import MetricPoints
 from batchai_magics.errors import StorageError, UnreachableError, UsageError, did_you_mean
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.resources import JobResource

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from batchai_magics.backends.base import Backend, JobNeeds, Spec
-from batchai_magics.backends.base.job_needs import first_run, run_names, run_number
+from batchai_magics.backends.base.job_defaults import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean

@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
 
-from batchai_magics.backends.service.extensions.extension_headers import PREFER, REPRESENTATION
+from batchai_magics.backends.service.extension_wire import PREFER, REPRESENTATION
 from batchai_magics.models.documents.spec_problems import surrogates_in
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_group_name, check_name
 from batchai_magics.server.api_errors import ApiError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from batchai_magics.backends.service.extensions.error_wire import to_wire
+from batchai_magics.backends.service.extension_wire import error_to_wire
 from batchai_magics.errors import (
     DISK_FULL,
     BatchAIError,
@@ -53,7 +53,7 @@ def status_of(error: BatchAIError) -> int:
 
 def error_body(error: BatchAIError) -> dict[str, Any]:
     """The JSON of an error."""
-    return {"error": to_wire(error)}
+    return {"error": error_to_wire(error)}
 
 
 def _code(error: BatchAIError) -> str:

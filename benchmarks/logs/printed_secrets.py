@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchai_magics.backends.node.ranks.output_streams import LogWriter, Stream
-from batchai_magics.backends.node.ranks.printed_secrets import search_patterns
+from batchai_magics.backends.node.ranks.output_streams import LogWriter, Stream, search_patterns
 from batchai_magics.backends.node.ranks.rank import READ_SIZE
 from batchai_magics.launch.plan import LogFile
 from benchmarks.row import Row, table

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
+from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.jobs.job_handle import Job

@@ -26,7 +26,7 @@ def loaded_by(words, home):
 MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.models.wire_model"}
 FACETS = {
     "batchai_magics.backends.service.service_facets",
-    "batchai_magics.backends.folders.share_guard",
+    "batchai_magics.backends.folders.home_accounts",
     "batchai_magics.backends.local.local_folders",
 }
 
@@ -49,7 +49,7 @@ def test_jobs_are_listed_as_json_without_any_model_or_facet(tmp_path, words):
 def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path, output):
     loaded = loaded_by(["job", "list", "-o", output], tmp_path)
     packages = {f"batchai_magics.{name}" for name in ("metrics", "follow", "cell")}
-    makers = {"batchai_magics.backends.service.creation", "batchai_magics.launch.planning"}
+    makers = {"batchai_magics.backends.service.resource_changes", "batchai_magics.launch.planning"}
     assert not loaded & {*HEAVY, *packages, *makers}
 
 

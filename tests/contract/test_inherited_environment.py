@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.node.inherited_environment import inherited
+from batchai_magics.backends.node.job_environment import inherited
 from tests.backends.local.boxes import IMAGE
 from tests.contract.place import Place
 

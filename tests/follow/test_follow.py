@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.backends.base.jobs_ahead import default_jobs_ahead_of
+from batchai_magics.backends.base.job_defaults import default_jobs_ahead_of
 from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import (
     Follower,

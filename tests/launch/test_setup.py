@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.node import elevation
+from batchai_magics.backends.node import requirements
 from batchai_magics.launch.job_site import NodeShare
 from batchai_magics.launch.plan import LogFile, Mount, Plan
 from batchai_magics.launch.planning import setup
@@ -36,12 +36,12 @@ def test_mount_commands_need_no_task() -> None:
 
 
 def test_a_task_that_cannot_be_root_is_run_with_a_note(monkeypatch) -> None:
-    monkeypatch.setattr(elevation, "elevated_command", lambda command: (command, "not root"))
-    made = elevation.run_elevated(planned(setupTask=task()))
+    monkeypatch.setattr(requirements, "elevated_command", lambda command: (command, "not root"))
+    made = requirements.run_elevated(planned(setupTask=task()))
     assert (made.processes[0].command, made.notes) == ("install", ("not root",))
 
 
 def test_a_task_that_can_be_root_is_run_so_without_a_word(monkeypatch) -> None:
-    monkeypatch.setattr(elevation, "elevated_command", lambda command: (f"sudo {command}", ""))
-    made = elevation.run_elevated(planned(setupTask=task()))
+    monkeypatch.setattr(requirements, "elevated_command", lambda command: (f"sudo {command}", ""))
+    made = requirements.run_elevated(planned(setupTask=task()))
     assert (made.processes[0].command, made.notes) == ("sudo install", ())

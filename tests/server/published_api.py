@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.server.published_api import openapi_document
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import ShareServiceClient
 
-from batchai_magics.backends.service.extensions import file_packs
+from batchai_magics.backends.service import extension_bodies
 from batchai_magics.models.documents import key_spellings, spec_problems
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
@@ -105,7 +105,7 @@ def test_a_number_of_a_query_is_read_as_a_whole(server: Running, name: str, text
 
 
 def test_a_pack_has_so_many_files_and_no_more(server: Running) -> None:
-    many = file_packs.to_bytes({f"empty-{number}": b"" for number in range(40_000)})
+    many = extension_bodies.pack_files({f"empty-{number}": b"" for number in range(40_000)})
     answer = server.ask("POST", STORE, params={"share": SHARE}, data=many)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidRequestContent")
     assert not [file for file in server.world.backend.storage.list(SHARE) if "empty" in file.path]
@@ -113,7 +113,7 @@ def test_a_pack_has_so_many_files_and_no_more(server: Running) -> None:
 
 @pytest.mark.parametrize("path", ["d/" * 2000 + "f", "n" * 300, "a/" + "n" * 300 + "/b", "a\0b", "x/\ud800"])
 def test_a_path_that_no_file_can_have_is_refused(server: Running, path: str) -> None:
-    sent = server.ask("POST", STORE, params={"share": SHARE}, data=file_packs.to_bytes({path: b"x"}))
+    sent = server.ask("POST", STORE, params={"share": SHARE}, data=extension_bodies.pack_files({path: b"x"}))
     assert sent.status_code == 400
     wanted = server.ask("POST", FETCH, params={"share": SHARE}, json={"paths": [path]})
     assert wanted.status_code == 400
@@ -130,7 +130,7 @@ def test_a_path_that_no_output_can_have_is_refused(server: Running, path: str) -
 
 def test_a_file_used_as_a_folder_and_a_folder_used_as_a_file_are_conflicts(server: Running) -> None:
     for path, status in (("file", 200), ("file/below", 409), ("folder/file", 200), ("folder", 409)):
-        body = file_packs.to_bytes({path: b"x"})
+        body = extension_bodies.pack_files({path: b"x"})
         answer = server.ask("POST", STORE, params={"share": SHARE}, data=body)
         assert answer.status_code == status, answer.text
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from batchai_magics.backends.service.extensions.extension_headers import SINCE, STATE
+from batchai_magics.backends.service.extension_wire import SINCE, STATE
 from tests.server.running import WORKSPACE, Running, connected
 from tests.world import until
 

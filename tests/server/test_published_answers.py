@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import requests
 
-from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from tests.server.published_api import own_keys
 from tests.server.running import GROUP, SUBSCRIPTION, Running, connected
 from tests.server.storage.signed_urls import signed_path

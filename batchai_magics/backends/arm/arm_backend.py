@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.arm.arm_requests import (
+from batchai_magics.backends.arm.arm_messages import (
     ArmRequest,
     check_inside,
     collection_path,
+    parse_resource,
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.arm_responses import parse_resource
 from batchai_magics.backends.arm.connection import Connection, list_items, list_pages
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.extended_storage import extended_storage
@@ -34,8 +34,8 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.service.extensions.record_wire import RECORDS_KEY
-from batchai_magics.backends.service.extensions.server_info import ServerInfo
+from batchai_magics.backends.service.extension_bodies import RECORDS_KEY
+from batchai_magics.backends.service.extension_wire import ServerInfo
 from batchai_magics.config import Settings
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.resource_ids import Kind, ResourceId

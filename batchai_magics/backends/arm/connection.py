@@ -9,15 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from batchai_magics.backends.arm import arm_responses
-from batchai_magics.backends.arm.arm_requests import ArmRequest
+from batchai_magics.backends.arm import arm_messages
+from batchai_magics.backends.arm.arm_messages import ArmRequest
 from batchai_magics.backends.arm.endpoint import Endpoint, credentials
-from batchai_magics.backends.service.extensions.extension_headers import (
-    OWN_CLIENT,
-    PREFER,
-    REPRESENTATION,
-    prefer_wait,
-)
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT, PREFER, REPRESENTATION, prefer_wait
 from batchai_magics.errors import BatchAIError
 
 if TYPE_CHECKING:
@@ -56,7 +51,7 @@ class Connection:
 
     def request_json(self, request: ArmRequest) -> Mapping[str, Any]:
         """The JSON object of the response; empty if the response has no body."""
-        return arm_responses.parse_object(self.send(request).text(), self.endpoint.url)
+        return arm_messages.parse_object(self.send(request).text(), self.endpoint.url)
 
     def send(self, request: ArmRequest, *, is_streamed: bool = False) -> HttpResponse:
         """The response to a request; raises its error. With `is_streamed` the body is not read yet."""
@@ -75,7 +70,7 @@ class Connection:
             response = self.client.send_request(http_request, stream=is_streamed, **tries)
             if response.status_code >= 400:
                 text = (response.read() and response.text()) if is_streamed else response.text()
-                raise arm_responses.arm_error(response.status_code, text or "", self.endpoint.url)
+                raise arm_messages.arm_error(response.status_code, text or "", self.endpoint.url)
         return response
 
     def create(self, request: ArmRequest) -> Mapping[str, Any]:
@@ -88,7 +83,7 @@ class Connection:
                 headers={PREFER: REPRESENTATION},
                 cls=lambda response, *_: response.http_response.text(),
             )
-            return arm_responses.parse_object(str(poller.result()), self.endpoint.url)
+            return arm_messages.parse_object(str(poller.result()), self.endpoint.url)
 
     def delete(self, request: ArmRequest) -> None:
         """Deletes a resource and waits for the operation to end."""
@@ -114,12 +109,12 @@ class Connection:
         except HttpResponseError as error:
             response: Any = error.response
             if response is not None:
-                raise arm_responses.arm_error(response.status_code, response.text(), url) from error
+                raise arm_messages.arm_error(response.status_code, response.text(), url) from error
             if isinstance(error, ClientAuthenticationError):
-                raise arm_responses.no_credentials_error() from None
-            raise arm_responses.unreachable_error(url, str(error)) from error
+                raise arm_messages.no_credentials_error() from None
+            raise arm_messages.unreachable_error(url, str(error)) from error
         except AzureError as error:
-            raise arm_responses.unreachable_error(url, str(error)) from error
+            raise arm_messages.unreachable_error(url, str(error)) from error
 
     def close(self) -> None:
         """Closes the client."""

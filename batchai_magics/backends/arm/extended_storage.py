@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from batchai_magics.backends.arm.arm_requests import ArmRequest, provider_path
+from batchai_magics.backends.arm.arm_messages import ArmRequest, provider_path
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.share_clients import (
@@ -18,8 +18,9 @@ from batchai_magics.backends.arm.share_clients import (
 from batchai_magics.backends.arm.subscription_facets import Accounts
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.base.default_transfers import BLOCK_BYTES
-from batchai_magics.backends.service.extensions import file_packs
-from batchai_magics.backends.service.extensions.extension_headers import (
+from batchai_magics.backends.service import extension_bodies
+from batchai_magics.backends.service.extension_bodies import PackedFile
+from batchai_magics.backends.service.extension_wire import (
     DIGEST,
     OWN_CLIENT,
     RECEIVED,
@@ -27,7 +28,6 @@ from batchai_magics.backends.service.extensions.extension_headers import (
     UPLOAD,
     UploadStep,
 )
-from batchai_magics.backends.service.extensions.file_packs import PackedFile
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.response_object import ResponseObject, unreadable
@@ -130,7 +130,7 @@ class ServerPacks:
 
     def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
         """Uploads files in one request: all of them, or none if one is corrupted in transit."""
-        request = self._request("batchaiStoreFiles", share, content=file_packs.to_bytes(files))
+        request = self._request("batchaiStoreFiles", share, content=extension_bodies.pack_files(files))
         response = self._connection.request_json(request)
         times = ResponseObject.of(response, "the files that were sent").items("value")
         return [
@@ -144,7 +144,7 @@ class ServerPacks:
         with self._connection.translated_errors():
             body = self._connection.send(request, is_streamed=True).read()
         try:
-            return {file.path: file for file in file_packs.from_bytes(body)}
+            return {file.path: file for file in extension_bodies.unpack_files(body)}
         except ValueError as error:
             raise unreadable("the files that were fetched", str(error)) from error
 

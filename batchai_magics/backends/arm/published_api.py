@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from batchai_magics.backends.arm.arm_requests import ArmRequest, check_inside, resource_path
+from batchai_magics.backends.arm.arm_messages import ArmRequest, check_inside, resource_path
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.endpoint import is_loopback
 from batchai_magics.backends.arm.published_storage import PublishedStorage

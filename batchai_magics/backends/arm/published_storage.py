@@ -23,7 +23,7 @@ from batchai_magics.backends.arm.share_clients import (
 from batchai_magics.backends.arm.share_transfers import PackedFiles, PartUploads, is_part
 from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile
 from batchai_magics.backends.service import api_errors
-from batchai_magics.backends.service.extensions.extension_headers import DIGEST, WANT_DIGEST
+from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.models.job_execution import FileKind

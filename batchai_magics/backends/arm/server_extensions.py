@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from batchai_magics.backends.arm.arm_requests import (
+from batchai_magics.backends.arm.arm_messages import (
     ArmRequest,
     check_inside,
     collection_path,
+    parse_any_resource,
     provider_path,
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.arm_responses import parse_any_resource
 from batchai_magics.backends.arm.connection import Connection, list_items
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.published_api import PublishedApi
@@ -37,9 +37,15 @@ from batchai_magics.backends.base import (
     StatusSnapshot,
     check_supported,
 )
-from batchai_magics.backends.service.extensions import file_packs, output_wire, record_wire, server_info
-from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE, prefer_wait
-from batchai_magics.backends.service.extensions.server_info import ENSURE, ServerInfo
+from batchai_magics.backends.service import extension_bodies, extension_wire
+from batchai_magics.backends.service.extension_wire import (
+    ENSURE,
+    PREFER,
+    SINCE,
+    STATE,
+    ServerInfo,
+    prefer_wait,
+)
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
@@ -85,7 +91,7 @@ class ServerDiscovery(Generic[Api]):
         except ServiceError as error:
             self._is_settled = error.code not in _ACCESS_DENIED
             return
-        info = server_info.from_wire(data, NAME)
+        info = extension_wire.info_from_wire(data, NAME)
         if info is not None:
             self._api = self._extended(info)
         self._is_settled = True
@@ -141,7 +147,7 @@ class ServerExtensions(PublishedApi):
         specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
         body: dict[str, Any] = {"job": str(needs.job), "resources": specs, "share": needs.share}
         if needs.files and not self.storage:
-            body["files"] = file_packs.to_json(needs.files)
+            body["files"] = extension_bodies.small_files_to_json(needs.files)
         return body
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str) -> Sequence[str]:
@@ -191,7 +197,7 @@ class LogReader:
     def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
         """A chunk of one file."""
         body = {"path": file.path, "directoryId": file.directory_id, "offset": offset, "limit": limit}
-        return output_wire.from_wire(
+        return extension_bodies.chunk_from_wire(
             self._connection.request_json(
                 ArmRequest("POST", resource_path(file.job, "batchaiRead"), body=body)
             )
@@ -215,7 +221,7 @@ class LogReader:
         pieces = response.json()["value"]
         if wait_s:
             self._remember(job, response.headers.get(STATE, ""), {*positions, *pieces})
-        return {path: output_wire.from_wire(piece) for path, piece in pieces.items()}
+        return {path: extension_bodies.chunk_from_wire(piece) for path, piece in pieces.items()}
 
     def _state_of(self, job: ResourceId, positions: Mapping[str, int]) -> str:
         """The last state; empty for a caller that lacks a log of that time: it must not wait."""
@@ -244,7 +250,7 @@ class NodeCommands:
     def _output(self, response: Any, *, is_ticking: bool) -> CommandOutput:
         try:
             with self._connection.translated_errors():
-                for part in output_wire.from_lines(response.iter_raw()):
+                for part in extension_bodies.output_from_lines(response.iter_raw()):
                     if is_ticking or part != _KEEP_ALIVE:
                         yield part
         finally:
@@ -302,7 +308,7 @@ class Records:
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files with these names, and those in these folders."""
         request = ArmRequest("POST", resource_path(job, "batchaiRecords"), body={"names": list(names)})
-        return record_wire.files_from_wire(self._connection.request_json(request))
+        return extension_bodies.files_from_wire(self._connection.request_json(request))
 
     def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
         """The labels of those jobs that have any, by key."""
@@ -311,7 +317,7 @@ class Records:
         ids = [str(id) for id in jobs]
         for start in range(0, len(ids), _MAX_IDS):
             request = ArmRequest("POST", path, body={"ids": ids[start : start + _MAX_IDS]})
-            found |= record_wire.labels_from_wire(self._connection.request_json(request))
+            found |= extension_bodies.labels_from_wire(self._connection.request_json(request))
         return found
 
     def relabel(self, job: ResourceId, change: LabelChange) -> Labels:

@@ -18,9 +18,8 @@ from batchai_magics.backends.base.default_transfers import (
     naming,
     transfer_error,
 )
-from batchai_magics.backends.service import api_errors
-from batchai_magics.backends.service.extensions import file_packs
-from batchai_magics.backends.service.extensions.file_packs import PackedFile
+from batchai_magics.backends.service import api_errors, extension_bodies
+from batchai_magics.backends.service.extension_bodies import PackedFile
 from batchai_magics.errors import NotFoundError
 
 _PART = ".batchai-part-"
@@ -82,10 +81,10 @@ def _groups(storage: TransferStorage, copies: Sequence[Copy]) -> Iterator[list[C
     group: list[Copy] = []
     room = 0
     for copy in copies:
-        if group and (copy.size_bytes > room or len(group) == file_packs.MAX_FILES):
+        if group and (copy.size_bytes > room or len(group) == extension_bodies.MAX_FILES):
             yield group
             group = []
-        room = (room if group else file_packs.MAX_BYTES if storage.packed else 0) - copy.size_bytes
+        room = (room if group else extension_bodies.MAX_BYTES if storage.packed else 0) - copy.size_bytes
         group.append(copy)
     if group:
         yield group
@@ -143,7 +142,7 @@ def _results(futures: Sequence[Future[T | None]]) -> list[T]:
 def _send_group(storage: TransferStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
     if storage.packed and len(group) > 1:
         files = {copy.path: _read_file(copy) for copy in group}
-        if sum(map(len, files.values())) <= file_packs.MAX_BYTES:  # else a file has grown
+        if sum(map(len, files.values())) <= extension_bodies.MAX_BYTES:  # else a file has grown
             sent = storage.packed.store(share, files)
             yield sum(copy.size_bytes for copy in group)
             return sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from batchai_magics.backends.arm.arm_requests import STORAGE_VERSION, ArmRequest, provider_path
+from batchai_magics.backends.arm.arm_messages import STORAGE_VERSION, ArmRequest, provider_path
 from batchai_magics.backends.arm.connection import Connection, list_items
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError

@@ -76,13 +76,13 @@ class BackendDefaults:
 
     def jobs_ahead_of(self: Backend, job: JobResource) -> Sequence[ResourceId]:
         """The jobs ahead of a queued one, from the lists of its experiment and of a few others."""
-        from batchai_magics.backends.base.jobs_ahead import default_jobs_ahead_of  # it loads the models
+        from batchai_magics.backends.base.job_defaults import default_jobs_ahead_of  # it loads the models
 
         return default_jobs_ahead_of(self, job)
 
     def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what is missing of what a job needs, with one request for each part."""
-        from batchai_magics.backends.base.job_needs import default_ensure  # it loads the models
+        from batchai_magics.backends.base.job_defaults import default_ensure  # it loads the models
 
         return default_ensure(self, needs)
 

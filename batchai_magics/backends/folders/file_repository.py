@@ -1,7 +1,6 @@
-"""Records as small files on a shared file system: created by a link, replaced by a rename.
+"""Records as small files on a shared file system, its clock, and what to do when it is full.
 
-Folders mirror the ids: a workspace has one for its clusters and one for its experiments, an experiment one
-for its jobs. The contents of a resource exist as long as its folder.
+A record is created by a link and replaced by a rename.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Protocol
 
 from batchai_magics.backends.base import Page
-from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.repository import (
@@ -29,8 +27,79 @@ from batchai_magics.backends.service.repository import (
     Record,
     RecordPage,
 )
-from batchai_magics.errors import SpecError, StorageError, is_disk_full
+from batchai_magics.errors import DISK_FULL, SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId
+
+READ_INTERVAL_S = 30.0  # between reads, the time elapsed here is added
+_TICK_S = 0.02  # file times are usually rounded down by less than this
+
+
+class FileClock:
+    """The clock of the file system that contains `file`, which is created if necessary.
+
+    If it cannot be written, the clock is this host's.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._offset_s: float | None = None  # offset to this host's monotonic clock
+        self._read_s = 0.0
+
+    def read(self) -> float:
+        """Reads the file system's time, rounded down, in seconds since 1970."""
+        try:
+            with private_files.pipelined(self._file):
+                self._file.touch(mode=private_files.FILE)
+                time_s = self._file.stat().st_mtime
+        except OSError:
+            return self._extrapolated()
+        self._read_s = time.monotonic()
+        offset_s = time_s - self._read_s
+        is_rounded = self._offset_s is not None and 0 < self._offset_s - offset_s < _TICK_S
+        self._offset_s = self._offset_s if is_rounded else offset_s
+        return time_s
+
+    def now(self) -> float:
+        """The current time; the file system is only read every half minute."""
+        if self._offset_s is None or time.monotonic() - self._read_s > READ_INTERVAL_S:
+            self.read()
+        return self._extrapolated()
+
+    def age_s(self, moment: float) -> float:
+        """The age of a time. If it seems to be in the future, the clock is read again."""
+        age_s = self.now() - moment
+        return age_s if age_s >= 0 else self.read() - moment
+
+    def _extrapolated(self) -> float:
+        """The time extrapolated from the last read; this host's time if there was none."""
+        return time.time() if self._offset_s is None else time.monotonic() + self._offset_s
+
+
+@contextlib.contextmanager
+def left_for_later_if_full() -> Iterator[None]:
+    """Within the context, writes are skipped if the disk is full; they are repeated on the next poll."""
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+
+
+@contextlib.contextmanager
+def full_disk_refused(home: Path, *, setting: str) -> Iterator[None]:
+    """Within the context, a full disk raises a StorageError that says what to do.
+
+    `setting` is the setting that selects the folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        hint = f"Free some space there, or set {setting} to a folder that has some; then try again."
+        text = f"{home} is full ({error.strerror}): nothing was created or submitted"
+        raise StorageError(text, code=DISK_FULL, hint=hint) from error
+
 
 _CONTAINER_FILE = "resource.json"  # the record of a resource that contains others
 LOCK_EXPIRY_S = 60.0  # an older lock belongs to a process that died

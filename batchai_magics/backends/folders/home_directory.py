@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.folders import entries, full_disk, mounts, outputs, telemetry
+from batchai_magics.backends.folders import entries, file_repository, mounts, run_output
 from batchai_magics.backends.folders.file_repository import Snapshots
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.logs import Logs
-from batchai_magics.backends.service import private_files, recorded_job
-from batchai_magics.backends.service.descriptions import output_segment
+from batchai_magics.backends.folders.run_output import Logs
+from batchai_magics.backends.service import private_files, stored_descriptions
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
+from batchai_magics.backends.service.stored_descriptions import output_segment
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.records.record_files import PARAMETERS
@@ -44,7 +44,7 @@ class HomeDirectory:
 
     def refusing_full_disk(self) -> AbstractContextManager[None]:
         """Within the context, a full disk raises a StorageError that says what to do."""
-        return full_disk.refused(self._layout.home, setting=self._setting)
+        return file_repository.full_disk_refused(self._layout.home, setting=self._setting)
 
     def write_files(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes the script files of jobs to the folder of a share, each whole or not at all."""
@@ -80,7 +80,7 @@ class HomeDirectory:
 
     def setup_files(self, spec: ClusterSpec, path: str) -> Sequence[OutputFile]:
         """Lists the output of a cluster's setup task, one folder at a time."""
-        return outputs.listing(mounts.setup_logs(self._layout, spec), path)
+        return run_output.output_listing(mounts.setup_logs(self._layout, spec), path)
 
     # -- runs
 
@@ -99,11 +99,11 @@ class HomeDirectory:
 
     def logged_parameters(self, guids: Sequence[str]) -> Mapping[str, Mapping[str, Parameter]]:
         """The parameters that runs have logged, read together; runs without any are left out."""
-        from batchai_magics.backends.folders import run_records  # few readers need it
+        from batchai_magics.backends.folders import run_output  # few readers need it
 
         files = {guid: self._layout.job(guid).records / PARAMETERS for guid in guids}
         with self._machine.prefetched((), files.values()):
-            found = {guid: run_records.parameters(file) for guid, file in files.items()}
+            found = {guid: run_output.read_parameters(file) for guid, file in files.items()}
         return {guid: each for guid, each in found.items() if each}
 
     def back_up_labels(self, guid: str, text: str) -> None:
@@ -118,7 +118,7 @@ class HomeDirectory:
 
     def files(self, job: Record, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
         """Lists a folder of one of a job's output directories, sorted by name."""
-        return outputs.listing(self._output(job, directory_id), path, limit=limit)
+        return run_output.output_listing(self._output(job, directory_id), path, limit=limit)
 
     def read(
         self, job: Record, directory_id: str, path: str, offset: int, limit: int, *, is_open: bool
@@ -126,7 +126,9 @@ class HomeDirectory:
         """Reads at most `limit` bytes of a job's file; `is_open` must have been determined before."""
         folder = self._output(job, directory_id)
         if directory_id.lower() != STDOUTERR:
-            return outputs.read(entries.resolve_inside(folder, path), offset, limit, is_complete=not is_open)
+            return run_output.read_output(
+                entries.resolve_inside(folder, path), offset, limit, is_complete=not is_open
+            )
         layout = self._layout.job(job.guid)
         with self._machine.prefetched([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).read(path, offset, limit)
@@ -143,13 +145,13 @@ class HomeDirectory:
 
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:
         """The samples of a run taken after the time `after`."""
-        return telemetry.read(self._layout.job(guid).telemetry, after)
+        return run_output.read_telemetry(self._layout.job(guid).telemetry, after)
 
     def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""
-        from batchai_magics.backends.folders import run_records  # few readers need it
+        from batchai_magics.backends.folders import run_output  # few readers need it
 
-        return run_records.read(self._layout.job(guid).records, names)
+        return run_output.read_records(self._layout.job(guid).records, names)
 
     def _output(self, job: Record, directory_id: str) -> Path:
         """The folder of one of a job's output directories."""
@@ -159,7 +161,7 @@ class HomeDirectory:
 
         text = job.more.get(CLUSTER_SPEC)  # none of a job whose cluster an earlier version deleted
         cluster = resource_views.cluster_spec(text) if text else None
-        spec, segment = recorded_job.job_spec(job.spec), output_segment(job.resource_id, job.guid)
+        spec, segment = stored_descriptions.job_spec(job.spec), output_segment(job.resource_id, job.guid)
         return mounts.output_folder(self._layout, spec, cluster, directory_id, segment)
 
 

@@ -1,9 +1,4 @@
-"""The outbox: notifications of runs that are yet to be delivered, and the channels that they go to.
-
-A run with notifications has a folder in the outbox of its home until the last one is delivered or given up.
-Each file is written atomically, so that a notification is delivered at least once; it is delivered again only
-if a sender dies between a delivery and its mark. Standard library only.
-"""
+"""The outbox: notifications of runs, made from their records and not delivered yet, and their channels."""
 
 from __future__ import annotations
 
@@ -13,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
 from batchai_magics.backends.service import private_files
-from batchai_magics.records import record_files
-from batchai_magics.records.notifications import Channel, ChannelKind, Notification, to_text
+from batchai_magics.records import notifications, record_files
+from batchai_magics.records.notifications import Channel, ChannelKind, Notification, NotificationKind, to_text
+from batchai_magics.records.watch_request import WatchRequest
 
 RETRIES_S = (0.0, 1.0, 5.0, 25.0, 60.0)  # the pauses before the attempts of one sender
 RETRY_LATER_S = 600.0  # after which another sender tries again
@@ -178,3 +175,50 @@ class Sender:
 def ended_id(guid: str) -> str:
     """The id of the notification that a run has ended."""
     return f"{guid}-ended"
+
+
+def watch_request(job: JobLayout) -> WatchRequest | None:
+    """What the program that watches a run is to do; None without a request, or for one that is unreadable."""
+    try:
+        return WatchRequest.from_json((job.records / record_files.WATCH).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def ended_notification(job: JobLayout, end: RunEnd) -> Notification:
+    """The notification that a run has ended."""
+    outcome = end.outcome
+    made = notifications.ended(
+        ended_id(job.root.name),
+        time=end.ended,
+        is_success=outcome.is_success,
+        exit_code=outcome.exit_code,
+        errors=outcome.errors,
+    )
+    failure = notifications.first_failure(rank._asdict() for rank in outcome.ranks)
+    return _of_run(job, made._replace(first_failure=failure))
+
+
+def running_notification(job: JobLayout, kind: NotificationKind, number: int, reason: str) -> Notification:
+    """The notification of something that happens while a run is open; `number` counts those of the kind."""
+    id = f"{job.root.name}-{kind.value}-{number}"
+    return _of_run(job, Notification(id, kind, "", "running", time.time(), reason))
+
+
+def _of_run(job: JobLayout, notification: Notification) -> Notification:
+    request = watch_request(job) or WatchRequest(job.root.name, "")
+    return notification._replace(
+        job=request.name,
+        experiment=request.experiment,
+        run=job.root.name,
+        headline=_headline(job),
+        link=request.link,
+    )
+
+
+def _headline(job: JobLayout) -> dict[str, Any]:
+    try:
+        headline = json.loads((job.records / record_files.HEADLINE).read_text(encoding="utf-8"))
+        return {"name": headline["name"], "value": float(headline["value"]), "step": headline["step"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

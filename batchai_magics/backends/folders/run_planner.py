@@ -10,7 +10,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.node.node_programs import JOB_MODULE, with_module_path
+from batchai_magics.backends.node.job_environment import JOB_MODULE, with_module_path
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.home_folders import RunFolder

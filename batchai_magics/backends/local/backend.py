@@ -72,7 +72,7 @@ class LocalBackend(Service):
         return HomeGroups(TableRows(self.store, GROUPS))
 
     def _home_storage(self) -> HomeStorage:
-        from batchai_magics.backends.folders.share_guard import home_storage
+        from batchai_magics.backends.folders.home_accounts import home_storage
         from batchai_magics.backends.local.state.sqlite_repository import ACCOUNTS, TableRows
 
         return home_storage(self.layout, self.context, self._groups(), TableRows(self.store, ACCOUNTS))

@@ -10,7 +10,7 @@ from batchai_magics.backends.local.machine_devices import machine_site
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table, resource_table
 from batchai_magics.backends.local.watch.plan_binding import SetupPlan, SubmittedRun
-from batchai_magics.backends.service import descriptions, recorded_job, resource_views
+from batchai_magics.backends.service import resource_views, stored_descriptions
 from batchai_magics.backends.service.home_folders import RunFolder
 from batchai_magics.models.resource_ids import ResourceId
 
@@ -25,12 +25,12 @@ def write_submitted(store: Store, layout: Layout, run: JobRow) -> None:
     """Makes the folder of a queued job, and writes its Plans there."""
     with store.read() as db:
         row = resource_table.by_key(db, run.key)
-        spec = recorded_job.job_spec(row.spec)
+        spec = stored_descriptions.job_spec(row.spec)
         cluster = resource_table.get(db, ResourceId.parse(spec.cluster.id))
         cluster_guid = node_table.get_cluster(db, run.cluster).guid
     folder = RunFolder(
         guid=run.guid,
-        segment=descriptions.output_segment(row.resource_id, run.guid),
+        segment=stored_descriptions.output_segment(row.resource_id, run.guid),
         spec=spec,
         cluster_guid=cluster_guid,
         cluster=resource_views.cluster_spec(cluster.spec),

@@ -16,7 +16,7 @@ from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.service import deletion, descriptions, private_files, run_labels
+from batchai_magics.backends.service import private_files, resource_changes, run_labels, stored_descriptions
 from batchai_magics.backends.service.context import Context, run_of
 from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
 from batchai_magics.backends.service.repository import Record
@@ -81,7 +81,7 @@ class Cleaning:
         for job in self._old_jobs(before, keeps_tagged):
             folders = self._folders_of(job)
             removed.append(_measure_run(job, folders))
-            deletion.delete(self._context, job.resource_id)
+            resource_changes.delete(self._context, job.resource_id)
             for folder in folders:
                 _remove(folder)
         return removed
@@ -101,7 +101,7 @@ class Cleaning:
     def _folders_of(self, job: Record) -> list[Path]:
         """The run's own folder, and its output on a share of this home."""
         layout = self._reconciler.layout
-        segment = descriptions.output_segment(job.resource_id, job.guid)
+        segment = stored_descriptions.output_segment(job.resource_id, job.guid)
         output = layout.home / job.more[OUTPUT_ROOT] / segment
         is_in_share = output.resolve().is_relative_to(layout.home.resolve() / "shares")
         return [layout.job(job.guid).root, *([output] if is_in_share and output.name == job.guid else [])]
@@ -117,7 +117,7 @@ class Cleaning:
         """Removes all of it; raises ConflictError while jobs have not ended."""
         self.check()
         for workspace in self._context.repository.workspaces():  # unmounts what clusters have mounted
-            deletion.delete(self._context, workspace.resource_id)
+            resource_changes.delete(self._context, workspace.resource_id)
         self._reconciler.store.reserve.delete()
         self._reconciler.store.close()
         for path in chain.from_iterable(self._parts().values()):

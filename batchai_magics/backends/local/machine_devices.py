@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import TMPDIR
-from batchai_magics.backends.node.node_programs import RUN_SCRIPT
+from batchai_magics.backends.node.job_environment import RUN_SCRIPT
 from batchai_magics.backends.node.ranks.gpus import VISIBLE, device_names
 from batchai_magics.backends.service.runner import Site
 from batchai_magics.models.vm_sizes import lookup

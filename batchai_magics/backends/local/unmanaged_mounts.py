@@ -21,7 +21,7 @@ from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node import elevation, mount_commands
+from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
@@ -45,7 +45,7 @@ def unmount(root: Path) -> None:
 
 def _is_done_by(program: Sequence[str], path: Path) -> bool:
     try:
-        line = elevation.elevated([*program, str(path)])
+        line = requirements.elevated([*program, str(path)])
         return not subprocess.run(
             line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S
         ).returncode
@@ -88,7 +88,7 @@ def _remove(folder: Path, device: int, mounted: set[str]) -> None:
 
 def _all_mounts() -> list[str]:
     if sys.platform == "linux":  # without /proc, the device shows most mounts
-        return mount_commands.mount_points()
+        return requirements.mount_points()
     import psutil
 
     return [part.mountpoint for part in psutil.disk_partitions(all=True)]
@@ -107,7 +107,7 @@ def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence
             path = root / mount.path
             if not _has_node(store, guid, node.id):
                 return ""  # removed meanwhile: nothing would unmount it
-            problem = "" if mount_commands.is_mounted(path) else _mount(mount.command, path, root, guid)
+            problem = "" if requirements.is_mounted(path) else _mount(mount.command, path, root, guid)
             if problem:
                 return problem
     return ""
@@ -116,15 +116,15 @@ def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence
 def _mount(command: str, path: Path, root: Path, guid: str) -> str:
     private_files.make_folder(path)
     done = subprocess.run(
-        mount_commands.mount_line(command, path),
-        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: mount_commands.mark(guid)},
+        requirements.mount_line(command, path),
+        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: requirements.mount_mark(guid)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
         preexec_fn=process.die_with_starter,
     )
     words = (done.stderr or done.stdout).decode(errors="repath")
-    return mount_commands.problem(path, done.returncode, words)
+    return requirements.mount_problem(path, done.returncode, words)
 
 
 def sweep(store: Store, layout: Layout) -> None:
@@ -167,7 +167,7 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     folder = layout.cluster(guid)
     if folder.exists():
         with exclusive(
-            folder, meanwhile=lambda: process.kill(lambda: process.marked(mount_commands.mark(guid)))
+            folder, meanwhile=lambda: process.kill(lambda: process.marked(requirements.mount_mark(guid)))
         ):
             for node in folder.glob("nodes/*"):
                 remove_node(node)

@@ -1,20 +1,40 @@
-"""A machine that a backend runs commands on: the protocol, and this machine."""
+"""A machine that a backend runs commands on: the protocol, this machine, and the output of commands."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import NamedTuple, Protocol
+from typing import IO, NamedTuple, Protocol
 
 from batchai_magics.backends.base import CommandBytes
-from batchai_magics.backends.folders.command_output import output_of
+
+_READ_BYTES = 1 << 16
+
+
+def output_of(out: IO[bytes] | None, err: IO[bytes] | None, tick_s: float) -> Iterator[CommandBytes]:
+    """Yields output from a command's two pipes until both end; empty bytes after `tick_s` without output."""
+    with selectors.DefaultSelector() as selector:
+        for pipe, is_error in ((out, False), (err, True)):
+            assert pipe, "both streams are pipes"
+            selector.register(pipe, selectors.EVENT_READ, is_error)
+        while selector.get_map():
+            ready = selector.select(tick_s or None)
+            if not ready:
+                yield CommandBytes(b"")
+            for key, _ in ready:
+                data = os.read(key.fd, _READ_BYTES)
+                if data:
+                    yield CommandBytes(data, key.data)
+                else:
+                    selector.unregister(key.fileobj)
 
 
 class CompletedCommand(NamedTuple):

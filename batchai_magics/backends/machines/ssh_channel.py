@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.machines import ssh_command
+from batchai_magics.backends.machines import ssh_connection
 from batchai_magics.backends.machines.ssh_connection import (
     ConnectionLostError,
     PendingRequest,
@@ -116,7 +116,7 @@ class SshChannel:
     """Requests to a host. `ssh` is the command line of the client, `python` the remote interpreter."""
 
     def __init__(self, host: str, *, ssh: str = "ssh", python: str = "python3") -> None:
-        ssh_command.check_host(host)
+        ssh_connection.check_host(host)
         self.host, self._ssh, self._python = host, shlex.split(ssh), python
         self._lock = threading.Lock()
         self._connection: SshConnection | None = None
@@ -237,7 +237,7 @@ class SshChannel:
         if self._control_path is None:
             self._control_path = self._find_control_path()
         ready = f"batchai-{secrets.token_hex(8)}"
-        arguments = ssh_command.ssh_arguments(
+        arguments = ssh_connection.ssh_arguments(
             self._ssh, self.host, self._control_path, python=self._python, ready=ready
         )
         try:
@@ -250,8 +250,8 @@ class SshChannel:
         path = self._control_path
         master = ["-o", "ControlMaster=yes", "-o", f"ControlPath={path}", "-fN"] if path else []
         login = shlex.join([*self._ssh, *master, self.host])
-        forget = ssh_command.forget_key_command(self.host, self._configuration)
-        return ssh_command.connection_error(
+        forget = ssh_connection.forget_key_command(self.host, self._configuration)
+        return ssh_connection.connection_error(
             self.host, stderr, python=self._python, login=login, forget=forget
         )
 
@@ -267,7 +267,7 @@ class SshChannel:
         except FileNotFoundError:
             return ""
         self._configuration = done.stdout
-        if os.name != "posix" or ssh_command.has_control_path(done.stdout):
+        if os.name != "posix" or ssh_connection.has_control_path(done.stdout):
             return ""
         return str(_socket_folder() / "%C")
 

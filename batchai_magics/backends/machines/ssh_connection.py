@@ -1,21 +1,182 @@
-"""One `ssh` process with the agent on its host: requests go out, responses come back in any order."""
+"""An `ssh` process with the agent on its host: command line, requests, responses in any order, errors."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import itertools
 import queue
+import re
 import secrets
+import shlex
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from typing import IO, Any, NamedTuple
 
-from batchai_magics.backends.machines import ssh_command
 from batchai_magics.backends.machines.agent_frames import MARK_BYTES, BrokenStreamError, FrameStream
-from batchai_magics.errors import ServiceError
+from batchai_magics.errors import CapabilityError, ServiceError, UnreachableError, UsageError
+
+CONNECT_TIMEOUT_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT = 15, 15, 3
+CONTROL_PERSIST_S = 60  # an idle master connection stays open for the next kernel
+_PACKAGE = "batchai_magics.backends.machines"
+_AGENT_MODULES = ("agent_frames", "agent_files", "agent_main")  # each may import those before it
+_OPTIONS = {
+    "BatchMode": "yes",  # never prompt
+    "ConnectTimeout": CONNECT_TIMEOUT_S,
+    "ServerAliveInterval": KEEPALIVE_INTERVAL_S,
+    "ServerAliveCountMax": KEEPALIVE_COUNT,
+    "ClearAllForwardings": "yes",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "RequestTTY": "no",
+    "RemoteCommand": "none",
+    "Compression": "yes",
+    "LogLevel": "ERROR",
+}
+# Announces itself with the `ready` line, then reads the agent from standard input and runs it.
+_BOOTSTRAP = """
+import os, sys
+sys.version_info >= (3, 6) or sys.exit("batchai: too old: Python %d.%d" % sys.version_info[:2])
+out, asking = sys.stdout.buffer, os.fdopen(0, "rb", 0)
+out.write(b"\\n{ready}\\n")
+out.flush()
+size = int(asking.readline())
+text = b""
+while len(text) < size:
+    text += asking.read(size - len(text)) or sys.exit("batchai: nothing came")
+exec(compile(text, "batchai", "exec"))
+"""
+_AGENT = """
+import types
+for name, text in {modules!r}:
+    module = types.ModuleType(name)
+    sys.modules[name] = module
+    parent, _, last = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], last, module)
+    exec(compile(text, name, "exec"), module.__dict__)
+sys.modules[{main!r}].main(asking, {mark!r})
+"""
+
+
+def check_host(host: str) -> None:
+    """Raises UsageError for a host that `ssh` could take for an option."""
+    if host.startswith("-") or re.search(r"\s", host):
+        hint = "Write a host of ~/.ssh/config, or user@host."
+        raise UsageError(f"setting slurm.ssh: {host!r} is not a host", hint=hint)
+
+
+def ssh_arguments(ssh: Sequence[str], host: str, control_path: str, *, python: str, ready: str) -> list[str]:
+    """The command line of `ssh`, multiplexed at `control_path` (empty: as the user configured it)."""
+    options = {name: str(value) for name, value in _OPTIONS.items()}
+    if control_path:
+        options |= {
+            "ControlMaster": "auto",
+            "ControlPath": control_path,
+            "ControlPersist": str(CONTROL_PERSIST_S),
+        }
+    given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return [*ssh, *given, "--", host, _remote_command(python, ready)]
+
+
+def _remote_command(python: str, ready: str) -> str:
+    """The remote command, for any login shell: bash reads the profile and starts Python.
+
+    The profile's output goes to standard error, and its standard input is empty.
+    """
+    code = base64.b64encode(_BOOTSTRAP.format(ready=ready).encode()).decode()
+    run = f'import base64; exec(base64.b64decode("{code}"))'
+    start = f"exec {shlex.quote(python)} -I -u -c {shlex.quote(run)} <&3 >&4 3<&- 4>&-"
+    shell = f"exec 3<&0 4>&1; exec bash -lc {shlex.quote(start)} </dev/null >&2"
+    return f"exec sh -c {shlex.quote(shell)}"
+
+
+def agent_program(mark: bytes) -> bytes:
+    """The source of the agent, preceded by its length."""
+    modules = [(_PACKAGE.rsplit(".", count)[0], "") for count in (2, 1, 0)]
+    for name in _AGENT_MODULES:
+        source = resources.files(_PACKAGE).joinpath(f"{name}.py").read_text(encoding="utf-8")
+        modules.append((f"{_PACKAGE}.{name}", source))
+    text = _AGENT.format(modules=modules, main=f"{_PACKAGE}.agent_main", mark=mark).encode()
+    return b"%d\n%s" % (len(text), text)
+
+
+_KEY_CHANGED = "REMOTE HOST IDENTIFICATION HAS CHANGED"
+_KEY_UNKNOWN = "Host key verification failed"
+_LOGIN_REFUSED = re.compile(r"Permission denied|Too many authentication failures|no mutual signature")
+_UNREACHABLE = re.compile(
+    r"Could not resolve hostname|Connection (?:refused|timed out|closed|reset)|No route to host"
+    r"|Network is unreachable|Operation timed out|Broken pipe|not responding|kex_exchange|Temporary failure"
+)
+_NO_PYTHON = re.compile(
+    r"python\S*: (?:command )?not found|: (?:cannot execute|No such file)|too old: Python"
+)
+
+
+def connection_error(host: str, stderr: str, *, python: str, login: str, forget: str) -> ServiceError:
+    """The error for a failed connection, from ssh's stderr.
+
+    `login` and `forget` are command lines for hints: to log in, and to remove the host's key.
+    """
+    last = _last_line(stderr)
+    if "Could not resolve hostname" in stderr:
+        hint = f"Check slurm.ssh, or name it in ~/.ssh/config: `Host {host}` and its HostName."
+        return UnreachableError(f"there is no host {host!r}: {last}", code="HostUnknown", hint=hint)
+    if _KEY_CHANGED in stderr:
+        text = f"{host} has another host key than before"
+        hint = f"Ask its administrator whether it was changed; if so: {forget}, then {login} once."
+        return ServiceError(text, code="HostKeyChanged", hint=hint)
+    if _KEY_UNKNOWN in stderr:
+        text = f"the host key of {host} is not known here"
+        hint = f"Log in once in a terminal and compare it: {login}"
+        return ServiceError(text, code="HostKeyUnknown", hint=hint)
+    if _LOGIN_REFUSED.search(stderr):
+        text = f"{host} requires interactive authentication: {last}"
+        hint = f"Give it a key (ssh-copy-id, ssh-add), or log in once, which is kept for us: {login}"
+        return ServiceError(text, code="KeyRefused", hint=hint)
+    if _UNREACHABLE.search(stderr):
+        return UnreachableError(
+            f"{host} cannot be reached: {last}", code="HostUnreachable", hint="Try it again."
+        )
+    if _NO_PYTHON.search(stderr):
+        text = f"there is no Python 3.6 or later called {python!r} at {host}: {last}"
+        return CapabilityError(
+            text, code="NoPython", hint="Name one that is there: setting slurm.ssh_python."
+        )
+    hint = f"See what it prints in a terminal: {login}"
+    return UnreachableError(
+        f"ssh to {host} ended: {last or 'without a word'}", code="HostUnreachable", hint=hint
+    )
+
+
+def _last_line(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def has_control_path(configuration: str) -> bool:
+    """Whether the user's own configuration (from `ssh -G`) multiplexes connections."""
+    return _settings(configuration).get("controlpath", "none").lower() != "none"
+
+
+def forget_key_command(host: str, configuration: str) -> str:
+    """The command line that removes a host's key from known_hosts, by the name and port of `ssh -G`."""
+    found = _settings(configuration)
+    name, port = found.get("hostname", host), found.get("port", "22")
+    name = found.get("hostkeyalias") or (name if port == "22" else f"[{name}]:{port}")
+    file = found.get("userknownhostsfile", "").partition(" ")[0]
+    own = ["-f", file] if file and not file.endswith("/.ssh/known_hosts") else []
+    return shlex.join(["ssh-keygen", *own, "-R", name])
+
+
+def _settings(configuration: str) -> dict[str, str]:
+    """The output of `ssh -G` by option."""
+    return dict(line.partition(" ")[::2] for line in configuration.splitlines())
+
 
 LOGIN_TIMEOUT_S = 60.0  # for the profile of the login shell
 EXIT_TIMEOUT_S = 2.0
@@ -105,7 +266,7 @@ class SshConnection:
             while (line := reader.readline()).strip() != ready.encode():
                 if not line:
                     raise OSError("nobody is there")
-            writer.write(ssh_command.agent_program(mark))
+            writer.write(agent_program(mark))
             writer.flush()
         except OSError as error:
             raise self._start_failure(is_overdue=overdue.is_set()) from error

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from batchai_magics.backends.node.ranks.output_streams import SPAN, TIME
-from batchai_magics.backends.node.ranks.printed_secrets import SECRET
+from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, TIME
 
 
 class RankSpan(NamedTuple):

@@ -1,17 +1,124 @@
-"""What a job needs before its processes start: its private image, its mounts, its directories."""
+"""What a job needs before its processes start: image, mounts and directories, some of them made by root."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from batchai_magics.backends.node import mount_commands
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.launch.plan import Directory, Plan, Requirement
+
+_SUDO = ("sudo", "-n", "-E", "--")
+PROBE_S = 10.0
+
+
+def elevated(argv: Sequence[str]) -> list[str]:
+    """The command run as root if this user can; else unchanged."""
+    return [*argv] if is_root() or not has_sudo() else [*_SUDO, *argv]
+
+
+def elevated_command(command: str) -> tuple[str, str]:
+    """The same for a shell command, with a warning if it will not run as root."""
+    if is_root():
+        return command, ""
+    if has_sudo():
+        return f"exec {shlex.join([*_SUDO, '/bin/bash', '-c', command])}", ""
+    return command, f"runElevated: {_user()} has no sudo without a password; the task runs without being root"
+
+
+def run_elevated(plan: Plan) -> Plan:
+    """The plan with its processes run as root; with a note if they will not be."""
+    commands = [elevated_command(process.command) for process in plan.processes]
+    processes = (
+        process._replace(command=command)
+        for process, (command, _) in zip(plan.processes, commands, strict=True)
+    )
+    warnings = (warning for _, warning in commands if warning)
+    return plan._replace(processes=tuple(processes), notes=(*plan.notes, *warnings))
+
+
+def is_root() -> bool:
+    """Whether this process runs as root."""
+    return os.geteuid() == 0
+
+
+@cache
+def has_sudo() -> bool:
+    """Whether sudo works without a password."""
+    try:
+        done = subprocess.run(
+            [*_SUDO, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return not done.returncode
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        return f"user {os.geteuid()}"
+
+
+MAX_MESSAGE_LENGTH = 400  # of a mount command's output
+_TABLE = Path("/proc/self/mountinfo")
+_ESCAPES = {r"\040": " ", r"\011": "\t", r"\012": "\n", r"\134": "\\"}
+
+
+def mount_line(command: str, path: Path) -> list[str]:
+    """The command that mounts at `path`; like the service, it appends the path to the mount command."""
+    return elevated(["/bin/bash", "-c", f"{command} {shlex.quote(str(path))}"])
+
+
+def mount_mark(guid: str) -> str:
+    """The mark of mount commands and their daemons, distinct from the mark of the job's own processes."""
+    return f"{guid}/mounts"
+
+
+def mount_problem(path: Path, code: int, words: str) -> str:
+    """Why a mount command failed; empty if it mounted.
+
+    The command is not quoted, as it may hold a password.
+    """
+    if code:
+        message = " ".join(words.split())[:MAX_MESSAGE_LENGTH]
+        reason = f"{message} (exit code {code})" if message else f"exit code {code}"
+        return f"{path.name} could not be mounted: {reason}"
+    if not is_mounted(path):
+        return f"The mount command of {path.name} ended well, and nothing is mounted at {path}"
+    return ""
+
+
+def is_mounted(path: Path) -> bool:
+    """Whether exactly this path is a mount point; on Linux, bind mounts count too."""
+    return str(path.resolve()) in mount_points() if sys.platform == "linux" else path.is_mount()
+
+
+def mount_points() -> list[str]:
+    """The mount points of this machine, from Linux's mount table; empty on other systems."""
+    try:
+        lines = _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    return [_unescaped(line.split(" ", 5)[4]) for line in lines]
+
+
+def _unescaped(path: str) -> str:
+    for escape, sign in _ESCAPES.items():
+        path = path.replace(escape, sign)
+    return path
+
 
 PREPARATION_FAILED = "JobPreparationFailed"
 CONTAINER_FAILED = "FailedStartingContainer"  # the service's code for an image that could not be pulled
@@ -43,20 +150,20 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
     """
     image, engine, _ = plan.containers
     if image and image.username and engine:
-        from batchai_magics.backends.node import image_registry  # few jobs need it
+        from batchai_magics.backends.node import containers  # few jobs need it
 
-        name = image_registry.image_name(image.server, image.name)
-        with image_registry.signed_in(sign_in, name, username=image.username, password=password) as env:
+        name = containers.image_name(image.server, image.name)
+        with containers.signed_in(sign_in, name, username=image.username, password=password) as env:
             argv = [*engine, "pull", name]
             yield Tool(argv, env, CONTAINER_FAILED, partial(_pull_problem, name), {"imageName": name})
     for mount in plan.mounts:
         path = mounts / mount.path
-        if mount_commands.is_mounted(path):  # by an earlier run of this job that was interrupted
+        if is_mounted(path):  # by an earlier run of this job that was interrupted
             continue
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(mounts), MARK: mount_commands.mark(plan.guid)}
-        line = mount_commands.mount_line(mount.command, path)
-        yield Tool(line, env, PREPARATION_FAILED, partial(mount_commands.problem, path))
+        env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(mounts), MARK: mount_mark(plan.guid)}
+        line = mount_line(mount.command, path)
+        yield Tool(line, env, PREPARATION_FAILED, partial(mount_problem, path))
 
 
 def _pull_problem(image: str, code: int, words: str) -> str:

@@ -1,20 +1,51 @@
-"""Restarts of a run: which ends start another attempt, and the warning before such an end.
-
-Processes are warned by SIGUSR1, if they handle it, and by a file that `batchai_magics.stopping` looks for.
-"""
+"""Restarts of a run: which ends start another attempt, the warning before, and execution.log."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import IO
 
-from batchai_magics.backends.node.execution_log import RESIZED
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.launch.plan import Plan
+
+
+class ExecutionLog:
+    """Appends timestamped lines to the log of every node; launchers print to `file`."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = [Path(path) for path in paths]
+        self.file: IO[bytes] = self._paths[0].open("ab", buffering=0)
+
+    def write(self, sentence: str) -> None:
+        """Appends a line to every node's log. A full disk loses the line, not the job."""
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        for path in self._paths:
+            with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
+                file.write(f"{now} {sentence}\n")
+
+
+RESIZED = "its nodes left the cluster"
+
+
+def mark_attempt(log: Path, number: int, nodes: Sequence[str], reason: str) -> str:
+    """Marks in a log where an attempt starts and why the previous one ended; returns the sentence.
+
+    A full disk loses the line, not the job.
+    """
+    sentence = f"attempt {number} begins on {', '.join(nodes)}: {reason}"
+    with contextlib.suppress(OSError), log.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        separator = "" if file.read(1) in (b"", b"\n") else "\n"
+        file.write(f"{separator}[batchai] {sentence}\n".encode())
+    return sentence
+
 
 ATTEMPT = "BATCHAI_ATTEMPT"
 STOPPING_FILE = "BATCHAI_STOPPING_FILE"

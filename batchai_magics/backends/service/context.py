@@ -13,9 +13,9 @@ from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Run, R
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, Storage
-    from batchai_magics.backends.service import quotas
-    from batchai_magics.backends.service.groups import GroupStore
+    from batchai_magics.backends.service import home_subscription
     from batchai_magics.backends.service.home_folders import HomeFolders
+    from batchai_magics.backends.service.home_subscription import GroupStore
     from batchai_magics.models.cluster_spec import ScaleSettings
     from batchai_magics.models.resource_ids import ResourceId
 
@@ -94,15 +94,15 @@ class Context:
         """The open runs of all clusters."""
         return self._open(list(self.repository.all_open_jobs()))
 
-    def quota_nodes(self, records: Iterable[Record]) -> Iterable[quotas.Nodes]:
+    def quota_nodes(self, records: Iterable[Record]) -> Iterable[home_subscription.Nodes]:
         """The maximum sizes of clusters, as counted by quotas."""
-        from batchai_magics.backends.service import quotas, resource_views
+        from batchai_magics.backends.service import home_subscription, resource_views
         from batchai_magics.models.cluster_spec import VmPriority
 
         for record in records:
             spec = resource_views.cluster_spec(record.spec)
             is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
-            yield quotas.Nodes(spec.vm_size, scale_of(spec.scale_settings).maximum, is_low)
+            yield home_subscription.Nodes(spec.vm_size, scale_of(spec.scale_settings).maximum, is_low)
 
     def _open(self, jobs: Sequence[Record]) -> list[OpenRun]:
         runs = list(map(run_of, jobs))

@@ -11,7 +11,7 @@ from batchai_magics.backends.base import BackendBase
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, NodeCommands, Storage
     from batchai_magics.backends.service.context import Context, HomeStorage
-    from batchai_magics.backends.service.groups import OwnGroups
+    from batchai_magics.backends.service.home_subscription import OwnGroups
     from batchai_magics.backends.service.service_facets import (
         ServiceOwnership,
         ServiceRecords,
@@ -44,15 +44,15 @@ class LazyFacets(BackendBase):
 
 
 def _groups(service: LazyFacets) -> OwnGroups:
-    from batchai_magics.backends.service import deletion
-    from batchai_magics.backends.service.groups import OwnGroups
+    from batchai_magics.backends.service import resource_changes
+    from batchai_magics.backends.service.home_subscription import OwnGroups
 
     repository = service.context.repository
     return OwnGroups(
         service.context.groups,
         service.accounts,
         workspaces=lambda: [record.resource_id for record in repository.workspaces()],
-        delete=lambda workspace: deletion.delete(service.context, workspace),
+        delete=lambda workspace: resource_changes.delete(service.context, workspace),
     )
 
 

@@ -1,12 +1,11 @@
-"""Parses blocks of a log into records, each with the rank and time of its line.
-
-Standard library only, like everything it imports: cluster nodes read logs too.
-"""
+"""Parses blocks of a log into records, with rank and time of each line, and these into points to export."""
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -14,6 +13,8 @@ from typing import NamedTuple, Protocol
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.record import Record, at_offset
+from batchai_magics.metrics.runs.tidy_table import numbers
+from batchai_magics.records.scalar_export import ScalarPoint
 
 
 class _RankSpan(Protocol):
@@ -138,3 +139,27 @@ def clock_of(block: _Block) -> WriteTimes | None:
 
 def _part(block: _Block, start: int, end: int, rank: int | None) -> RankPart:
     return RankPart(block.data[start - block.offset : end - block.offset], start, rank)
+
+
+class MetricPoints:
+    """Converts records to points as they arrive.
+
+    Numbers without a step are counted from 1, by rank and name; those without a time get the last known one.
+    """
+
+    def __init__(self, started: float) -> None:
+        self._time = started
+        self._counts: defaultdict[tuple[str, int | None], int] = defaultdict(int)
+
+    def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
+        """Yields the points of the next records."""
+        for number in numbers(records):
+            series = (number.metric, number.rank)
+            self._counts[series] += 1
+            step = self._counts[series] if number.step is None else number.step
+            self._time = self._time if number.wall_time is None else number.wall_time
+            yield ScalarPoint(number.metric, number.value, step, self._time, number.rank)
+
+    def now(self) -> None:
+        """Gives numbers without a time the current one."""
+        self._time = time.time()

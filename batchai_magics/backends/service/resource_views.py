@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from batchai_magics.backends.service.descriptions import with_image
-from batchai_magics.backends.service.recorded_job import moment
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import ClusterWarning, NodeStatus, RunStatus
+from batchai_magics.backends.service.stored_descriptions import moment, with_image
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings

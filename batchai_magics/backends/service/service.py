@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot
 from batchai_magics.backends.service.context import BusyNodes, Context, busy_nodes, cluster_of, run_of
 from batchai_magics.backends.service.lazy_facets import LazyFacets
-from batchai_magics.backends.service.recorded_job import RecordedJob
+from batchai_magics.backends.service.stored_descriptions import RecordedJob
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -42,10 +42,10 @@ class Service(LazyFacets):
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
-        from batchai_magics.backends.service import creation  # readers never need it
+        from batchai_magics.backends.service import resource_changes  # readers never need it
 
         with self.context.folders.refusing_full_disk():
-            record = creation.create(self.context, id, spec, owner, records)
+            record = resource_changes.create(self.context, id, spec, owner, records)
         return self._views([record])[0]
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
@@ -86,21 +86,21 @@ class Service(LazyFacets):
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster according to the deallocation option."""
-        from batchai_magics.backends.service import creation
+        from batchai_magics.backends.service import resource_changes
         from batchai_magics.models.resources import WorkspacePatch
 
         with self.context.folders.refusing_full_disk():
             if isinstance(patch, WorkspacePatch):
-                creation.change_tags(self.context, id, dict(patch.tags))
+                resource_changes.change_tags(self.context, id, dict(patch.tags))
             else:
-                creation.resize(self.context, id, patch)
+                resource_changes.resize(self.context, id, patch)
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and everything in it; jobs are ended first."""
-        from batchai_magics.backends.service import deletion
+        from batchai_magics.backends.service import resource_changes
 
-        deletion.delete(self.context, id)
+        resource_changes.delete(self.context, id)
 
     def terminate(self, job: ResourceId) -> None:
         """Asks a job to stop; no effect on one that has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.service import api_errors, quotas, resource_views, run_labels
+from batchai_magics.backends.service import api_errors, home_subscription, resource_views, run_labels
 from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Scale
@@ -113,4 +113,4 @@ class ServiceUsages:
     def list(self, location: str) -> Sequence[Usage]:
         """The usage of each quota, the same in every location."""
         nodes = self._context.quota_nodes(self._context.repository.clusters())
-        return quotas.usages(nodes, self._context.core_quota)
+        return home_subscription.quota_usages(nodes, self._context.core_quota)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from batchai_magics.backends.base import Capabilities, Pace
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.folders.file_repository import FileRepository
-from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
+from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, home_storage
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.share_guard import home_storage
+from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.slurm.runner import SlurmRunner
@@ -37,7 +36,7 @@ class SlurmBackend(Service):
         self.settings = settings
         machine = settings.machine
         self.layout = Layout(machine.resolve(settings.usual_home))
-        private.make_home(self.layout.home, setting="slurm.home")
+        private_files.make_home(self.layout.home, setting="slurm.home")
         repository = FileRepository(self.layout, machine)
         self.runner = SlurmRunner(self.layout, machine, settings, repository.clock)
         rows = FileRows(self.layout.home / "accounts")

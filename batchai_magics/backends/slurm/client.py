@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import CommandEnd, CommandOutput
 from batchai_magics.backends.machines.machine import CommandLine, Machine
-from batchai_magics.backends.node.inherited_environment import inherited
+from batchai_magics.backends.node.job_environment import inherited
 from batchai_magics.backends.slurm import cli_args, parse
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.errors import CapabilityError, ServiceError

@@ -30,7 +30,7 @@ def open_backend(settings: Settings) -> Backend:
 
 def check_choice(settings: Settings) -> str:
     """Has a node read a file in the home, once per partition: see `home_check.check`."""
-    from batchai_magics.backends.folders import private
+    from batchai_magics.backends.service import private_files
     from batchai_magics.backends.slurm import home_check
 
     own = settings.for_backend(SlurmSettings)
@@ -40,7 +40,7 @@ def check_choice(settings: Settings) -> str:
         if not machine.has_program("srun"):
             return ""  # the first job reports what is missing
         home = machine.resolve(own.usual_home)
-        private.make_home(home, setting="slurm.home")
+        private_files.make_home(home, setting="slurm.home")
         return home_check.check(machine, own, home)
     finally:
         machine.close()

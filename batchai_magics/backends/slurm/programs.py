@@ -22,13 +22,10 @@ _FILES = (
     "backends/folders/run_end.py",
     "models/states.py",
     # watches the run
-    "backends/folders/live_export.py",
     "backends/folders/outbox.py",
-    "backends/folders/run_notices.py",
     "backends/folders/run_watch.py",
     "backends/folders/stop_order.py",
     "backends/service/log_records.py",
-    "backends/service/metric_points.py",
     "errors.py",
     "log_lines.py",
     "metrics/json_values.py",

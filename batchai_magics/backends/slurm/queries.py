@@ -13,9 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.folders.file_clock import FileClock
-from batchai_magics.backends.folders.file_repository import try_lock
-from batchai_magics.backends.folders.full_disk import left_for_later
+from batchai_magics.backends.folders.file_repository import FileClock, left_for_later_if_full, try_lock
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.cli_args import SEPARATOR, job_name
@@ -158,7 +156,7 @@ class QueryCache:
     def _store(self, file: Path, reply: CachedReply, lock: Path | None = None) -> CachedReply:
         """Caches the reply for all processes, if the disk has room; releases the lock."""
         self._unsaved[file] = reply
-        with left_for_later():
+        with left_for_later_if_full():
             with private_files.pipelined(file):
                 private_files.write(file, json.dumps(reply))
                 if lock:
@@ -178,7 +176,7 @@ class QueryCache:
 def _try_lock(lock: Path) -> bool:
     """Tries to take a lock. Without room for lock files, every process queries for itself."""
     is_ours = True
-    with left_for_later():
+    with left_for_later_if_full():
         is_ours = try_lock(lock)
     return is_ours
 

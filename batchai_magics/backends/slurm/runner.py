@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from batchai_magics.backends.base import CommandOutput
-from batchai_magics.backends.folders.file_clock import FileClock
+from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with

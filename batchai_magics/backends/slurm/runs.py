@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from batchai_magics.backends.folders.full_disk import left_for_later
+from batchai_magics.backends.folders.file_repository import left_for_later_if_full
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
@@ -147,7 +147,7 @@ class Runs:
             return False
         asked = attempt
         # If the disk is full, Slurm's own signal still ends the run, but cannot requeue it.
-        with contextlib.nullcontext() if reason == REQUEUE else left_for_later():
+        with contextlib.nullcontext() if reason == REQUEUE else left_for_later_if_full():
             asked = files.ask_to_stop(attempt, Stop(reason, self._clock.now()))
         if submission is None:
             return bool(asked)
@@ -164,7 +164,7 @@ class Runs:
         if (line := self._slurm.jobs().get(number)) and not end_state_of(line.state):
             return False
         if reason != REQUEUE:
-            with left_for_later():
+            with left_for_later_if_full():
                 files.note_end(RunEnd(stopped(reason), self._clock.now()))
         return True
 
@@ -208,11 +208,11 @@ class Runs:
         attempt = files.attempt
         submission = files.submission(attempt)
         if submission is None:
-            with left_for_later():
+            with left_for_later_if_full():
                 self._reconcile_unsubmitted(run, files)
             return self.state(run.guid)
         observation = self._observe(files, attempt, submission)
-        with left_for_later():
+        with left_for_later_if_full():
             self._reconcile_submitted(run, attempt, submission, observation and observation.line)
         state = self.state(run.guid)
         if observation is None or not state.is_open:

@@ -25,8 +25,8 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.base.job_needs import ignoring_existing, missing
-from batchai_magics.backends.service.extensions import file_packs, output_wire, record_wire, server_info
+from batchai_magics.backends.base.job_defaults import ignoring_existing, missing
+from batchai_magics.backends.service import extension_bodies, extension_wire
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, check_share_name
@@ -55,7 +55,7 @@ _HEARTBEAT_S = 0.5  # between heartbeats of a silent command
 
 def show_capabilities(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows what the backend behind this server supports."""
-    return ApiResponse(data=server_info.to_wire(context.backend, PACE))
+    return ApiResponse(data=extension_wire.info_to_wire(context.backend, PACE))
 
 
 def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -83,7 +83,9 @@ def read_file(context: HandlerContext, call: ApiCall) -> ApiResponse:
     chunk = context.backend.read(
         file, integer_field(body, "offset", 0), integer_field(body, "limit", MAX_READ_BYTES)
     )
-    return ApiResponse(data=output_wire.to_wire(job_logs.chunk_redactor(context, call, file.job)(chunk)))
+    return ApiResponse(
+        data=extension_bodies.chunk_to_wire(job_logs.chunk_redactor(context, call, file.job)(chunk))
+    )
 
 
 def tail_logs(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -95,7 +97,7 @@ def tail_logs(context: HandlerContext, call: ApiCall) -> ApiResponse:
     body, job = call.json(), call.id(Kind.JOB)
     new = context.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
     readable = job_logs.chunk_redactor(context, call, job)
-    data = {"value": {path: output_wire.to_wire(readable(chunk)) for path, chunk in new.items()}}
+    data = {"value": {path: extension_bodies.chunk_to_wire(readable(chunk)) for path, chunk in new.items()}}
     return ApiResponse(data=data, is_news=bool(new))
 
 
@@ -154,7 +156,7 @@ def read_records(context: HandlerContext, call: ApiCall) -> ApiResponse:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > 100:
         raise ApiError(400, "InvalidRequestContent", "names must be a list of at most 100 texts.")
     records: Records = RECORDS.of(context.backend)
-    return ApiResponse(data=record_wire.files_to_wire(records.read(call.id(Kind.JOB), names)))
+    return ApiResponse(data=extension_bodies.files_to_wire(records.read(call.id(Kind.JOB), names)))
 
 
 def read_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -162,7 +164,7 @@ def read_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
     context.check_subscription(call)
     ids = _ids(call)
     records: Records = RECORDS.of(context.backend)
-    return ApiResponse(data=record_wire.labels_to_wire(records.labels(ids)))
+    return ApiResponse(data=extension_bodies.labels_to_wire(records.labels(ids)))
 
 
 def change_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -197,7 +199,7 @@ def list_setup_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
 def _closing_lines(output: Any) -> Iterator[bytes]:
     """The output lines of a command; closing the iterator ends the command."""
     try:
-        yield from output_wire.to_lines(output)
+        yield from extension_bodies.output_to_lines(output)
     finally:
         output.close()
 
@@ -236,7 +238,7 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def _parse_files(body: Mapping[str, Any]) -> dict[str, bytes]:
     try:
-        return file_packs.from_json(body.get("files", {}))
+        return extension_bodies.small_files_from_json(body.get("files", {}))
     except ValueError as error:
         raise ApiError(400, "InvalidRequestContent", str(error)) from error
 

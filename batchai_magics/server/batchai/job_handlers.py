@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 
 from batchai_magics.backends.base import Spec
-from batchai_magics.backends.service.extensions import record_wire
+from batchai_magics.backends.service import extension_bodies
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
@@ -33,7 +33,7 @@ _SPEC_PARSERS: Mapping[Kind, Callable[[ApiCall], Spec]] = {
     Kind.EXPERIMENT: lambda call: ExperimentSpec(),
     Kind.CLUSTER: lambda call: ClusterSpec.from_wire(call.json()),
     Kind.JOB: lambda call: JobSpec.from_wire(
-        {key: value for key, value in call.json().items() if key != record_wire.RECORDS_KEY}
+        {key: value for key, value in call.json().items() if key != extension_bodies.RECORDS_KEY}
     ),
     Kind.FILE_SERVER: lambda call: FileServerSpec.from_wire(call.json()),
 }
@@ -82,7 +82,7 @@ def _records(call: ApiCall, spec: JobSpec) -> Mapping[str, str]:
     confined to a container must not get out of it that way.
     """
     try:
-        records = record_wire.submitted(call.json())
+        records = extension_bodies.submitted(call.json())
         if spec.container_settings:
             record_files.check_confined(records)
         return records

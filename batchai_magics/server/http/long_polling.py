@@ -18,7 +18,7 @@ from functools import partial
 import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
+from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
 from batchai_magics.server.handler_context import HandlerContext, Watcher
 from batchai_magics.server.http.request_limits import ServerLimits

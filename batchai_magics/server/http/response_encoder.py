@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.api_errors import INTERNAL_ERROR, ApiError, error_body
 from batchai_magics.server.http.request_limits import ThreadPool

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.service.extensions.extension_headers import DIGEST, WANT_DIGEST
+from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.server.api_call import ApiResponse

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from xml.sax.saxutils import escape
 
-from batchai_magics.backends.service.extensions.error_wire import HINT, SHARE_FULL, kind_of
+from batchai_magics.backends.service.extension_wire import HINT, SHARE_FULL, kind_of
 from batchai_magics.errors import DISK_FULL, BatchAIError, ServiceError, SpecError, StorageError
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.api_errors import INTERNAL_ERROR, ApiError, status_of

@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Mapping
 
 from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
-from batchai_magics.backends.service import api_errors
-from batchai_magics.backends.service.extensions import file_packs
-from batchai_magics.backends.service.extensions.extension_headers import DIGEST, RECEIVED
+from batchai_magics.backends.service import api_errors, extension_bodies
+from batchai_magics.backends.service.extension_wire import DIGEST, RECEIVED
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.server.api_call import ApiCall, ApiResponse, invalid_content
@@ -95,7 +94,7 @@ def store_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
 def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
     """The files in the request's pack, by path; raises if one is damaged."""
     try:
-        files = list(file_packs.from_bytes(call.body))
+        files = list(extension_bodies.unpack_files(call.body))
     except (ValueError, RecursionError) as error:
         raise invalid_content(str(error)) from None
     for file in files:
@@ -108,12 +107,12 @@ def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Returns a pack of the files at `paths` that exist and fit together."""
     context.check_subscription(call)
     paths = call.json().get("paths")
-    if not isinstance(paths, list) or len(paths) > file_packs.MAX_FILES:
-        raise invalid_content(f"paths must be a list of at most {file_packs.MAX_FILES} paths")
+    if not isinstance(paths, list) or len(paths) > extension_bodies.MAX_FILES:
+        raise invalid_content(f"paths must be a list of at most {extension_bodies.MAX_FILES} paths")
     share = call.query.get("share", "")
     storage = _storage_of(context, call, share)
     files: dict[str, bytes] = {}
-    room = file_packs.MAX_BYTES
+    room = extension_bodies.MAX_BYTES
     for path in (check_path(str(path)) for path in paths):
         try:
             data = storage.read(share, path, 0, room + 1)
@@ -124,7 +123,9 @@ def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
         if len(data) <= room:
             files[path] = data
             room -= len(data)
-    return ApiResponse(body=file_packs.to_bytes(files), headers={"Content-Type": "application/octet-stream"})
+    return ApiResponse(
+        body=extension_bodies.pack_files(files), headers={"Content-Type": "application/octet-stream"}
+    )
 
 
 def _storage_of(context: HandlerContext, call: ApiCall, share: str) -> Storage:

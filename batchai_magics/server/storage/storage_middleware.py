@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.errors import BatchAIError
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.http.error_responses import to_api_error

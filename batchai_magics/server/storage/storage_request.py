@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from email.utils import format_datetime, parsedate_to_datetime
 
 from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
-from batchai_magics.backends.service.extensions.extension_headers import OWN_CLIENT
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage import sas, storage_metadata

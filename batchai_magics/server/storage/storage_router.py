@@ -8,12 +8,7 @@ from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
 from batchai_magics.backends.base import Storage
-from batchai_magics.backends.service.extensions.extension_headers import (
-    OWN_CLIENT,
-    SERVICE,
-    UPLOAD,
-    UploadStep,
-)
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT, SERVICE, UPLOAD, UploadStep
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, parse_query
 from batchai_magics.server.batchai.output_addresses import is_output_address

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from batchai_magics.backends.arm.arm_requests import ArmRequest
+from batchai_magics.backends.arm.arm_messages import ArmRequest
 from batchai_magics.backends.arm.settings import ArmSettings
 
 

@@ -7,8 +7,8 @@ import pytest
 from batchai_magics.backends.arm import server_extensions
 from batchai_magics.backends.arm.server_extensions import LogReader
 from batchai_magics.backends.base import Chunk, FileRef
-from batchai_magics.backends.service.extensions import output_wire
-from batchai_magics.backends.service.extensions.extension_headers import PREFER, SINCE, STATE
+from batchai_magics.backends.service import extension_bodies
+from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.arm.scripted_connection import ScriptedConnection, ScriptedResponse
 from tests.server.running import WORKSPACE
@@ -23,13 +23,13 @@ def job(name: str = "j") -> ResourceId:
 
 def tails(*states: str) -> tuple[LogReader, ScriptedConnection]:
     """Logs whose tails come one after the other, with these states."""
-    told = {"value": {"stdout.txt": output_wire.to_wire(PIECE)}}
+    told = {"value": {"stdout.txt": extension_bodies.chunk_to_wire(PIECE)}}
     connection = ScriptedConnection(*(ScriptedResponse(told, {STATE: state}) for state in states))
     return LogReader(connection), connection
 
 
 def test_a_piece_is_asked_for_by_its_place_and_length() -> None:
-    connection = ScriptedConnection(output_wire.to_wire(PIECE))
+    connection = ScriptedConnection(extension_bodies.chunk_to_wire(PIECE))
     assert LogReader(connection).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
     (request,) = connection.requests
     assert request.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}

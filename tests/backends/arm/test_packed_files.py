@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import Copy
-from batchai_magics.backends.service.extensions import file_packs
+from batchai_magics.backends.service import extension_bodies
 from batchai_magics.errors import NotFoundError, ServiceError
 from tests.server.running import SUBSCRIPTION, Running, connected
 
@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there_is_named_and_the_others_come(client: ArmBacken
 
 
 def test_a_file_that_has_grown_meanwhile_comes_whole(client: ArmBackend, tmp_path: Path) -> None:
-    grown = b"x" * (file_packs.MAX_BYTES + 1)
+    grown = b"x" * (extension_bodies.MAX_BYTES + 1)
     client.storage.upload("packed", {"a": b"a", "log": grown})
     list(client.storage.fetch("packed", [Copy(tmp_path / name, name, 1) for name in ("log", "a")]))
     assert [(tmp_path / name).read_bytes() for name in ("log", "a")] == [grown, b"a"]
@@ -78,7 +78,7 @@ def test_a_file_that_has_grown_meanwhile_comes_whole(client: ArmBackend, tmp_pat
 def test_files_that_have_grown_since_they_were_listed_arrive_whole(
     server: Running, client: ArmBackend, tmp_path: Path
 ) -> None:
-    grown = b"x" * (file_packs.MAX_BYTES + 1)
+    grown = b"x" * (extension_bodies.MAX_BYTES + 1)
     listed = copies(tmp_path, {"log": b"x", "a": b"a"})
     (tmp_path / "log").write_bytes(grown)
     list(client.storage.send("packed", listed))
@@ -86,7 +86,7 @@ def test_files_that_have_grown_since_they_were_listed_arrive_whole(
 
 
 def test_of_a_pack_with_a_damaged_file_nothing_is_on_the_share(server: Running, client: ArmBackend) -> None:
-    body = file_packs.to_bytes({"good": b"text", "bad": b"text"})
+    body = extension_bodies.pack_files({"good": b"text", "bad": b"text"})
     status, told = stored(server, body[:-4] + b"tex_")
     assert (status, "'bad' was corrupted" in told["error"]["message"]) == (400, True)
     assert client.storage.list("packed") == []
@@ -109,7 +109,7 @@ def test_what_is_no_pack_is_refused(server: Running, client: ArmBackend, body: b
 
 @pytest.mark.parametrize("path", ["../x", "a\0b", "a\\b", "/../x", "\ud800"])
 def test_no_pack_leads_out_of_its_share(server: Running, client: ArmBackend, path: str) -> None:
-    status, _ = stored(server, file_packs.to_bytes({path: b"x"}))
+    status, _ = stored(server, extension_bodies.pack_files({path: b"x"}))
     wanted = server.ask(
         "POST", f"{PROVIDER}/batchaiFetchFiles", json={"paths": [path]}, params={"share": "packed"}
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from batchai_magics.backends.arm.arm_requests import ArmRequest
+from batchai_magics.backends.arm.arm_messages import ArmRequest
 from batchai_magics.backends.arm.connection import list_items, list_pages
 from tests.backends.arm.scripted_connection import ScriptedConnection
 

@@ -15,7 +15,7 @@ from batchai_magics.backends.arm.published_api import PublishedApi
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FACETS, Capabilities, Pace
-from batchai_magics.backends.service.extensions.server_info import ServerInfo
+from batchai_magics.backends.service.extension_wire import ServerInfo
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
 from tests.backends.arm.scripted_connection import ScriptedConnection

@@ -12,8 +12,8 @@ import pytest
 
 from batchai_magics.backends.arm.share_transfers import fetch, run_parallel
 from batchai_magics.backends.base import Copy
-from batchai_magics.backends.service.extensions.extension_headers import DIGEST, UPLOAD, UploadStep
-from batchai_magics.backends.service.extensions.file_packs import PackedFile
+from batchai_magics.backends.service.extension_bodies import PackedFile
+from batchai_magics.backends.service.extension_wire import DIGEST, UPLOAD, UploadStep
 from batchai_magics.errors import StorageError
 from tests.server.running import Running, connected
 

@@ -104,7 +104,7 @@ def test_another_subscription_is_named(server: Running) -> None:
 
 def test_a_token_goes_to_its_endpoint_alone(server: Running) -> None:
     """A link that leads elsewhere is not followed with it: only the token of the next page counts."""
-    from batchai_magics.backends.arm.arm_requests import ArmRequest
+    from batchai_magics.backends.arm.arm_messages import ArmRequest
     from batchai_magics.backends.arm.connection import list_items
 
     class Lying:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import run_records
+from batchai_magics.backends.folders import run_output
 from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
 from batchai_magics.records.labels import LabelChange
@@ -20,23 +20,23 @@ def test_files_are_read_by_name_and_by_folder(tmp_path: Path) -> None:
     (tmp_path / "machines").mkdir()
     for name in ("a.json", "machines/b", "machines/a", "machines/c.part"):
         (tmp_path / name).write_text(name)
-    found = run_records.read(tmp_path, ["a.json", "machines/", "machines", "none", "none/"])
+    found = run_output.read_records(tmp_path, ["a.json", "machines/", "machines", "none", "none/"])
     assert found == {name: name.encode() for name in ("a.json", "machines/a", "machines/b")}
     with pytest.raises(StorageError):
-        run_records.read(tmp_path, ["../a.json"])
+        run_output.read_records(tmp_path, ["../a.json"])
 
 
 def test_logged_parameters_hold_no_secret(tmp_path: Path) -> None:
     file = tmp_path / "parameters.json"
     file.write_text(json.dumps({"lr": 0.1, "api_key": "hush", "url": "https://me:pw@host", "list": [1]}))
-    assert run_records.parameters(file) == {"lr": 0.1, "api_key": "***", "url": "https://***@host"}
+    assert run_output.read_parameters(file) == {"lr": 0.1, "api_key": "***", "url": "https://***@host"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}'])
 def test_a_file_without_parameters_has_none(tmp_path: Path, text: str) -> None:
     file = tmp_path / "parameters.json"
     file.write_text(text)
-    assert run_records.parameters(file) == {}
+    assert run_output.read_parameters(file) == {}
 
 
 def test_logged_parameters_take_the_place_of_those_on_the_command_line(still: Still) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.node.node_programs import RUN_SCRIPT
+from batchai_magics.backends.node.job_environment import RUN_SCRIPT
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.job_spec import JobSpec
 from tests.world import World, until

@@ -19,7 +19,7 @@ from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, node_preparation, scheduler
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.service import creation
+from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.context import Context
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
@@ -50,7 +50,7 @@ class Still:
 
     def create(self, id: ResourceId, spec: Spec, *, limits: LocalSettings | None = None) -> ResourceId:
         """Writes a resource down; nothing more."""
-        creation.create(self.context(limits), id, spec)
+        resource_changes.create(self.context(limits), id, spec)
         return id
 
     def context(self, limits: LocalSettings | None = None) -> Context:
@@ -125,7 +125,7 @@ class Still:
     def patch(self, cluster: ResourceId, scale: Mapping[str, object], *, core_quota: int = 20) -> list[str]:
         """The same for any scale settings."""
         patch = ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})
-        creation.resize(self.context(LocalSettings(core_quota=core_quota)), cluster, patch)
+        resource_changes.resize(self.context(LocalSettings(core_quota=core_quota)), cluster, patch)
         return [guid for (guid,) in self.rows("SELECT guid FROM job WHERE stop != ''")]
 
     def preempt(self, cluster: ResourceId, node: str) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node import elevation
+from batchai_magics.backends.node import requirements
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.namespace import AS_SOMEBODY, scene, tell
@@ -16,12 +16,15 @@ SHARE = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
 
 
 def test_a_task_runs_as_root_where_this_user_may(monkeypatch) -> None:
-    monkeypatch.setattr(elevation, "is_root", lambda: True)
-    assert elevation.elevated_command("id -u; true") == ("id -u; true", "")
-    monkeypatch.setattr(elevation, "is_root", lambda: False)
-    monkeypatch.setattr(elevation, "has_sudo", lambda: True)
-    assert elevation.elevated_command("id -u; true") == ("exec sudo -n -E -- /bin/bash -c 'id -u; true'", "")
-    assert elevation.elevated(["umount", "/x"]) == ["sudo", "-n", "-E", "--", "umount", "/x"]
+    monkeypatch.setattr(requirements, "is_root", lambda: True)
+    assert requirements.elevated_command("id -u; true") == ("id -u; true", "")
+    monkeypatch.setattr(requirements, "is_root", lambda: False)
+    monkeypatch.setattr(requirements, "has_sudo", lambda: True)
+    assert requirements.elevated_command("id -u; true") == (
+        "exec sudo -n -E -- /bin/bash -c 'id -u; true'",
+        "",
+    )
+    assert requirements.elevated(["umount", "/x"]) == ["sudo", "-n", "-E", "--", "umount", "/x"]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from batchai_magics import cell
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import detached_process
-from batchai_magics.backends.service import recorded_job
+from batchai_magics.backends.service import stored_descriptions
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults, submit
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
@@ -51,12 +51,12 @@ class Crowd:
     def cost(self, action: Callable[[], object]) -> tuple[int, int]:
         """The steps that the database takes, and the descriptions that are read, for something."""
         steps = itertools.count()
-        read = recorded_job.job_spec.cache_info().misses
+        read = stored_descriptions.job_spec.cache_info().misses
         with self.backend.store.read() as db:
             db.set_progress_handler(lambda: next(steps) and None, STEP)
             action()
             db.set_progress_handler(None, 0)
-        return next(steps), recorded_job.job_spec.cache_info().misses - read
+        return next(steps), stored_descriptions.job_spec.cache_info().misses - read
 
 
 def copy(db: sqlite3.Connection, table: str, key: str, /, **changes: object) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
@@ -85,7 +84,7 @@ def test_a_folder_of_other_things_is_not_closed_but_refused(tmp_path: Path, mode
     (home / inside).touch()
     home.chmod(mode)
     with pytest.raises(StorageError, match="open to other users") as caught:
-        private.make_home(home)
+        private_files.make_home(home)
     assert caught.value.code == "HomeNotPrivate"
     assert stat.S_IMODE(home.stat().st_mode) == mode
 
@@ -93,19 +92,19 @@ def test_a_folder_of_other_things_is_not_closed_but_refused(tmp_path: Path, mode
 def test_a_closed_folder_of_other_things_may_be_the_home(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     tmp_path.chmod(0o700)
-    private.make_home(tmp_path)
+    private_files.make_home(tmp_path)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
 def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(StorageError, match="belongs to another user") as caught:
-        private.make_home(tmp_path)
+        private_files.make_home(tmp_path)
     assert "BATCHAI_HOME" in caught.value.hint
 
 
 def test_the_folders_above_a_new_home_are_closed_too(tmp_path: Path) -> None:
-    private.make_home(tmp_path / "a" / "b")
+    private_files.make_home(tmp_path / "a" / "b")
     assert not open_to_others(tmp_path / "a")
 
 
@@ -118,9 +117,9 @@ def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_a_file_is_made_closed_and_one_that_is_there_is_closed_and_kept(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    private.make_file(file)
+    private_files.make_file(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.write_text("kept")
     file.chmod(0o644)
-    private.make_file(file)
+    private_files.make_file(file)
     assert (stat.S_IMODE(file.stat().st_mode), file.read_text()) == (0o600, "kept")

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.node import image_registry
+from batchai_magics.backends.node import containers
 from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.states import ExecutionState
@@ -72,7 +72,7 @@ def served(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
         made = Registry(f"127.0.0.1:{port}", engine.split())
         until(lambda: answers(port) or child.poll() is not None)
         subprocess.run([*made.engine, "tag", IMAGE, made.image], check=True)
-        with image_registry.signed_in(
+        with containers.signed_in(
             folder / "sign-in", made.image, username=USER, password=PASSWORD
         ) as signed_in:
             push, env = [*made.engine, "push", made.image], {**os.environ, **signed_in}
@@ -162,18 +162,18 @@ def test_credentials_without_a_password_are_refused_before_anything_is_written(w
         ("me.azurecr.io", "me.azurecr.io/tf:1", "me.azurecr.io/tf:1", "me.azurecr.io"),
         ("", "me.azurecr.io/tf:1", "me.azurecr.io/tf:1", "me.azurecr.io"),
         ("http://127.0.0.1:5000", "a/b", "127.0.0.1:5000/a/b", "127.0.0.1:5000"),
-        ("https://index.docker.io/v1/", "me/tf", "docker.io/me/tf", image_registry.HUB),
-        ("", "me/tf:1", "me/tf:1", image_registry.HUB),
+        ("https://index.docker.io/v1/", "me/tf", "docker.io/me/tf", containers.HUB),
+        ("", "me/tf:1", "me/tf:1", containers.HUB),
     ],
 )
 def test_the_registry_of_an_image_is_known(server: str, image: str, full: str, signed_in_at: str) -> None:
-    assert image_registry.image_name(server, image) == full
-    assert image_registry.server_of(full) == signed_in_at
+    assert containers.image_name(server, image) == full
+    assert containers.registry_of(full) == signed_in_at
 
 
 def test_a_sign_in_is_for_this_user_and_this_pull_alone(tmp_path: Path) -> None:
     folder = tmp_path / "registry"
-    with image_registry.signed_in(folder, "me.azurecr.io/tf", username="me", password=PASSWORD) as env:
+    with containers.signed_in(folder, "me.azurecr.io/tf", username="me", password=PASSWORD) as env:
         file = Path(env["REGISTRY_AUTH_FILE"])
         assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(file.stat().st_mode)) == (0o700, 0o600)
         assert list(json.loads(file.read_text())["auths"]) == ["me.azurecr.io"]
@@ -186,7 +186,7 @@ def test_a_sign_in_leaves_docker_the_engine_that_its_user_chose(tmp_path: Path, 
     (own / "contexts").mkdir(parents=True)
     (own / "config.json").write_text('{"currentContext": "rootless", "auths": {"other": {"auth": "x"}}}')
     monkeypatch.setenv("DOCKER_CONFIG", str(own))
-    with image_registry.signed_in(tmp_path / "r", "me.azurecr.io/tf", username="me", password="x") as env:
+    with containers.signed_in(tmp_path / "r", "me.azurecr.io/tf", username="me", password="x") as env:
         body = json.loads(Path(env["REGISTRY_AUTH_FILE"]).read_text())
         assert (body["currentContext"], list(body["auths"])) == ("rootless", ["me.azurecr.io"])
         assert Path(env["DOCKER_CONFIG"], "contexts").resolve() == own / "contexts"

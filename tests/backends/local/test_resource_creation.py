@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import job_stopping, process
-from batchai_magics.backends.service import deletion
+from batchai_magics.backends.service import resource_changes
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import WorkspaceSpec
@@ -99,7 +99,7 @@ def test_forgetting_a_cluster_ends_what_waits_for_it_and_tells_what_runs(still: 
     elsewhere = still.job("e", cluster="other")
     still.schedule()
     still.fail(ended)
-    deletion.delete(still.backend.context, cluster)
+    resource_changes.delete(still.backend.context, cluster)
     assert still.state(running)["state"] == "terminating"
     assert still.state(running)["stop"] == "The cluster c was deleted"
     (error,) = json.loads(still.state(waiting)["errors"])
@@ -114,7 +114,7 @@ def test_with_a_job_goes_its_folder_and_nothing_else(still: Still) -> None:
     job = still.job()
     folder = still.layout.job(still.state(job)["guid"]).root
     assert folder.exists()
-    deletion.delete(still.backend.context, job)
+    resource_changes.delete(still.backend.context, job)
     assert not folder.exists()
     assert counts(still) == {"resource": 3, "cluster": 1, "node": 2, "job": 0}
 
@@ -149,13 +149,13 @@ def test_asking_a_job_to_stop(still: Still) -> None:
 
 
 def test_waiting_for_an_end_that_does_not_come_says_so(still: Still, monkeypatch) -> None:
-    monkeypatch.setattr(deletion, "END_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(resource_changes, "END_TIMEOUT_S", 0.0)
     still.cluster()
     still.prepare()
     job = still.job("a")
     still.schedule()  # nobody ends it
     with pytest.raises(ConflictError, match="job a does not end"):
-        deletion.delete(still.backend.context, still.experiment)
+        resource_changes.delete(still.backend.context, still.experiment)
     assert still.state(job)["state"] == "terminating"
 
 
@@ -164,8 +164,8 @@ def test_a_job_that_ends_while_it_is_waited_for(still: Still, monkeypatch) -> No
     still.prepare()
     job = still.job()
     still.schedule()
-    monkeypatch.setattr(deletion.time, "sleep", lambda _: still.fail(job))
-    deletion.delete(still.backend.context, job)
+    monkeypatch.setattr(resource_changes.time, "sleep", lambda _: still.fail(job))
+    resource_changes.delete(still.backend.context, job)
     assert not still.rows("SELECT 1 FROM job")
 
 

@@ -14,7 +14,7 @@ from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, process
-from batchai_magics.backends.service import creation
+from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.context import cluster_of, run_of
 from batchai_magics.backends.service.runner import Scale
 from batchai_magics.errors import CapabilityError, NotFoundError
@@ -53,14 +53,14 @@ def created_job(still: Still, name: str = "j", **fields: object) -> ResourceId:
         **fields,
     }
     id = still.experiment.child(Kind.JOB, name)
-    creation.create(still.backend.context, id, JobSpec.from_wire({"properties": properties}))
+    resource_changes.create(still.backend.context, id, JobSpec.from_wire({"properties": properties}))
     return id
 
 
 def created_cluster(still: Still, **fields: object) -> ResourceId:
     properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER, "scaleSettings": manual(2), **fields}
     id = still.workspace.child(Kind.CLUSTER, "c")
-    creation.create(still.backend.context, id, ClusterSpec.from_wire({"properties": properties}))
+    resource_changes.create(still.backend.context, id, ClusterSpec.from_wire({"properties": properties}))
     return id
 
 

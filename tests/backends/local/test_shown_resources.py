@@ -15,11 +15,11 @@ from batchai_magics.backends.local.state import job_table, run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import Outcome, failed_with
-from batchai_magics.backends.service import recorded_job, resource_views
-from batchai_magics.backends.service.descriptions import with_image
-from batchai_magics.backends.service.quotas import Nodes
+from batchai_magics.backends.service import resource_views, stored_descriptions
+from batchai_magics.backends.service.home_subscription import Nodes
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.service.service import Service
+from batchai_magics.backends.service.stored_descriptions import with_image
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
@@ -274,8 +274,8 @@ def test_descriptions_are_read_once(still: Still) -> None:
     assert resource_views.cluster_spec(text) is resource_views.cluster_spec(text)
     assert resource_views.cluster_spec(text).vm_size == json.loads(text)["properties"]["vmSize"]
     text = stored(still, job(still))
-    assert recorded_job.job_spec(text) is recorded_job.job_spec(text)
-    assert recorded_job.job_spec(text).node_count == 1
+    assert stored_descriptions.job_spec(text) is stored_descriptions.job_spec(text)
+    assert stored_descriptions.job_spec(text).node_count == 1
 
 
 class DeletedMeanwhile(LocalRunner):

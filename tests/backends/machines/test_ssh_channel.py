@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.machines import ssh_command, ssh_connection
+from batchai_magics.backends.machines import ssh_connection
 from batchai_magics.backends.machines.machine import CommandLine
 from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.machines.ssh_machine import SshMachine
@@ -124,7 +124,7 @@ def test_a_changed_host_key_is_named(own_sshd: RealSshd) -> None:
     ],
 )
 def test_a_host_key_is_forgotten_by_the_name_that_it_is_kept_by(configuration: str, line: str) -> None:
-    assert ssh_command.forget_key_command("login", configuration) == line
+    assert ssh_connection.forget_key_command("login", configuration) == line
 
 
 def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def _lines() -> list[str]:
 def test_python_3_6_understands_what_is_sent(tmp_path: Path) -> None:
     import ast
 
-    for file in Path(ssh_command.__file__).parent.glob("agent_*.py"):
+    for file in Path(ssh_connection.__file__).parent.glob("agent_*.py"):
         ast.parse(file.read_text(), feature_version=(3, 6))
 
 

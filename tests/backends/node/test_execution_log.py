@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.execution_log import mark_attempt
+from batchai_magics.backends.node.restarts import mark_attempt
 
 SENTENCE = "attempt 2 begins on node1, node2: its node was lost"
 

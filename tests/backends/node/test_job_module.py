@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import batchai_magics
-from batchai_magics.backends.node import job_module, node_programs
+from batchai_magics.backends.node import job_environment, job_module
 from batchai_magics.backends.node.job_module import log
 from batchai_magics.cards.job_card import LOG_RECORD
 from batchai_magics.metrics import Parser
@@ -125,7 +125,7 @@ def test_the_package_has_it_too():
 
 def put_job_module(folder: Path) -> None:
     folder.mkdir()
-    (folder / "batchai_magics.py").write_text(node_programs.JOB_MODULE.read_text())
+    (folder / "batchai_magics.py").write_text(job_environment.JOB_MODULE.read_text())
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ class TestOnThePathOfAJob:
         """What the code prints; what is installed is simulated by a folder `site` behind that of the job."""
         behind = f'export PYTHONPATH="$PYTHONPATH:{folder.parent / "site"}"'
         command = f"{behind}; exec {sys.executable} {' '.join(options)} -c '{code}'"
-        words = ["/bin/bash", "-c", node_programs.with_module_path(command, folder)]
+        words = ["/bin/bash", "-c", job_environment.with_module_path(command, folder)]
         env = {"PATH": "/usr/bin:/bin"}
         return subprocess.run(
             words, env=env, cwd=folder.parent, capture_output=True, text=True, check=True

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node import ports
-from batchai_magics.backends.node.ports import free_ports
+from batchai_magics.backends.node import job_environment
+from batchai_magics.backends.node.job_environment import free_ports
 
 
 @pytest.fixture
 def ephemeral_range(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The file in which the system says which ports it gives to whoever asks for any."""
     file = tmp_path / "ip_local_port_range"
-    monkeypatch.setattr(ports, "_EPHEMERAL_RANGE", file)
+    monkeypatch.setattr(job_environment, "_EPHEMERAL_RANGE", file)
     return file
 
 
@@ -50,7 +50,7 @@ def test_none_is_taken_at_which_somebody_listens(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         taken = held.getsockname()[1]
-        monkeypatch.setattr(ports, "_choose_range", lambda ephemeral_range: range(taken, taken + 1))
+        monkeypatch.setattr(job_environment, "_choose_range", lambda ephemeral_range: range(taken, taken + 1))
         with pytest.raises(OSError, match=f"1 free ports were not found between {taken} and {taken}"):
             free_ports(1, "127.0.0.1")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node import mount_commands, requirements
+from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.launch.plan import (
     Containers,
@@ -40,7 +40,7 @@ def tools(made: Plan, folder: Path) -> list[requirements.Tool]:
 
 
 def test_a_mount_command_gets_its_path_its_root_and_its_mark(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(mount_commands.elevation, "elevated", lambda argv: argv)
+    monkeypatch.setattr(requirements, "elevated", lambda argv: argv)
     (tool,) = tools(plan(tmp_path), tmp_path)
     path = tmp_path / "mounts" / "data"
     assert tool.argv[-1] == f"mount -t x server:/ {path}"
@@ -52,7 +52,7 @@ def test_a_mount_command_gets_its_path_its_root_and_its_mark(tmp_path: Path, mon
 
 
 def test_what_is_mounted_already_is_not_mounted_again(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(mount_commands, "is_mounted", lambda path: path == tmp_path / "mounts" / "data")
+    monkeypatch.setattr(requirements, "is_mounted", lambda path: path == tmp_path / "mounts" / "data")
     assert tools(plan(tmp_path), tmp_path) == []
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from batchai_magics.backends.base import Capabilities, CommandEnd
 from batchai_magics.backends.folders.file_repository import FileRepository
-from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups
+from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, home_storage
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.share_guard import home_storage
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.node.node_programs import RUN_SCRIPT
+from batchai_magics.backends.node.job_environment import RUN_SCRIPT
 from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (

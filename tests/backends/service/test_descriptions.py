@@ -2,7 +2,7 @@
 
 import json
 
-from batchai_magics.backends.service.descriptions import (
+from batchai_magics.backends.service.stored_descriptions import (
     fingerprint,
     output_segment,
     stored_text,

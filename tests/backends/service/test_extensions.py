@@ -20,7 +20,7 @@ from batchai_magics.backends.base import (
     Span,
     WriteTime,
 )
-from batchai_magics.backends.service.extensions import output_wire, server_info
+from batchai_magics.backends.service import extension_bodies, extension_wire
 from batchai_magics.errors import ServiceError
 
 WHOLE = Chunk(
@@ -39,12 +39,15 @@ WHOLE = Chunk(
 
 @pytest.mark.parametrize("chunk", [WHOLE, Chunk(b"", 0, 0, False), replace(WHOLE, seal=None, before=b"")])
 def test_a_piece_of_a_file_arrives_whole(chunk: Chunk) -> None:
-    assert output_wire.from_wire(json.loads(json.dumps(output_wire.to_wire(chunk)))) == chunk
+    assert (
+        extension_bodies.chunk_from_wire(json.loads(json.dumps(extension_bodies.chunk_to_wire(chunk))))
+        == chunk
+    )
 
 
 def test_a_piece_has_the_names_that_older_clients_know() -> None:
     names = {"data", "offset", "size", "isComplete", "spans", "times", "hidden", "generation", "before"}
-    assert names <= output_wire.to_wire(WHOLE).keys()
+    assert names <= extension_bodies.chunk_to_wire(WHOLE).keys()
 
 
 @pytest.mark.parametrize(
@@ -58,15 +61,15 @@ def test_a_piece_has_the_names_that_older_clients_know() -> None:
 )
 def test_what_is_no_piece_is_said_to_be_none(data: dict) -> None:
     with pytest.raises(ServiceError):
-        output_wire.from_wire(data)
+        extension_bodies.chunk_from_wire(data)
 
 
 @given(st.lists(st.tuples(st.binary(), st.booleans())), st.integers(0, 255), st.integers(1, 40))
 def test_the_output_of_a_command_arrives_however_it_is_cut(parts, code: int, size: int) -> None:
     output = [CommandBytes(data, is_error and bool(data)) for data, is_error in parts] + [CommandEnd(code)]
-    sent = b"".join(output_wire.to_lines(output))
+    sent = b"".join(extension_bodies.output_to_lines(output))
     pieces = [sent[start : start + size] for start in range(0, len(sent), size)]
-    assert list(output_wire.from_lines(pieces)) == output
+    assert list(extension_bodies.output_from_lines(pieces)) == output
 
 
 class StubBackend:
@@ -80,22 +83,22 @@ class StubBackend:
 
 
 def test_what_a_backend_can_do_arrives_under_the_clients_name() -> None:
-    told = json.loads(json.dumps(server_info.to_wire(StubBackend(), Pace(0.5, 10.0))))
-    info = server_info.from_wire({**told, "new": 1}, "arm")
+    told = json.loads(json.dumps(extension_wire.info_to_wire(StubBackend(), Pace(0.5, 10.0))))
+    info = extension_wire.info_from_wire({**told, "new": 1}, "arm")
     assert info.capabilities == replace(StubBackend.capabilities, name="arm", pace=Pace(0.5, 10.0))
-    assert set(info.facets) == {"storage", "usages", server_info.ENSURE}
+    assert set(info.facets) == {"storage", "usages", extension_wire.ENSURE}
 
 
 def test_the_native_options_of_an_engine_arrive_and_nothing_else_does() -> None:
-    told = json.loads(json.dumps(server_info.to_wire(StubBackend(), Pace(0.5, 10.0))))
+    told = json.loads(json.dumps(extension_wire.info_to_wire(StubBackend(), Pace(0.5, 10.0))))
     for said, options in ((["slurm", "rlimit"], ("slurm", "rlimit")), ("slurm", ()), (None, ())):
         capabilities = {**told["capabilities"], "backend_options": said}
-        info = server_info.from_wire({**told, "capabilities": capabilities}, "arm")
+        info = extension_wire.info_from_wire({**told, "capabilities": capabilities}, "arm")
         assert info.capabilities.backend_options == options
     odd = {**told, "capabilities": {**told["capabilities"], "pace": 7}}
-    assert server_info.from_wire(odd, "arm").capabilities.pace == Pace()
+    assert extension_wire.info_from_wire(odd, "arm").capabilities.pace == Pace()
 
 
 @pytest.mark.parametrize("data", [{}, {"capabilities": {}}, {"capabilities": 1, "facets": []}])
 def test_what_tells_nothing_of_it_is_no_server_of_ours(data: dict) -> None:
-    assert server_info.from_wire(data, "arm") is None
+    assert extension_wire.info_from_wire(data, "arm") is None

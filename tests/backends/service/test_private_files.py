@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.machines import agent_files
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
@@ -96,5 +95,5 @@ def test_writes_on_this_machine_need_no_pipeline(tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["slurm.home", "BATCHAI_HOME"])
 def test_a_home_that_cannot_be_made_names_its_setting(setting: str) -> None:
     with pytest.raises(StorageError, match="cannot be used") as caught:
-        private.make_home(IMPOSSIBLE, setting=setting)
+        private_files.make_home(IMPOSSIBLE, setting=setting)
     assert setting in caught.value.hint

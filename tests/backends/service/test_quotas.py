@@ -2,7 +2,14 @@
 
 import pytest
 
-from batchai_magics.backends.service.quotas import FAMILIES, MAX_CLUSTERS, Nodes, check, family, usages
+from batchai_magics.backends.service.home_subscription import (
+    FAMILIES,
+    MAX_CLUSTERS,
+    Nodes,
+    check_quotas,
+    family,
+    quota_usages,
+)
 from batchai_magics.errors import ConflictError
 
 CLUSTERS = [
@@ -13,7 +20,7 @@ CLUSTERS = [
 
 
 def used(clusters):
-    return {usage.name: usage.current for usage in usages(clusters, 100)}
+    return {usage.name: usage.current for usage in quota_usages(clusters, 100)}
 
 
 def test_clusters_and_cores_are_counted_by_family_and_priority():
@@ -28,7 +35,7 @@ def test_clusters_and_cores_are_counted_by_family_and_priority():
 
 
 def test_the_list_is_that_of_the_service():
-    listed = usages([], 100)
+    listed = quota_usages([], 100)
     assert len(listed) == 1 + 2 * (1 + len(FAMILIES)) == 17
     assert (listed[0].name, listed[0].limit) == ("Clusters", MAX_CLUSTERS)
     assert {usage.limit for usage in listed[1:]} == {100}
@@ -50,9 +57,9 @@ def test_clusters_of_one_family_are_added_up():
 
 
 def test_as_many_cores_as_the_quota_are_given_and_not_one_more():
-    check(Nodes("Standard_NC6", 1), CLUSTERS, 36)
+    check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 36)
     with pytest.raises(ConflictError) as caught:
-        check(Nodes("Standard_NC6", 1), CLUSTERS, 35)
+        check_quotas(Nodes("Standard_NC6", 1), CLUSTERS, 35)
     assert caught.value.code == "OperationNotAllowed"
     assert "Maximum allowed: 35, Current in use: 30, Additional requested: 6." in caught.value.message
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import CommandEnd, FileRef, JobNeeds, Page
-from batchai_magics.backends.service import deletion
+from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.launch.plan import ProcessExit
@@ -246,7 +246,7 @@ def test_deleting_waits_until_the_job_has_ended(home: EngineHome, monkeypatch: p
         if len(waited) == 3:
             home.engine.end(guid)
 
-    monkeypatch.setattr(deletion.time, "sleep", sleep)
+    monkeypatch.setattr(resource_changes.time, "sleep", sleep)
     home.service.delete(JOB)
     assert len(waited) == 3
     assert 0 < waited[0] < 1
@@ -256,11 +256,11 @@ def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: p
     home.job()
     home.engine.ends_when_stopped = False
     clock: list[float] = [0.0]
-    monkeypatch.setattr(deletion.time, "monotonic", lambda: sum(clock))
-    monkeypatch.setattr(deletion.time, "sleep", clock.append)
+    monkeypatch.setattr(resource_changes.time, "monotonic", lambda: sum(clock))
+    monkeypatch.setattr(resource_changes.time, "sleep", clock.append)
     with pytest.raises(ConflictError, match="The job j does not end"):
         home.service.delete(JOB)
-    assert sum(clock) == pytest.approx(deletion.END_TIMEOUT_S, abs=1)
+    assert sum(clock) == pytest.approx(resource_changes.END_TIMEOUT_S, abs=1)
     assert home.service.show(JOB).state is ExecutionState.QUEUED
 
 

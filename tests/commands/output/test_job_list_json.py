@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.backends.local.state.run_status import StoredStatus
-from batchai_magics.backends.service.recorded_job import RecordedJob
 from batchai_magics.backends.service.repository import Record
+from batchai_magics.backends.service.stored_descriptions import RecordedJob
 from batchai_magics.commands.output import job_list_json
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.job_list_json import JobListJson

@@ -31,7 +31,7 @@ BODIES = {
 # Ends the process by SIGKILL as soon as the resource of a name is committed.
 KILLED = """
 import os, signal, sys
-from batchai_magics.backends.service import creation
+from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.folders.home_accounts import HomeAccounts, HomeGroups
 from batchai_magics.cli import main
 
@@ -43,7 +43,7 @@ def killing(create, name_of):
         return made
     return created
 
-creation.create = killing(creation.create, lambda words: words[1].name)
+resource_changes.create = killing(resource_changes.create, lambda words: words[1].name)
 HomeGroups.create = killing(HomeGroups.create, lambda words: words[1])
 HomeAccounts.create = killing(HomeAccounts.create, lambda words: words[1])
 sys.exit(main(["serve", "--port", *sys.argv[1:]]))

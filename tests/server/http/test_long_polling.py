@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from batchai_magics.backends.service.extensions.extension_headers import SINCE, STATE
+from batchai_magics.backends.service.extension_wire import SINCE, STATE
 from tests.server.running import WORKSPACE, Running
 from tests.server.storage.signed_urls import signed_path
 from tests.world import until

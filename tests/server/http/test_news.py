@@ -7,7 +7,7 @@ import math
 import anyio
 import pytest
 
-from batchai_magics.backends.service.extensions.extension_headers import SINCE, STATE
+from batchai_magics.backends.service.extension_wire import SINCE, STATE
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
 from batchai_magics.server.http import long_polling
 from batchai_magics.server.http.long_polling import LongPolling, wait_s

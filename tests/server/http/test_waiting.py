@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from batchai_magics.backends.service.extensions.extension_headers import SINCE, STATE
+from batchai_magics.backends.service.extension_wire import SINCE, STATE
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
 from batchai_magics.server.http import long_polling

@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.service.extensions.extension_headers import DIGEST, RECEIVED
+from batchai_magics.backends.service.extension_wire import DIGEST, RECEIVED
 from batchai_magics.errors import StorageError
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.storage import storage_extensions

@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import database_errors, migrations
 from batchai_magics.backends.local.state.database_errors import opener_in
+from batchai_magics.backends.service import private_files
 
 FileVersion = tuple[float, ...]  # identifies a file: device and inode, and for copies its changes
 BUSY_S = 30.0
@@ -31,7 +31,7 @@ class DatabaseFile:
         self.path, self._busy_s = path, busy_s
         self.pid = os.getpid()
         try:
-            self.is_copy = path.exists() and private.is_read_only(path.parent)
+            self.is_copy = path.exists() and private_files.is_read_only(path.parent)
             self._folder = _temporary_folder() if self.is_copy else ""
             self.connection = self._connected(may_make)
             self._version = _file_version(path, self.is_copy)
@@ -82,11 +82,11 @@ def _connect(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection
         if not path.exists():
             raise database_errors.missing(path)
         return _set_up(path, may_make=False, busy_s=busy_s)
-    private.make_home(path.parent)
+    private_files.make_home(path.parent)
     with _exclusive(path.parent, busy_s):
         if path.exists() and not path.stat().st_size:  # seen as deleted, not damaged, by others
             path.unlink()
-        private.make_file(path)
+        private_files.make_file(path)
         return _set_up(path, may_make=True, busy_s=busy_s)
 
 

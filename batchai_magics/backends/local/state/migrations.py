@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.resource_table import FILL_RECORDS
+from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 
 _FIRST = """
@@ -204,7 +204,7 @@ def _back_up(path: Path, copy: Path) -> None:
     part = copy.with_suffix(".part")
     try:
         part.unlink(missing_ok=True)
-        private.make_file(part)
+        private_files.make_file(part)
         # The backup API needs a connection without a transaction; another one reads what is committed.
         with closing(sqlite3.connect(path)) as reader, closing(sqlite3.connect(part)) as writer:
             reader.backup(writer)

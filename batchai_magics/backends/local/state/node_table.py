@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.table_rows import columns
-from batchai_magics.backends.node.execution_log import RESIZED
+from batchai_magics.backends.node.restarts import RESIZED
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors, writer_of
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
@@ -183,7 +182,7 @@ class Store:
 
     def make_reserve(self) -> None:
         """Allocates the disk reserve; raises StorageError on a full disk."""
-        private.make_home(self._path.parent)
+        private_files.make_home(self._path.parent)
         self._is_lost = False
         try:
             self.reserve.allocate()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypedDict
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node.inherited_environment import inherited
+from batchai_magics.backends.node.job_environment import inherited
 from batchai_magics.backends.service import private_files
 
 

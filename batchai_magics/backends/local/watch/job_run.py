@@ -18,8 +18,7 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.local.watch.run_watcher import watched
-from batchai_magics.backends.node import execution_log, mount_commands, mpi_launchers, requirements, restarts
-from batchai_magics.backends.node.execution_log import ExecutionLog
+from batchai_magics.backends.node import mpi_launchers, requirements, restarts
 from batchai_magics.backends.node.outcome import (
     NO_FAULT,
     REQUEUE,
@@ -32,10 +31,10 @@ from batchai_magics.backends.node.outcome import (
     unwritable,
 )
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
-from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_record
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_record
+from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Limits, Plan
 
@@ -138,7 +137,7 @@ class JobRun:
         *before, now = self._attempts or ({},)
         if before:
             log, reason = Path(self._plan.output.stdout.path), before[-1].get("reason", QUEUED_AGAIN)
-            self._log.write(execution_log.mark_attempt(log, len(self._attempts), now["nodes"], reason))
+            self._log.write(restarts.mark_attempt(log, len(self._attempts), now["nodes"], reason))
 
     def _meet_requirements(self) -> Outcome | None:
         """Pulls images, mounts volumes and creates folders; the outcome if any of it fails."""
@@ -164,7 +163,7 @@ class JobRun:
             )
         interrupted = self._wait_for(child)
         if interrupted:
-            process.kill(lambda: process.marked(mount_commands.mark(self._plan.guid)))
+            process.kill(lambda: process.marked(requirements.mount_mark(self._plan.guid)))
             return interrupted
         words = log.read_text(encoding="utf-8", errors="replace")
         for line in words.splitlines():
@@ -293,7 +292,7 @@ class JobRun:
 
     def _child_processes(self) -> list[LiveProcess]:
         """All descendants of this process but the ranks and mount servers, which exit on unmount."""
-        serving = process.marked(mount_commands.mark(self._plan.guid)) if self._plan.mounts else []
+        serving = process.marked(requirements.mount_mark(self._plan.guid)) if self._plan.mounts else []
         return [each for each in process.descendants(self._rank_pids) if each not in serving]
 
     def _remove_containers(self) -> None:

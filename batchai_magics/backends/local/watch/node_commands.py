@@ -8,10 +8,10 @@ import sys
 import uuid
 
 from batchai_magics.backends.base import CommandEnd, CommandOutput
-from batchai_magics.backends.folders.command_output import output_of
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import clean_environment
+from batchai_magics.backends.machines.machine import output_of
 from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.service import api_errors
 

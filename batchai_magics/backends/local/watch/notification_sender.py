@@ -17,9 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender
+from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, ended_notification
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.folders.run_notices import ended_notification
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store

@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.node_table import JobNode
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node import containers, elevation, mpi_launchers
-from batchai_magics.backends.node.node_programs import RUN_SCRIPT
-from batchai_magics.backends.node.ports import free_ports
+from batchai_magics.backends.node import containers, mpi_launchers, requirements
+from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.process_variables import thread_share
@@ -90,8 +88,8 @@ def _make_folders(layout: Layout, job: JobLayout, nodes: Sequence[JobNode]) -> N
 def _on_this_machine(plan: Plan, job: JobLayout) -> Plan:
     """Adds this machine's programs to the plan, and creates its log files."""
     for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
-        private.make_file(Path(log))
-    private.make_file(job.host_file)
+        private_files.make_file(Path(log))
+    private_files.make_file(job.host_file)
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
     chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
     return mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
@@ -107,7 +105,7 @@ class SetupPlan(NamedTuple):
         """The plan of one node."""
         assert self.plan, "most clusters have nothing to set up"
         plan = self.plan.resolved(Bindings([id]))
-        return elevation.run_elevated(plan) if self.is_elevated else plan
+        return requirements.run_elevated(plan) if self.is_elevated else plan
 
     def write(self, file: Path) -> None:
         """Writes it to a file."""

@@ -22,7 +22,7 @@ from batchai_magics.backends.local.watch.detached_process import Secrets
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
-from batchai_magics.backends.node import image_registry, restarts
+from batchai_magics.backends.node import containers, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.errors import StorageError
 from batchai_magics.models.states import ExecutionState
@@ -56,7 +56,7 @@ def _is_watched(job: JobRow) -> bool:
 
 def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
     process.kill(lambda: process.marked(job.guid))
-    image_registry.delete_credentials(layout.job(job.guid).registry)
+    containers.delete_credentials(layout.job(job.guid).registry)
     store.insist(lambda db: _end_job(db, layout, job))
 
 

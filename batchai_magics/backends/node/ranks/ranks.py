@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.ranks import machine_recording
 from batchai_magics.backends.node.ranks import rank as processes
-from batchai_magics.backends.node.ranks.log_seals import LogSeal
-from batchai_magics.backends.node.ranks.output_streams import LastWriter, LogWriter, Stream
-from batchai_magics.backends.node.ranks.printed_secrets import search_patterns
-from batchai_magics.backends.node.ranks.process_guard import Guard
+from batchai_magics.backends.node.ranks.leftovers import Guard
+from batchai_magics.backends.node.ranks.output_streams import LastWriter, LogWriter, Stream, search_patterns
 from batchai_magics.backends.node.ranks.rank import Pipe, PmiEnvironment, Rank
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.signed_records import SignedRecord, exit_record
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRecord, exit_record
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
 from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from batchai_magics.backends.node import execution_log, restarts
+from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.outcome import NO_CODE, REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.launch.plan import Plan
@@ -151,7 +151,7 @@ class Attempt:
         if not self._previous:
             return ""
         end = self._previous_end
-        return execution_log.mark_attempt(log, self.number, nodes, end.reason if end else NOT_REPORTED)
+        return restarts.mark_attempt(log, self.number, nodes, end.reason if end else NOT_REPORTED)
 
     @property
     def _previous_end(self) -> AttemptEnd | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.node.ports import free_ports
+from batchai_magics.backends.node.job_environment import free_ports
 from batchai_magics.backends.slurm.node import scratch
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings

@@ -14,8 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender
-from batchai_magics.backends.folders.run_notices import ended_notification
+from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, ended_notification
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node import elevation, requirements, restarts
-from batchai_magics.backends.node.execution_log import RESIZED, ExecutionLog
+from batchai_magics.backends.node import requirements, restarts
 from batchai_magics.backends.node.outcome import (
     REQUEUE,
     Outcome,
@@ -28,9 +27,9 @@ from batchai_magics.backends.node.outcome import (
     stopped,
 )
 from batchai_magics.backends.node.ranks import termination
-from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_of, seal_record
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.restarts import EndWarning
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_of, seal_record
+from batchai_magics.backends.node.restarts import RESIZED, EndWarning, ExecutionLog
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, notification_sending
 from batchai_magics.backends.slurm.node.allocation import TimeLimits
@@ -183,7 +182,7 @@ class JobRun:
 
     def _run_setup(self, plan: Plan, setups: NodeSetups) -> Outcome | None:
         if self._bundle.is_setup_elevated:
-            plan = elevation.run_elevated(plan)
+            plan = requirements.run_elevated(plan)
         notes = [f"warning: {note}" for note in plan.notes]
         names = ", ".join(plan.node_of(process).id for process in plan.processes)
         for text in (*notes, f"setup task of the cluster started on {names}"):

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import database_errors, database_file
 from batchai_magics.backends.local.state.database_errors import LockHolder
 from batchai_magics.backends.local.state.database_file import DatabaseFile
+from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 
 STOPPED = LockHolder(8, "batchai", is_stopped=True)
@@ -40,7 +40,7 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def is_read_only(path: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a database, closed, where nobody may write."""
     DatabaseFile(path, may_make=True).close()
-    monkeypatch.setattr(private, "is_read_only", lambda folder: folder == path.parent)
+    monkeypatch.setattr(private_files, "is_read_only", lambda folder: folder == path.parent)
 
 
 def setting(file: DatabaseFile, name: str) -> object:
@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_made_is_named_with_the_reason(
     def refuse(path: Path) -> None:
         raise reason
 
-    monkeypatch.setattr(private, "make_file", refuse)
+    monkeypatch.setattr(private_files, "make_file", refuse)
     with pytest.raises(StorageError) as caught:
         DatabaseFile(path, may_make=True)
     assert caught.value.message == f"{path} cannot be used: no access"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.ranks import log_seals
-from batchai_magics.backends.node.ranks.log_seals import LogSeal, seal_record, seals_in
+from batchai_magics.backends.node.ranks import signed_records
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_record, seals_in
 
 SEALS = {"stdout.txt": LogSeal(7, "abc"), "stderr.txt": LogSeal(0, "def", 3)}
 
@@ -32,7 +32,7 @@ def test_a_record_has_its_room_from_the_start_and_many_logs_more(tmp_path: Path)
 def test_a_record_that_was_not_finished_tells_of_none(tmp_path: Path, cut: int) -> None:
     seal_record(tmp_path / "logs").write(SEALS)
     text = (tmp_path / "logs").read_text()
-    (tmp_path / "logs").write_text(text[:cut].ljust(log_seals.ROOM))
+    (tmp_path / "logs").write_text(text[:cut].ljust(signed_records.SEAL_ROOM))
     assert seals_in(tmp_path / "logs") == {}
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node.ranks.printed_secrets import (
+from batchai_magics.backends.node.ranks.output_streams import (
     MIN_LENGTH,
     find_spans,
     partial_match_length,

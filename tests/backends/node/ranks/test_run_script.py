@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.node_programs import RUN_SCRIPT
+from batchai_magics.backends.node.job_environment import RUN_SCRIPT
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.folders import telemetry as reading
+from batchai_magics.backends.folders import run_output as reading
 from batchai_magics.backends.node.ranks import telemetry_sampler
 from batchai_magics.backends.node.ranks.telemetry_sampler import DENSE_BYTES, Sampler, sampler
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
@@ -70,7 +70,7 @@ def plan(folder: Path, count: int = 2) -> Plan:
 
 
 def record(folder: Path, after: float = 0.0) -> TelemetryRecord:
-    return reading.read(folder / "telemetry", after)
+    return reading.read_telemetry(folder / "telemetry", after)
 
 
 def sampled(folder: Path, groups: dict[int, int], is_enough: Callable[[dict[int, RankUse]], bool]) -> None:

@@ -12,8 +12,7 @@ from threading import Event
 
 import pytest
 
-from batchai_magics.backends.folders.file_clock import FileClock
-from batchai_magics.backends.folders.file_repository import try_lock
+from batchai_magics.backends.folders.file_repository import FileClock, try_lock
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import JobLine

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.backends.folders import file_clock
-from batchai_magics.backends.folders.logs import Logs
+from batchai_magics.backends.folders import file_repository
+from batchai_magics.backends.folders.run_output import Logs
 from batchai_magics.backends.machines.ssh_connection import SshConnection
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -56,7 +56,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return ask(link, head, data)
 
     monkeypatch.setattr(SshConnection, "open", counted)
-    monkeypatch.setattr(file_clock, "READ_INTERVAL_S", math.inf)  # else two questions more a minute
+    monkeypatch.setattr(file_repository, "READ_INTERVAL_S", math.inf)  # else two questions more a minute
     return names
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.service import private_files
 from tests.backends.local.state.database.rows import written
 
 
@@ -25,5 +25,5 @@ def path(tmp_path: Path) -> Path:
 def read_only(store: Store, path: Path, monkeypatch) -> Store:
     """A store whose folder nobody may write to, with a change that is in the journal alone."""
     written(store)
-    monkeypatch.setattr(private, "is_read_only", lambda folder: folder == path.parent)
+    monkeypatch.setattr(private_files, "is_read_only", lambda folder: folder == path.parent)
     return Store(path)

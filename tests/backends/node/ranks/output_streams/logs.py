@@ -8,9 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from batchai_magics.backends.node.ranks import output_streams
-from batchai_magics.backends.node.ranks.log_seals import LogSeal
-from batchai_magics.backends.node.ranks.output_streams import SPAN, LogWriter, Stream
-from batchai_magics.backends.node.ranks.printed_secrets import SECRET
+from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, LogWriter, Stream
+from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.launch.plan import LogFile
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.file_clock import FileClock
+from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.runner import Run

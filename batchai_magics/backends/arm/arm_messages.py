@@ -1,13 +1,16 @@
-"""Parses responses: errors of Azure Resource Manager and of storage, and resources. Pure."""
+"""Requests to Azure Resource Manager and its responses: paths, bodies, errors, resources. Pure."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
-from batchai_magics.backends.service.extensions import error_wire
+from batchai_magics.backends.base import Spec
+from batchai_magics.backends.service import extension_wire
 from batchai_magics.errors import (
     DISK_FULL,
     BatchAIError,
@@ -18,8 +21,61 @@ from batchai_magics.errors import (
     UnreachableError,
 )
 from batchai_magics.models.file_server import FileServer
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Resource, Workspace
+
+API_VERSION = "2018-05-01"
+STORAGE_VERSION = "2023-05-01"
+
+
+@dataclass(frozen=True)
+class ArmRequest:
+    """One request, without host and token."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = field(default=None, repr=False)  # may hold secrets
+    headers: Mapping[str, str] = field(default_factory=dict)
+    version: str = API_VERSION
+    content: bytes | None = field(default=None, repr=False)  # in place of `body`
+    is_polled: bool = False  # the caller polls and repeats it anyway: no retries
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The query parameters, with the API version."""
+        return {"api-version": self.version, **self.query}
+
+
+def resource_path(id: ResourceId, action: str = "") -> str:
+    """The path of a resource, or of an action on it."""
+    path = quote(str(id), safe="/()")
+    return f"{path}/{action}" if action else path
+
+
+def provider_path(subscription: str, rest: str) -> str:
+    """A path below the provider in a subscription."""
+    return f"/subscriptions/{quote(subscription)}/providers/{PROVIDER}/{rest}"
+
+
+def collection_path(parent: ResourceId, kind: Kind) -> str:
+    """The path of the resources of a kind inside `parent`; for workspaces, those of its resource group."""
+    if kind is Kind.WORKSPACE:
+        group = f"/subscriptions/{quote(parent.subscription)}/resourceGroups/{quote(parent.group)}"
+        return f"{group}/providers/{PROVIDER}/workspaces"
+    return resource_path(parent, kind.value)
+
+
+def request_body(spec: Spec) -> dict[str, Any]:
+    """The JSON that creates a resource, secrets included."""
+    return spec.to_wire(secrets=True)
+
+
+def check_inside(path: str) -> None:
+    """Raises StorageError for a path that leaves its folder."""
+    if ".." in path.split("/"):
+        raise StorageError(f"{path!r} is outside its folder", hint="Paths are relative and stay inside.")
+
 
 _ERROR_TYPES: Mapping[int, type[ServiceError]] = {
     404: NotFoundError,
@@ -34,7 +90,7 @@ _ERROR_TYPES: Mapping[int, type[ServiceError]] = {
 }
 _INVALID_NAME = "InvalidResourceName"
 # Storage error codes, as the codes of the Backend protocol.
-_CODES = {_INVALID_NAME: "", error_wire.SHARE_FULL: DISK_FULL}
+_CODES = {_INVALID_NAME: "", extension_wire.SHARE_FULL: DISK_FULL}
 _MAX_LENGTH = 200  # of quoted text of the server
 _TOKEN_HINT = "Is BATCHAI_TOKEN the token that `batchai serve` keeps, or one of `batchai serve user add`?"
 _WRONG_HINT = "Is the endpoint right? `batchai serve` prints its own."
@@ -54,14 +110,14 @@ def arm_error(status: int, text: str, url: str) -> BatchAIError:
     error = data.get("error") if isinstance(data, Mapping) else None
     if not isinstance(error, Mapping):
         return _wrong_endpoint(url, f"it answers {status} {_shortened(text)}".rstrip())
-    own = error_wire.from_wire(error)
+    own = extension_wire.error_from_wire(error)
     return own if own is not None and status != 503 else _plain_error(status, error, url)
 
 
 def _plain_error(status: int, error: Mapping[str, Any], url: str) -> ServiceError:
     kind, code = _ERROR_TYPES.get(status, ServiceError), str(error.get("code") or "")
     message = str(error.get("message") or f"{url} answered {status}")
-    hint = _TOKEN_HINT if status == 401 else str(error.get(error_wire.HINT) or "")
+    hint = _TOKEN_HINT if status == 401 else str(error.get(extension_wire.HINT) or "")
     return kind(message, code=code, hint=hint)
 
 
@@ -70,7 +126,7 @@ def storage_error(status: int, text: str, code: str) -> ServiceError:
     told = {child.tag: child.text or "" for child in _parse_xml(text)}
     message = told.get("Message", "").partition("\nRequestId:")[0]
     data = {"code": told.get("Code", code), "message": message, **told}
-    own = error_wire.from_wire(data)
+    own = extension_wire.error_from_wire(data)
     if isinstance(own, ServiceError) and message:
         own.code = _CODES.get(own.code, own.code)
         return own
@@ -78,7 +134,9 @@ def storage_error(status: int, text: str, code: str) -> ServiceError:
         return StorageError("the path is outside its folder", hint="Paths are relative and stay inside.")
     kind = _ERROR_TYPES.get(status, ServiceError)
     return kind(
-        message or f"the storage answered {status}", code=data["code"], hint=told.get(error_wire.HINT, "")
+        message or f"the storage answered {status}",
+        code=data["code"],
+        hint=told.get(extension_wire.HINT, ""),
     )
 
 

@@ -1,4 +1,4 @@
-"""Default `ensure`: creates the resources that a new job needs and that are missing."""
+"""Default implementations: `ensure`, which creates what a new job needs, and the position in the queue."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.resource_requests import JobNeeds, Spec
 from batchai_magics.backends.base.storage import Storage
 from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.models.job_spec import JobPriority
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.resources import JobResource
+from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.states import ExecutionState
 
 MAX_RUNS = 50  # runs of a name that a new job is compared with
 _RUN = re.compile(r"-(\d+)$")
@@ -95,3 +97,42 @@ def first_run(name: str) -> str:
 def run_number(run: str, name: str) -> int:
     """The number of a run of `name`, from 1: `resnet-50` is run 1 of itself, and run 50 of `resnet`."""
     return 1 if run == name else int(run[len(name) + 1 :])
+
+
+MAX_EXPERIMENTS = 8  # the newest ones, besides its own, whose jobs are listed
+_ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
+
+
+def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
+    """The jobs ahead of a queued one on its cluster, by priority and age, next job first.
+
+    Only its own experiment and the newest eight others are searched.
+    """
+    listed = [other for experiment in _experiments(backend, job) for other in _jobs(backend, experiment)]
+    before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
+    return [other.id for other in sorted(before, key=_queue_key)]
+
+
+def _experiments(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
+    own = job.id.parent
+    names = backend.names(own.parent, Kind.EXPERIMENT)
+    others = [name for name in names if name.lower() != own.name.lower()][-MAX_EXPERIMENTS:]
+    return [own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)]
+
+
+def _jobs(backend: Backend, experiment: ResourceId) -> Sequence[Resource]:
+    try:
+        return backend.list(experiment, Kind.JOB)
+    except NotFoundError:  # deleted meanwhile
+        return ()
+
+
+def _is_before(other: JobResource, job: JobResource) -> bool:
+    is_competing = (
+        other.state is ExecutionState.QUEUED and other.spec.cluster.id.lower() == job.spec.cluster.id.lower()
+    )
+    return is_competing and other.id != job.id and _queue_key(other) < _queue_key(job)
+
+
+def _queue_key(job: JobResource) -> tuple[int, object]:
+    return _ORDER.index(job.spec.scheduling_priority), job.provisioning.created

@@ -1,10 +1,43 @@
-"""Ports for a job's own programs: free, and outside the range that the system assigns dynamically."""
+"""What a job finds on its node: inherited environment variables, free ports, the programs and its module."""
 
 from __future__ import annotations
 
 import random
+import shlex
 import socket
+from collections.abc import Mapping
 from pathlib import Path
+
+_NAMES = frozenset(
+    {
+        *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ"),
+        *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"),
+        *("MODULEPATH", "LOADEDMODULES", "_LMFILES_"),
+    }
+)
+TUNING_PREFIXES = (
+    *("CUDA_", "OMP_", "MKL_", "OPENBLAS_", "TF_"),  # devices and threads
+    *("NCCL_", "UCX_", "FI_"),  # networks
+    *("MPIR_", "MPICH_", "I_MPI_", "OMPI_"),  # MPI
+)
+_PREFIXES = (
+    *("LC_", "CONDA_", "LMOD_", "SSL_", "XDG_CACHE"),  # language, programs and certificates
+    *TUNING_PREFIXES,
+    "PMIX_",
+)
+# Set for a submitter that is itself a rank; the job has its own ranks.
+_OF_A_RANK = ("OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_")
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of an environment that a job inherits."""
+    return {name: value for name, value in environ.items() if is_inherited(name)}
+
+
+def is_inherited(name: str) -> bool:
+    """Whether a job inherits the variable of that name."""
+    return name in _NAMES or (name.startswith(_PREFIXES) and not name.startswith(_OF_A_RANK))
+
 
 _LOWEST, _HIGHEST = 10_000, 65_535
 _DEFAULT_FIRST_EPHEMERAL = 32_768  # Linux's default; other systems start higher
@@ -58,3 +91,15 @@ def _choose_range(ephemeral: tuple[int, int]) -> range:
     first, last = ephemeral
     others = max(range(_LOWEST, first), range(last + 1, _HIGHEST + 1), key=len)
     return others if len(others) >= _MIN_CHOICE else range(_LOWEST, _HIGHEST + 1)
+
+
+_HERE = Path(__file__).parent
+_RANKS = _HERE / "ranks"
+RUN_RANKS = str(_RANKS / "run_ranks.py")
+RUN_SCRIPT = str(_RANKS / "run_script.py")
+JOB_MODULE = _HERE / "job_module.py"
+
+
+def with_module_path(command: str, folder: Path) -> str:
+    """The shell command with a folder appended to PYTHONPATH."""
+    return f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{shlex.quote(str(folder))}; {command}'

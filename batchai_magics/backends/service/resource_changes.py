@@ -1,14 +1,22 @@
-"""Creates and resizes resources: validated, recorded atomically; a job is submitted or does not exist."""
+"""Creates, resizes and deletes resources: validated, recorded atomically; a job is submitted or not made."""
 
 from __future__ import annotations
 
+import contextlib
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Spec
-from batchai_magics.backends.service import api_errors, descriptions, quotas, resource_views, run_labels
+from batchai_magics.backends.service import (
+    api_errors,
+    home_subscription,
+    resource_views,
+    run_labels,
+    stored_descriptions,
+)
 from batchai_magics.backends.service.context import BusyNodes, Context, cluster_of, run_of, scale_of
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
@@ -17,7 +25,7 @@ from batchai_magics.backends.service.runner import ClusterRequest, EngineState, 
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobPriority, JobSpec
-from batchai_magics.models.resource_ids import ResourceId, check_name
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
@@ -26,6 +34,7 @@ from batchai_magics.models.wire_times import duration
 if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterPatch
     from batchai_magics.models.mount_volumes import MountVolumes
+
 
 _PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
 _PASSWORD_FIELD = "properties.containerSettings.imageSourceRegistry.credentials.password"
@@ -46,8 +55,8 @@ def create(
         with context.snapshot([id, id.parent, ResourceId.parse(spec.cluster.id)]):
             return _create_job(context, record, spec, engine, records or {})
     if isinstance(spec, ClusterSpec):
-        spec = descriptions.with_setup_suffix(spec, id, record.guid)
-        record = replace(record, spec=descriptions.stored_text(spec))
+        spec = stored_descriptions.with_setup_suffix(spec, id, record.guid)
+        record = replace(record, spec=stored_descriptions.stored_text(spec))
         with context.snapshot([id, id.parent]):
             return _create_cluster(context, record, spec)
     inserted = _inserted(context, record)
@@ -63,7 +72,7 @@ def resize(context: Context, id: ResourceId, patch: ClusterPatch) -> None:
     spec = resource_views.cluster_spec(old.spec)
     request = ClusterRequest(spec.vm_size, scale_of(patch.scale_settings), spec.what)
     changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
-    text = descriptions.stored_text(changed)
+    text = stored_descriptions.stored_text(changed)
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
     with context.repository.transaction():
         state = context.runner.allocate(
@@ -83,7 +92,7 @@ def change_tags(context: Context, id: ResourceId, tags: dict[str, str]) -> None:
 
     def with_tags(record: Record) -> Record:
         spec = WorkspaceSpec.from_stored(record.spec).model_copy(update={"tags": tags})
-        return record.changed({}, spec=descriptions.stored_text(spec))
+        return record.changed({}, spec=stored_descriptions.stored_text(spec))
 
     context.repository.change(id, with_tags)
 
@@ -191,7 +200,7 @@ def _run_folder(
 ) -> RunFolder:
     return RunFolder(
         guid=record.guid,
-        segment=descriptions.output_segment(record.resource_id, record.guid),
+        segment=stored_descriptions.output_segment(record.resource_id, record.guid),
         spec=spec,
         cluster_guid=cluster.guid,
         cluster=resource_views.cluster_spec(cluster.spec),
@@ -224,7 +233,7 @@ def _check_file_servers(context: Context, volumes: MountVolumes | None) -> None:
 
 
 def _new_record(context: Context, id: ResourceId, spec: Spec, owner: str) -> Record:
-    text, digest = descriptions.stored_text(spec), descriptions.fingerprint(spec)
+    text, digest = stored_descriptions.stored_text(spec), stored_descriptions.fingerprint(spec)
     more = {OWNER: owner} if owner else {}
     return Record(str(id), str(uuid.uuid4()), text, digest, context.repository.now(), more)
 
@@ -264,6 +273,46 @@ def _same(existing: Record | None, record: Record) -> Record | None:
 def _within_quota(context: Context, request: ClusterRequest, guid: str) -> list[EngineState]:
     """Raises ConflictError if a cluster exceeds the quota; returns the states of the other clusters."""
     others = [record for record in context.repository.clusters() if record.guid != guid]
-    requested = quotas.Nodes(request.vm_size, request.scale.maximum)
-    quotas.check(requested, context.quota_nodes(others), context.core_quota)
+    requested = home_subscription.Nodes(request.vm_size, request.scale.maximum)
+    home_subscription.check_quotas(requested, context.quota_nodes(others), context.core_quota)
     return [record.more for record in others]
+
+
+END_TIMEOUT_S = 40.0  # an engine ends a run within half of this
+_POLL_S = 0.05
+
+
+def delete(context: Context, id: ResourceId) -> None:
+    """Deletes a resource and everything in it; what jobs wrote to shares is kept."""
+    inner = context.repository.subtree(id)
+    jobs = [record for record in inner if record.kind is Kind.JOB]
+    clusters = [record for record in inner if record.kind is Kind.CLUSTER]
+    context.runner.stop(list(map(run_of, jobs)))
+    _wait_for_end(context, jobs)
+    context.folders.discard_backups([job.guid for job in jobs])
+    with context.repository.transaction() if clusters else contextlib.nullcontext():
+        for cluster in clusters:
+            _end_cluster(context, cluster)
+        context.repository.delete(id)
+    for job in jobs:
+        context.repository.remove_open_job(job)
+    context.folders.remove_runs([job.guid for job in jobs])
+    for cluster in clusters:
+        if not context.open_runs(cluster.guid):
+            context.folders.remove_cluster(cluster.guid)
+
+
+def _end_cluster(context: Context, cluster: Record) -> None:
+    text = f"The cluster {cluster.name} was deleted"
+    for _, run, _ in context.open_runs(cluster.guid):
+        context.runner.cluster_deleted(run, text)
+    context.runner.remove_cluster(cluster.guid)
+
+
+def _wait_for_end(context: Context, jobs: Sequence[Record]) -> None:
+    """Waits until the jobs have ended, for a limited time."""
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while jobs := context.still_open(jobs):
+        if time.monotonic() > deadline:
+            raise api_errors.does_not_end(jobs[0].resource_id)
+        time.sleep(_POLL_S)

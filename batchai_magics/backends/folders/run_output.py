@@ -1,0 +1,246 @@
+"""What a run writes: output files and logs, read by offset, and its record files and telemetry."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
+from batchai_magics.backends.folders import entries
+from batchai_magics.backends.folders.entries import Entry, FileSlice, read_slice, resolve_inside
+from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node.ranks.signed_records import seals_in
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.launch.process_logs import is_process_log
+from batchai_magics.models.file_names import name_of, text_of
+from batchai_magics.models.job_execution import ERR, OUT, FileKind, OutputFile
+from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
+from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
+from batchai_magics.records.parameters import Parameter, bounded
+from batchai_magics.records.record_files import MAX_BYTES
+
+HEAD_BYTES = 256
+
+
+def output_listing(folder: Path, path: str, *, limit: int | None = None) -> list[OutputFile]:
+    """Lists the folder `path` below `folder`, sorted by name, up to `limit` entries."""
+    relative = path.strip("/").removeprefix(".").lstrip("/")
+    target = resolve_inside(folder, path)
+    try:
+        if not target.is_dir():
+            return []
+        return [_output_file(entry, relative, target) for entry in entries.scan(folder, target, limit)]
+    except OSError as error:  # another owner's, created by a container, or too deep
+        raise _unreadable(f"the folder {relative[-200:] or folder.name}", error) from error
+
+
+def output_sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    """The regular files of a folder with their sizes in bytes."""
+    for entry in entries.scan(folder, folder):
+        if entry.kind is FileKind.FILE:
+            yield entry.name, entry.size_bytes
+
+
+def _output_file(entry: Entry, path: str, target: Path) -> OutputFile:
+    name = f"{path}/{entry.name}".lstrip("/")
+    url = (target / name_of(entry.name)).absolute().as_uri() if entry.kind is FileKind.FILE else None
+    return OutputFile(name, entry.kind, entry.size_bytes, entry.modified, url, entry.is_link)
+
+
+def read_output(file: Path, offset: int, limit: int, *, is_complete: bool) -> Chunk:
+    """Reads at most `limit` bytes from `offset`. `is_complete` must be determined before this call."""
+    try:
+        start = max(0, offset - BEFORE_BYTES)
+        block = read_slice(file, start, limit + offset - start, head=HEAD_BYTES)
+        before, data = block.data[: offset - start], block.data[offset - start :]
+        return Chunk(data, offset, block.size, is_complete, generation=_generation(block), before=before)
+    except (FileNotFoundError, NotADirectoryError):
+        return Chunk(b"", offset, 0, is_complete)
+    except OSError as error:
+        raise _unreadable(file.name, error) from error
+
+
+def _unreadable(what: str, error: OSError) -> StorageError:
+    return StorageError(f"{what} cannot be read: {error.strerror}", code="FileUnreadable")
+
+
+def output_seal(record: Path, name: str) -> Seal | None:
+    """The seal of a log whose job has ended; an empty one if its end was not observed."""
+    seals = seals_in(record)
+    if seals == {} and name in (OUT, ERR):
+        return Seal()
+    return Seal(*seals[name]) if seals and name in seals else None
+
+
+def _generation(block: FileSlice) -> str:
+    """Identifies a file's generation: its identity, and its first bytes once there are enough."""
+    return (
+        block.identity if len(block.head) < HEAD_BYTES else f"{block.identity}-{zlib.crc32(block.head):08x}"
+    )
+
+
+_STREAMS = {OUT: "stdout", ERR: "stderr"}
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs of a run. Whether it is open must be determined before they are read."""
+
+    folder: Path
+    job: JobLayout
+    is_open: bool
+
+    def read(self, path: str, offset: int, limit: int) -> Chunk:
+        """A block of a log by its path, with the ranks that wrote it, and when."""
+        file = entries.resolve_inside(self.folder, path)
+        name = text_of(str(file.relative_to(entries.resolve_inside(self.folder, ""))))
+        return self._log(name, offset, limit)
+
+    def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
+        """The new bytes of all logs."""
+        chunks: dict[str, Chunk] = {}
+        for name, size in output_sizes(self.folder):
+            position = positions.get(name, 0)
+            if size != position and not is_process_log(name):
+                start = position if size > position else 0
+                with contextlib.suppress(NotFoundError, StorageError):  # it was replaced meanwhile
+                    chunks[name] = self._log(name, start, limit)
+        return chunks
+
+    def _log(self, name: str, offset: int, limit: int) -> Chunk:
+        path = entries.resolve_inside(self.folder, name)
+        chunk = self._read(path, offset, limit)
+        stream = _STREAMS.get(name)
+        if stream and self.is_open:
+            chunk = self._recorded(chunk, stream)
+        if chunk.data and self.job.secret_spans.is_dir():
+            hidden = output_records.secrets(
+                self.job.secret_spans / path.name, offset, chunk.end
+            )  # links to it are redacted too
+            chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
+        return self._annotated(chunk, stream) if chunk.data and stream else chunk
+
+    def _read(self, path: Path, offset: int, limit: int) -> Chunk:
+        chunk = read_output(path, offset, limit, is_complete=not self.is_open)
+        return replace(chunk, seal=output_seal(self.job.seals, path.name)) if chunk.is_complete else chunk
+
+    def _annotated(self, chunk: Chunk, stream: str) -> Chunk:
+        """A block of a shared log with its writers and write times."""
+        spans = output_records.writers(self.job.spans(stream), chunk.offset, chunk.end)
+        times = output_records.times(self.job.times(stream), chunk.offset, chunk.end)
+        return replace(
+            chunk,
+            spans=tuple(Span(*record) for record in spans),
+            times=tuple(WriteTime(*record) for record in times),
+        )
+
+    def _recorded(self, chunk: Chunk, stream: str) -> Chunk:
+        """The log up to where its writers are recorded; the rest follows with the next read."""
+        size = output_records.recorded_end(self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size)
+        return replace(chunk, data=chunk.data[: max(0, size - chunk.offset)], size=size)
+
+
+_MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+def read_records(folder: Path, names: Collection[str]) -> Mapping[str, bytes]:
+    """The files with these names, and those in these folders (`machines/`); missing ones are left out.
+
+    At most `MAX_BYTES` of each file are read.
+    """
+    found = {}
+    for name in (each for asked in names for each in _expanded(folder, asked)):
+        with contextlib.suppress(*_MISSING), (folder / name).open("rb") as stream:
+            found[name] = stream.read(MAX_BYTES)
+    return found
+
+
+def read_parameters(file: Path) -> dict[str, Parameter]:
+    """The parameters that a run has logged, without secrets; empty if the file is missing or unreadable."""
+    try:
+        data = json.loads(file.read_bytes()[:MAX_BYTES])
+    except (OSError, ValueError):
+        return {}
+    found = bounded(data) if isinstance(data, dict) else {}
+    mask = SecretMask()
+    return {
+        name: MASK if is_secret_name(name) else mask(value) if isinstance(value, str) else value
+        for name, value in found.items()
+    }
+
+
+def _expanded(folder: Path, name: str) -> Iterator[str]:
+    path = resolve_inside(folder, name)
+    if not name.endswith("/"):
+        yield name
+        return
+    with contextlib.suppress(*_MISSING):
+        yield from sorted(
+            f"{name}{entry.name}" for entry in path.iterdir() if not entry.name.endswith(".part")
+        )
+
+
+VERSION = 1
+SCAN_BYTES = 1 << 14  # ranges up to this size are read, not searched
+
+
+def read_telemetry(folder: Path, after: float) -> TelemetryRecord:
+    """All samples taken after the time `after`, in seconds since 1970."""
+    nodes: dict[int, str] = {}
+    notes: list[str] = []
+    samples: list[Sample] = []
+    for file in sorted(folder.glob("*.jsonl")):
+        head, found = _read_samples(file, after)
+        nodes |= {int(rank): node for rank, node in head.get("nodes", {}).items()}
+        notes += [note for note in head.get("notes", ()) if note not in notes]
+        samples += found
+    return TelemetryRecord(nodes, tuple(sorted(samples, key=lambda sample: sample.time)), tuple(notes))
+
+
+def _read_samples(file: Path, after: float) -> tuple[dict[str, Any], list[Sample]]:
+    with file.open("rb") as stream:
+        head = _json(stream.readline())
+        if head.get("version") != VERSION:
+            return {}, []
+        stream.seek(_offset_before(stream, after))
+        lines = map(_json, stream)
+        samples = [sample for line in lines if (sample := _sample(line, str(head["machine"])))]
+    return head, [sample for sample in samples if sample.time > after]
+
+
+def _offset_before(stream: IO[bytes], after: float) -> int:
+    """An offset shortly before the first line later than `after`, found by bisection."""
+    first = stream.tell()
+    last = stream.seek(0, os.SEEK_END)
+    while last - first > SCAN_BYTES:
+        middle = (first + last) // 2
+        stream.seek(middle)
+        stream.readline()
+        if _json(stream.readline()).get("t", after + 1) > after:
+            last = middle
+        else:
+            first = middle
+    return first
+
+
+def _json(line: bytes) -> dict[str, Any]:
+    """The JSON object in a line; empty if it is not a complete object."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _sample(line: dict[str, Any], machine: str) -> Sample | None:
+    try:
+        return Sample.of(line["t"], machine, {**line, "use": line["machine"]})
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,223 @@
+"""Bodies of our own server's additions, in both directions: packs of files, output, run records."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from batchai_magics.backends.base import Chunk, CommandBytes, CommandEnd, RedactedSpan, Seal, Span, WriteTime
+from batchai_magics.models.response_object import ResponseObject, unreadable
+from batchai_magics.records import record_files
+from batchai_magics.records.labels import Labels
+
+MAX_FILES, MAX_BYTES = 500, 2 << 20  # of content; with the JSON lines, a pack stays below 4 MiB
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """A file of a pack; `is_intact`: its bytes have the digest that was sent with them."""
+
+    path: str
+    data: bytes
+    is_intact: bool
+
+
+def pack_files(files: Mapping[str, bytes]) -> bytes:
+    """The body with these files, by path."""
+    return b"".join(piece for path, data in files.items() for piece in (_file_line(path, data), data))
+
+
+def unpack_files(body: bytes) -> Iterator[PackedFile]:
+    """Parses the result of `to_bytes`; ValueError for anything else."""
+    start = count = 0
+    while start < len(body):
+        count += 1
+        if count > MAX_FILES:
+            raise ValueError(f"a pack has at most {MAX_FILES} files")
+        end = body.find(b"\n", start)
+        path, size, digest = _parse_file_line(body[start:end] if end >= 0 else b"")
+        start = end + 1 + size
+        data = body[end + 1 : start]
+        if len(data) != size:
+            raise ValueError(f"{path} has {len(data)} bytes of {size}")
+        yield PackedFile(path, data, hashlib.sha256(data).hexdigest() == digest)
+
+
+def small_files_to_json(files: Mapping[str, bytes]) -> dict[str, str]:
+    """A few small files as part of a JSON body, by their paths."""
+    return {path: base64.b64encode(data).decode() for path, data in files.items()}
+
+
+def small_files_from_json(data: object) -> dict[str, bytes]:
+    """Reads what `to_json` gives; ValueError if it is malformed."""
+    if not isinstance(data, Mapping) or not all(isinstance(text, str) for text in data.values()):
+        raise ValueError("files must be an object with the base64 text of each file by its path")
+    return {str(path): base64.b64decode(text, validate=True) for path, text in data.items()}
+
+
+def _file_line(path: str, data: bytes) -> bytes:
+    header = [path, len(data), hashlib.sha256(data).hexdigest()]
+    return json.dumps(header, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
+
+
+def _parse_file_line(line: bytes) -> tuple[str, int, str]:
+    match json.loads(line.decode(errors="surrogatepass")):
+        case [str(path), int(size), str(digest)] if size >= 0:
+            return path, size, digest
+        case _:
+            raise ValueError("a file of a pack has a path, a size and a digest")
+
+
+class _Annotations(TypedDict, total=False):
+    spans: list[tuple[int, int, int]]  # start, end, rank
+    times: list[tuple[int, float]]  # start, seconds since 1970
+    hidden: list[tuple[int, int]]  # start, end
+    generation: str
+    before: str  # base64
+    seal: tuple[int, str, int]  # bytes, SHA-256, lost bytes
+
+
+class ChunkWire(_Annotations):
+    """The JSON of a chunk; what is empty is left out."""
+
+    offset: int
+    size: int
+    isComplete: bool
+    data: str  # base64
+
+
+def chunk_to_wire(chunk: Chunk) -> ChunkWire:
+    """The JSON of a chunk."""
+    wire: ChunkWire = {
+        "offset": chunk.offset,
+        "size": chunk.size,
+        "isComplete": chunk.is_complete,
+        "data": _text(chunk.data),
+    }
+    if chunk.spans:
+        wire["spans"] = [(span.start, span.end, span.rank) for span in chunk.spans]
+    if chunk.times:
+        wire["times"] = [(written.start, written.time) for written in chunk.times]
+    if chunk.hidden:
+        wire["hidden"] = [(place.start, place.end) for place in chunk.hidden]
+    if chunk.generation:
+        wire["generation"] = chunk.generation
+    if chunk.before:
+        wire["before"] = _text(chunk.before)
+    if chunk.seal:
+        wire["seal"] = (chunk.seal.size_bytes, chunk.seal.sha256, chunk.seal.lost_bytes)
+    return wire
+
+
+def chunk_from_wire(data: Mapping[str, Any]) -> Chunk:
+    """Parses the result of `to_wire`; ServiceError for anything else."""
+    answer = ResponseObject.of(data, "the piece of a file")
+    try:
+        return Chunk(
+            data=_bytes(answer.text("data")),
+            offset=answer.number("offset"),
+            size=answer.number("size"),
+            is_complete=bool(data.get("isComplete")),
+            spans=tuple(Span(*span) for span in data.get("spans", ())),
+            times=tuple(WriteTime(*written) for written in data.get("times", ())),
+            hidden=tuple(RedactedSpan(*place) for place in data.get("hidden", ())),
+            generation=answer.text("generation", ""),
+            before=_bytes(answer.text("before", "")),
+            seal=Seal(*data["seal"]) if data.get("seal") else None,
+        )
+    except (TypeError, binascii.Error) as error:
+        raise unreadable(answer.path, str(error)) from error
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def output_to_lines(output: Iterable[CommandBytes | CommandEnd]) -> Iterator[bytes]:
+    """The lines of a command's output, each yielded immediately."""
+    for part in output:
+        yield json.dumps(_part_to_wire(part)).encode() + b"\n"
+
+
+def output_from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | CommandEnd]:
+    """Parses the result of `to_lines`, split arbitrarily."""
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield from _part_from_line(line)
+
+
+def _part_to_wire(part: CommandBytes | CommandEnd) -> dict[str, object]:
+    if isinstance(part, CommandEnd):
+        return {"exitCode": part.exit_code}
+    if not part.data:
+        return {}
+    return {"data": base64.b64encode(part.data).decode(), "isError": part.is_error}
+
+
+def _part_from_line(line: bytes) -> Iterator[CommandBytes | CommandEnd]:
+    data = json.loads(line or b"{}")
+    if "exitCode" in data:
+        yield CommandEnd(int(data["exitCode"]))
+    elif line:
+        yield CommandBytes(base64.b64decode(data.get("data", "")), bool(data.get("isError")))
+
+
+RECORDS_KEY = "batchaiRecords"  # beside the `properties` of a job that is created
+
+
+def submitted(body: Mapping[str, Any]) -> dict[str, str]:
+    """The record files in the body of a request that creates a job.
+
+    Raises:
+        ValueError: They are not texts by name, or not those that come with a job.
+    """
+    files = body.get(RECORDS_KEY, {})
+    if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
+        raise ValueError(f"{RECORDS_KEY} must be an object with texts")
+    record_files.check_submitted(files)
+    return files
+
+
+def labels_to_wire(labels: Mapping[str, Labels]) -> dict[str, Any]:
+    """The JSON of the labels of jobs."""
+    return {"value": {key: each.to_json() for key, each in labels.items()}}
+
+
+def labels_from_wire(data: Mapping[str, Any]) -> dict[str, Labels]:
+    """Reads the JSON of `labels_to_wire`.
+
+    Raises:
+        ServiceError: It has another shape.
+    """
+    value = data.get("value")
+    if not isinstance(value, Mapping):
+        raise unreadable("the labels of runs", "there is no value")
+    return {str(key): Labels.from_json(each) for key, each in value.items()}
+
+
+def files_to_wire(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The JSON of record files."""
+    return {"value": {name: base64.b64encode(data).decode() for name, data in files.items()}}
+
+
+def files_from_wire(data: Mapping[str, Any]) -> dict[str, bytes]:
+    """Reads the JSON of `files_to_wire`.
+
+    Raises:
+        ServiceError: It has another shape.
+    """
+    try:
+        return {str(name): base64.b64decode(text, validate=True) for name, text in data["value"].items()}
+    except (KeyError, TypeError, AttributeError, binascii.Error) as error:
+        raise unreadable("the records of a run", str(error)) from None

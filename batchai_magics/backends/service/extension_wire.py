@@ -1,0 +1,162 @@
+"""Headers, server info and errors of our own server's additions, as our own client reads them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, TypedDict
+
+from batchai_magics import errors
+from batchai_magics.backends.base import FACETS, Backend, Capabilities, Pace
+from batchai_magics.errors import BatchAIError, Problem, ServiceError, SpecError
+
+# Long polling: in a request, the state that its sender knows; in the response, the next one to send.
+SINCE, STATE = "x-batchai-since", "x-batchai-state"
+
+# RFC 7240: how long to wait for changes; and the created resource in place of a long-running operation.
+PREFER = "Prefer"
+REPRESENTATION = "return=representation"
+
+# Sent with all requests of our own client. Responses may exceed the published API; lists of storage are
+# complete, and deletion is recursive.
+OWN_CLIENT = "x-batchai-client"
+SERVICE = "x-batchai-service"  # `blob`: operate on containers as if they were shares
+WANT_DIGEST = "x-batchai-want-digest"
+DIGEST = "x-batchai-sha256"  # of a file, if requested
+
+# Chunked uploads: files are published when they are complete; interrupted uploads are resumed.
+UPLOAD = "x-batchai-upload"
+RECEIVED = "x-batchai-received"  # how many bytes the server has
+
+
+class UploadStep(enum.Enum):
+    """The operation of a request with the header UPLOAD."""
+
+    BEGIN = "begin"  # with the size of the file
+    WRITE = "write"  # with the bytes from an offset on
+    FINISH = "finish"  # with the digest of the file
+    WHOLE = "whole"  # a complete file with its digest
+
+
+def prefer_wait(seconds: float) -> str:
+    """The Prefer header of a long-polling request."""
+    return f"wait={max(1, round(seconds))}"
+
+
+ENSURE = "ensure"  # a facet of servers that create what a job needs in one request
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """What a server supports: the capabilities and facets of its backend."""
+
+    capabilities: Capabilities
+    facets: Collection[str]
+
+
+class ServerInfoWire(TypedDict):
+    """The JSON of what a server supports: the fields of its capabilities, and the names of its facets."""
+
+    capabilities: Mapping[str, Any]
+    facets: list[str]
+
+
+def info_to_wire(backend: Backend, pace: Pace) -> ServerInfoWire:
+    """The JSON of what a backend supports; `pace` is the server's own rate limit."""
+    known = {**asdict(backend.capabilities), "pace": asdict(pace)}
+    facets = [facet.attribute for facet in FACETS if getattr(backend, facet.attribute)]
+    return {"capabilities": known, "facets": [*facets, ENSURE]}
+
+
+def info_from_wire(data: Mapping[str, Any], name: str) -> ServerInfo | None:
+    """Parses the result of `to_wire`, for a backend called `name`; None for anything else.
+
+    Unknown entries of a newer server are ignored; entries missing from an older one have defaults.
+    """
+    entries, facets = data.get("capabilities"), data.get("facets")
+    if not (isinstance(entries, Mapping) and isinstance(facets, list)):
+        return None
+    flags = {field.name for field in fields(Capabilities)} - {"name", "pace", "backend_options"}
+    known = {flag: bool(entries[flag]) for flag in flags if flag in entries}
+    options = entries.get("backend_options")
+    names = tuple(map(str, options)) if isinstance(options, list) else ()
+    capabilities = Capabilities(name=name, pace=_pace(entries.get("pace")), backend_options=names, **known)
+    return ServerInfo(capabilities, tuple(map(str, facets)))
+
+
+def _pace(data: object) -> Pace:
+    entries = data if isinstance(data, Mapping) else {}
+    names = {field.name for field in fields(Pace)}
+    return Pace(**{name: float(value) for name, value in entries.items() if name in names})
+
+
+# Our additions: the hint, our error class, the description with problems, and the fix of each problem.
+HINT: Final = "batchaiHint"
+KIND: Final = "batchaiKind"
+WHAT: Final = "batchaiWhat"
+FIX: Final = "batchaiFix"
+SHARE_FULL = "ShareSizeLimitReached"  # Azure Files' code for a full disk
+_INVALID = "InvalidRequest"  # the code for errors without one
+
+
+class _ErrorAdditions(TypedDict, total=False):
+    batchaiHint: str
+    batchaiKind: str
+    batchaiWhat: str
+    details: list[dict[str, str]]
+
+
+class ErrorWire(_ErrorAdditions):
+    """The JSON of an error: Azure's code and message, and our additions where they have a value."""
+
+    code: str
+    message: str
+
+
+def error_to_wire(error: BatchAIError) -> ErrorWire:
+    """The JSON of an error; classes that `errors` does not define are not named."""
+    code = error.code if isinstance(error, ServiceError) else ""
+    wire: ErrorWire = {"code": code or _INVALID, "message": error.message}
+    if error.hint:
+        wire[HINT] = error.hint
+    if isinstance(error, SpecError):
+        wire["details"], wire[WHAT] = [_detail(problem) for problem in error.problems], error.what
+    if kind := kind_of(error):
+        wire[KIND] = kind[KIND]
+    return wire
+
+
+def kind_of(error: BatchAIError) -> dict[str, str]:
+    """The class that our own client is to raise, if it knows it."""
+    name = type(error).__name__
+    return {KIND: name} if hasattr(errors, name) else {}
+
+
+def error_from_wire(data: Mapping[str, Any]) -> BatchAIError | None:
+    """The error sent by our own server; None for any other error."""
+    kind = _class_of(data)
+    if kind is None:
+        return None
+    message, hint = str(data.get("message", "")), str(data.get(HINT, ""))
+    if issubclass(kind, SpecError):
+        details = data.get("details") or []
+        return SpecError([_problem(detail) for detail in details], what=str(data.get(WHAT, "")))
+    if issubclass(kind, ServiceError):
+        code = str(data.get("code", ""))
+        return kind(message, code="" if code == _INVALID else code, hint=hint)
+    return errors.UsageError(message, hint=hint) if issubclass(kind, errors.UsageError) else None
+
+
+def _class_of(data: Mapping[str, Any]) -> type[BatchAIError] | None:
+    kind = getattr(errors, str(data.get(KIND, "")), None)
+    return kind if isinstance(kind, type) and issubclass(kind, BatchAIError) else None
+
+
+def _detail(problem: Problem) -> dict[str, str]:
+    fix = {FIX: problem.fix} if problem.fix else {}
+    return {"code": "InvalidProperty", "target": problem.path, "message": problem.message, **fix}
+
+
+def _problem(detail: Mapping[str, Any]) -> Problem:
+    return Problem(str(detail.get("target", "")), str(detail.get("message", "")), str(detail.get(FIX, "")))
