@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pathspec
 
+from batchai_magics.cell import ScriptFolder
 from batchai_magics.cell.cell_uploads import EXCLUDED
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.file_names import text_of
 
 IGNORE_FILE = ".batchaiignore"  # in git's syntax
@@ -18,6 +19,22 @@ MAX_BYTES = 50 << 20
 MAX_FILES = 5000
 _GIT_TIMEOUT_S = 10.0
 _LARGEST = 5  # files and folders that the error lists
+
+
+def read_script(path: Path, folder: Path) -> ScriptFolder:
+    """A script with the files of its folder.
+
+    Raises:
+        UsageError: It does not exist, it is left out by an ignore file, or the folder is too large.
+    """
+    file = folder / path.expanduser()
+    if not file.is_file():
+        near = [entry.name for entry in file.parent.glob("*.py")] if file.parent.is_dir() else []
+        hint = did_you_mean(file.name, near) or f"the folder is {folder}"
+        raise UsageError(f"{path}: there is no such script", hint=hint)
+    files = snapshot(file.parent)
+    files.setdefault(file.name, file.read_bytes())  # also if an ignore file matches it
+    return ScriptFolder(file.parent, file.name, files)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

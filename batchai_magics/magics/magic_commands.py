@@ -245,11 +245,13 @@ class BatchAIMagics(Magics):
         return _display_value(with_live_source(invocation, result, self.context), invocation.arguments.output)
 
     def _remember_selection(self, result: Result) -> None:
+        from batchai_magics.backends.base.backend_registry import select_settings
         from batchai_magics.commands.command_context import Context
         from batchai_magics.commands.handlers.backend_commands import SettingsChoice
 
         if isinstance(result.value, SettingsChoice):
             self._selected = Context(result.value.settings)
+            select_settings(result.value.settings)
             self._lookup = None  # caches names of the previous selection
 
     def _bind(self, variable: str, job: Job) -> None:

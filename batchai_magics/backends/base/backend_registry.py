@@ -136,6 +136,19 @@ def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = N
     return load(env, path=path, backends=BACKENDS)
 
 
+_selected: list[Settings] = []  # of `%batchai use`, at most one
+
+
+def select_settings(settings: Settings | None) -> None:
+    """Makes these the settings of this process, as `%batchai use` does; None forgets the choice."""
+    _selected[:] = [settings] if settings else []
+
+
+def current_settings() -> Settings:
+    """The settings that `%batchai use` has chosen, else those of file and variables."""
+    return _selected[0] if _selected else load_settings()
+
+
 def choose(settings: Settings, backend: str) -> Settings:
     """The settings with another backend, and with the section that this process has for it.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.base.backend_registry import load_settings
-from batchai_magics.cell import CellRequest, Notebook, ScriptFolder, parse, parse_script
+from batchai_magics.cell import CellRequest, Notebook, parse, parse_script
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.launcher_line import LauncherLine, translate
 from batchai_magics.commands.command_context import Context
@@ -16,7 +16,7 @@ from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
 from batchai_magics.errors import UsageError, did_you_mean, translate_file_errors
-from batchai_magics.jobs.folder_snapshot import snapshot
+from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.backend_options import BackendOption, declared_by
@@ -163,22 +163,6 @@ def _translated_options(line: LauncherLine) -> list[str]:
     """The launcher's options as those of the job, which come first: the job's own win."""
     words = [f"{flag}={value}" for flag, value in line.options.items()]
     return [*words, *(f"--env={name}={value}" for name, value in line.env.items())]
-
-
-def read_script(path: Path, folder: Path) -> ScriptFolder:
-    """A script with the files of its folder.
-
-    Raises:
-        UsageError: It does not exist, it is left out by an ignore file, or the folder is too large.
-    """
-    file = folder / path.expanduser()
-    if not file.is_file():
-        near = [entry.name for entry in file.parent.glob("*.py")] if file.parent.is_dir() else []
-        hint = did_you_mean(file.name, near) or f"the folder is {folder}"
-        raise UsageError(f"{path}: there is no such script", hint=hint)
-    files = snapshot(file.parent)
-    files.setdefault(file.name, file.read_bytes())  # also if an ignore file matches it
-    return ScriptFolder(file.parent, file.name, files)
 
 
 def _stream(job: Job) -> Stream:

@@ -1,0 +1,132 @@
+"""`batchai_magics.run`: runs a function or a script as a job, without backend or settings objects."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.base.backend_registry import current_settings, open_backend
+from batchai_magics.cell import CellRequest, Notebook, parse, parse_script
+from batchai_magics.cell.cell_options import cell_options
+from batchai_magics.cell.function_script import function_script
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.jobs.argument_checks import argument_error
+from batchai_magics.jobs.folder_snapshot import read_script
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.submit import submit
+from batchai_magics.models.backend_options import declared_by
+from batchai_magics.models.resource_ids import as_name
+from batchai_magics.options.option import Option, ValueKind
+
+_OF_CELLS = ("--spec", "--file", "--template", "--var", "--wait", "--dry-run", "--help", "--new", "--same")
+
+
+def run(
+    target: Callable[..., Any] | str | Path,
+    *,
+    nodes: int = 1,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+    new: bool = True,
+    **options: object,
+) -> Job:
+    """Runs a function or a script as a job; returns at once.
+
+        job = batchai_magics.run(train, nodes=2, processes=4, kwargs={"lr": 0.1})
+        job.wait().result                      # what rank 0's call has returned
+        batchai_magics.run("train.py", nodes=2, args=["--lr", 0.1])
+
+    It runs where `%batchai use`, the settings file and `BATCHAI_BACKEND` say, by default on this machine. The
+    source of a function goes along with what it uses of its module; a script, with the files of its folder.
+
+    Args:
+        target: A function, or the path of a script.
+        nodes: The number of nodes.
+        args: Positional arguments of the function, or the arguments of the script.
+        kwargs: Keyword arguments of the function.
+        new: Whether an earlier run of the same is repeated; otherwise its job is returned.
+        options: Other options of `%%batchai_job` by their names: `processes=4`, `name="resnet"`,
+            `stop_if="loss is nan"`, `env={"SEED": 1}`, `upload=["data"]`.
+
+    Returns:
+        The handle of the job.
+
+    Raises:
+        UsageError: An option is unknown, there is no such script, or the function's source is not known.
+        SpecError: A value of the job is impossible.
+    """
+    settings = current_settings()
+    words = option_words({"nodes": nodes, **options}, _options(settings))
+    if isinstance(target, (str, Path)):
+        if kwargs:
+            raise UsageError(
+                "run: kwargs are for a function", hint="A script takes args: args=['--lr', 0.1]."
+            )
+        request = _script_request(Path(target), words, args, settings)
+    elif callable(target):
+        request = _function_request(target, words, args, kwargs, settings)
+    else:
+        raise argument_error("run", "target", target, "a function or the path of a script")
+    return submit(open_backend(settings), replace(request, is_new=new), settings).job
+
+
+def _options(settings: Settings) -> dict[str, Option]:
+    declared = declared_by(settings.sections.values())
+    return {o.name: o for o in cell_options(declared) if o.flags[0] not in _OF_CELLS}
+
+
+def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> list[str]:
+    """Options by name as the words of a line: lists give one word each, dicts `NAME=VALUE`.
+
+    Raises:
+        UsageError: There is no such option.
+    """
+    words: list[str] = []
+    for name, value in options.items():
+        if name not in known:
+            hint = did_you_mean(name, known) or f"There are: {', '.join(known)}."
+            raise UsageError(f"run: there is no option {name}", hint=hint)
+        flag = known[name].flags[0]
+        if known[name].value_kind is ValueKind.NOTHING:
+            words += [flag] if value else []
+        else:
+            words += [f"{flag}={text}" for text in _texts(value)]
+    return words
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from (f"{name}={text}" for name, text in value.items())
+    elif isinstance(value, (list, tuple)):
+        yield from map(str, value)
+    elif value is not None:
+        yield str(value)
+
+
+def _script_request(
+    path: Path, words: Sequence[str], args: Sequence[object], settings: Settings
+) -> CellRequest:
+    folder = Path.cwd()
+    script = read_script(path, folder)
+    notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
+    return parse_script(words, [str(each) for each in args], script, settings=settings, notebook=notebook)
+
+
+def _function_request(
+    function: Callable[..., Any],
+    words: Sequence[str],
+    args: Sequence[object],
+    kwargs: Mapping[str, object] | None,
+    settings: Settings,
+) -> CellRequest:
+    script = function_script(function, args, kwargs)
+    line = shlex.join([*words, f"--use={','.join(script.variables)}"])
+    names = dict(script.variables)
+    notebook = Notebook(names=names, job_name=as_name(function.__name__))
+    return parse(
+        line.replace("{", "{{").replace("}", "}}"), script.text, settings=settings, notebook=notebook
+    )

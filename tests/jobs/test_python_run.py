@@ -1,0 +1,74 @@
+import os
+
+import pytest
+
+import batchai_magics
+from batchai_magics.backends.base.backend_registry import current_settings, select_settings
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.cell.cell_options import cell_options
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+from batchai_magics.jobs.python_run import option_words
+from tests.patience import PATIENCE_S
+from tests.world import processes_of, until
+
+KNOWN = {option.name: option for option in cell_options()}
+
+
+def sum_of_ranks(start, *, factor):
+    return start + factor * int(os.environ["PMI_SIZE"])
+
+
+@pytest.fixture
+def home(tmp_path):
+    select_settings(Settings(sections={"local": LocalSettings(home=tmp_path / "home")}))
+    yield tmp_path / "home"
+    select_settings(None)
+    until(lambda: not processes_of(tmp_path / "home"))
+
+
+@pytest.mark.slow
+def test_a_function_runs_on_the_nodes_and_its_value_comes_back(home):
+    job = batchai_magics.run(sum_of_ranks, nodes=2, args=(1,), kwargs={"factor": 10})
+    assert job.name == "sum_of_ranks"
+    assert job.wait(PATIENCE_S).result == 21, job.log(file="stderr.txt")
+    again = batchai_magics.run(sum_of_ranks, nodes=2, args=(1,), kwargs={"factor": 10}, new=False)
+    assert again.id == job.id
+    assert batchai_magics.run(sum_of_ranks, args=(1,), kwargs={"factor": 1}).wait(PATIENCE_S).result == 2
+
+
+@pytest.mark.slow
+def test_a_script_runs_with_its_folder_and_arguments(home, tmp_path, monkeypatch):
+    (tmp_path / "conf.txt").write_text("small")
+    (tmp_path / "train.py").write_text("import sys; print(open('conf.txt').read(), sys.argv[1:])")
+    monkeypatch.chdir(tmp_path)
+    job = batchai_magics.run("train.py", args=["--lr", 0.1], tag=["a", "b"])
+    assert job.wait(PATIENCE_S).log() == "small ['--lr', '0.1']\n"
+    assert set(job.labels().tags) == {"a", "b"}
+
+
+def test_options_become_words():
+    options = {"nodes": 2, "env": {"A": 1, "B": "x y"}, "upload": ["a", "b"], "grow": True, "name": None}
+    words = ["--nodes=2", "--env=A=1", "--env=B=x y", "--upload=a", "--upload=b", "--grow"]
+    assert option_words(options, KNOWN) == words
+
+
+def test_an_unknown_option_is_told_with_a_guess():
+    with pytest.raises(UsageError, match="proceses") as caught:
+        batchai_magics.run(sum_of_ranks, proceses=2)
+    assert 'did you mean "processes"' in caught.value.hint
+
+
+def test_a_target_that_is_no_function_and_no_path_is_refused():
+    with pytest.raises(UsageError, match="a function or the path of a script"):
+        batchai_magics.run(3)
+
+
+def test_the_choice_of_a_notebook_counts():
+    chosen = Settings(workspace="mine")
+    select_settings(chosen)
+    try:
+        assert current_settings() is chosen
+    finally:
+        select_settings(None)
+    assert current_settings().workspace != "mine"
