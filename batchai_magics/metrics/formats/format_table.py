@@ -95,7 +95,7 @@ _OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
 _RATE, *_EVALUATION = TENSORFLOW_BENCHMARKS
 LINE_TEXTS = tuple(dict.fromkeys((*_LINE_STEMS, *(row.literal for row in TENSORFLOW_BENCHMARKS), *_OPENINGS)))
 """A line that is not for the grammar has one of these, or nothing to read."""
-_SEARCH, _HINT_SEARCH = LiteralSearch(_LINE_LITERALS), LiteralSearch(HINTS)
+_SEARCH, _HINT_SEARCH, _TEXT_SEARCH = map(LiteralSearch, (_LINE_LITERALS, HINTS, LINE_TEXTS))
 
 _Read = Callable[[BlockCursor, re.Match[bytes]], Record | None]
 
@@ -123,9 +123,15 @@ def scan(data: bytes, *, is_in_header: bool = False) -> ScanResult:
     return ScanResult(embedded, [_LINE_STEMS[number] for number in numbers], hints, openings)
 
 
-def has_format(line: bytes) -> bool:
-    """Whether a format beside the grammar may read a line."""
-    return bool(_SEARCH.candidates(line))
+def has_text(line: bytes) -> bool:
+    """Whether a line has one of LINE_TEXTS, so that not only the grammar may read it."""
+    return bool(_TEXT_SEARCH.candidates(line))
+
+
+def is_of_rows(line: bytes) -> bool:
+    """Whether a line has no record of tf_cnn_benchmarks and opens nothing."""
+    contents = scan(line)
+    return not (contents.embedded or contents.openings)
 
 
 def read_records(cursor: BlockCursor, contents: ScanResult) -> Iterable[Record]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.formats.format_table import LINE_TEXTS, has_format, scan
+from batchai_magics.metrics.formats.format_table import LINE_TEXTS, has_text, is_of_rows
 from batchai_magics.metrics.formats.step_grammar import plan_of
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape, LineShapes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_SILENT, _HARD = -1, -2  # lines without a record, and lines for the parser
+_SILENT, _HARD, _UNKNOWN = -1, -2, -3  # lines without a record, lines for the parser, and new ones
 _MAX_FORMS = 1 << 16
 _MAX_GAP_BYTES = 1024  # between two lines for the parser, which is quicker read with them
 _NEWLINE = ord("\n")
@@ -56,6 +57,7 @@ class FormIndex:
 
     def take_apart(self, text: bytes, *, offset: int, rank: int | None) -> FormBlock:
         """The lines of a text, whose first byte is at `offset` of its file; `rank` None: taken from them."""
+        self._make_room()
         forms = text.translate(DIGITS_TO_ZERO).split(b"\n")
         del forms[-1]
         chars = np.frombuffer(text, np.uint8)
@@ -65,43 +67,45 @@ class FormIndex:
         tables = [*self._tables(chars, starts, ends + offset, ids, rank)]
         return FormBlock(tables, ends, _spans(np.flatnonzero(ids == _HARD), starts, ends))
 
-    def _ids_of(self, forms: list[bytes], text: bytes, starts: Array) -> Array:
-        ids = list(map(self._ids.get, forms))
-        unknown = [row for row, id in enumerate(ids) if id is None]
-        if unknown:
-            found = self._found(forms, unknown, text, starts)
-            for row in unknown:
-                ids[row] = found.get(forms[row], _SILENT)
-        return np.array(ids, np.int64)
+    def _make_room(self) -> None:
+        """Forget forms of lines without a record if there are many, and all if most have some."""
+        if len(self._ids) >= _MAX_FORMS:
+            self._ids = {form: id for form, id in self._ids.items() if id >= 0}
+            if 2 * len(self._readers) >= _MAX_FORMS:
+                self._ids, self._readers = {}, []
+            self._ids[b""] = _SILENT
 
-    def _found(
-        self, forms: Sequence[bytes], unknown: Sequence[int], text: bytes, starts: Array
-    ) -> Mapping[bytes, int]:
-        """What the lines of unknown forms are, each form once, if anything."""
+    def _ids_of(self, forms: list[bytes], text: bytes, starts: Array) -> Array:
+        ids = np.fromiter(map(self._ids.get, forms, repeat(_UNKNOWN)), np.int64, len(forms))
+        unknown = np.flatnonzero(ids == _UNKNOWN)
+        if len(unknown):
+            found = self._found([forms[row] for row in unknown.tolist()], text, starts[unknown])
+            ids[unknown] = found
+        return ids
+
+    def _found(self, forms: Sequence[bytes], text: bytes, starts: Array) -> list[int]:
+        """What the lines of unknown forms are; each form is looked at once."""
         new: dict[bytes, int] = {}
-        for row in unknown:
-            new.setdefault(forms[row], row)
-        rows = [*new.values()]
-        begins = starts[rows].tolist()
+        for row, form in enumerate(forms):
+            new.setdefault(form, row)
+        begins = starts[[*new.values()]].tolist()
         lines = [text[begin : begin + len(form)] for form, begin in zip(new, begins, strict=True)]
-        if 2 * len(new) < len(unknown):
-            for form in new:
-                self._remember(form, _SILENT)
-        interesting = [(rows[index], lines[index]) for index in lines_of_interest(lines, LINE_TEXTS)]
-        for row, _ in interesting:
-            self._ids.pop(forms[row], None)
-        return {forms[row]: self._resolved(forms[row], line) for row, line in interesting}
+        known, rows = [*new], [*lines_of_interest(lines, LINE_TEXTS)]
+        ids = {known[row]: self._resolved(known[row], lines[row]) for row in rows}
+        if 2 * len(new) < len(forms):
+            self._ids.update({form: _SILENT for form in new if form not in ids})
+        return [ids.get(form, _SILENT) for form in forms]
 
     def _resolved(self, form: bytes, line: bytes) -> int:
         shapes, key = self._shapes, line.translate(None, DIGITS)
-        contents = scan(line)
-        if contents.embedded or contents.openings:
+        is_special = has_text(line)
+        if is_special and not is_of_rows(line):
             return _HARD
         if form in shapes.silent_forms or key in shapes.silent:
             return self._remember(form, _SILENT)
-        is_new = key not in shapes.known and not has_format(line) and not shapes.may_open_table(key, line)
+        is_new = key not in shapes.known and not is_special and not shapes.may_open_table(key, line)
         if is_new and not shapes.find(line):
-            return _SILENT
+            return self._remember(form, _SILENT)
         plan = shapes.plans.get(form) or plan_of(shapes, line)
         reader = FormReader.of(plan, form) if plan else None
         if reader is None:
@@ -110,8 +114,6 @@ class FormIndex:
         return self._remember(form, len(self._readers) - 1)
 
     def _remember(self, form: bytes, id: int) -> int:
-        if len(self._ids) >= _MAX_FORMS:
-            self._ids.clear()
         self._ids[form] = id
         return id
 
