@@ -17,6 +17,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from batchai_magics.metrics.formats.json_plans import (
+    JSON_POSITION_KEYS,
+    JSON_STEP_KEYS,
+    JSON_TIME_KEYS,
+    object_plan,
+)
 from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
@@ -31,9 +37,6 @@ from batchai_magics.metrics.formats.line_format import (
 from batchai_magics.metrics.reading.timestamps import json_timestamp, parse_timestamp
 from batchai_magics.metrics.record import Record
 
-JSON_STEP_KEYS = ("global_step", "step", "iteration", "iter")
-JSON_TIME_KEYS = ("timestamp", "time", "ts")
-JSON_POSITION_KEYS = {*JSON_STEP_KEYS, *JSON_TIME_KEYS, "epoch", "rank", "pid", "version"}
 _NESTED_KEYS = ("metrics", "data")
 _OBJECT = rb"(?P<object>\{.*\})"
 _LARGEST_COUNT = 10**18
@@ -187,6 +190,7 @@ JSON_LINES = (
         fields=(),
         sample='{"epoch": 1, "step": 100, "loss": 0.25, "lr": 0.001}',
         read=_read_object,
+        plan=object_plan,
         is_self_terminating=True,
     ),
     LineFormat(

@@ -23,6 +23,7 @@ from batchai_magics.metrics.formats.line_format import (
     count,
     line_pattern,
 )
+from batchai_magics.metrics.formats.line_plan import LinePlan, NumberPlace, Role, digits_in, plan_of_numbers
 from batchai_magics.metrics.record import Record
 
 _NAME = rb"[A-Za-z_][\w./ ]{0,80}?"
@@ -55,6 +56,26 @@ def _read_metrics(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterat
 def _metrics(text: bytes) -> Iterator[tuple[Field, float]]:
     for name, number in _METRIC.findall(text):
         yield Field(name.decode()), float(number)
+
+
+def _bar_plan(match: re.Match[bytes]) -> LinePlan | None:
+    """Where the numbers stand in lines of a form, except in the last bar of an epoch, which has its time."""
+    groups = match.groupdict()
+    spans = {name: slice(*match.span(name)) for name, text in groups.items() if text is not None}
+    is_last = groups.get("step") == groups.get("of")
+    if "elapsed" in spans and is_last and "step" in spans:
+        return None
+    numbers, fixed = list[NumberPlace](), list[tuple[slice, bytes]]()
+    time, per = spans.get("time") or spans.get("time_"), groups.get("per") or groups.get("per_")
+    if time and per:
+        numbers.append(NumberPlace("step_time", time, "s", _PER_SECOND[per]))
+    if "elapsed" in spans and is_last:
+        numbers.append(NumberPlace("epoch_time", spans["elapsed"], "s"))
+    for pair in _METRIC.finditer(match.string, *match.span("metrics")):
+        numbers.append(NumberPlace(pair[1].decode(), slice(*pair.span(2))))
+        fixed += digits_in(match.string, *pair.span(1))
+    ends = [(spans["step"], spans["of"])] if "step" in spans else []
+    return plan_of_numbers(Role.BAR, numbers, step=spans.get("step"), fixed=(*fixed,), refused=(*ends,))
 
 
 def _times(row: LineFormat, groups: dict[str, bytes | None]) -> Iterator[tuple[Field, float]]:
@@ -98,6 +119,7 @@ KERAS = (
         fields=_FIELDS,
         sample="48/48 [==============================] - 1s 5ms/step - loss: 0.9490 - accuracy: 0.4954",
         read=_read_metrics,
+        plan=_bar_plan,
     ),
     LineFormat(
         name="Keras 3 bar",
@@ -114,6 +136,7 @@ KERAS = (
         sample="\x1b[1m48/48\x1b[0m \x1b[32m━━━━━━━━━━━━━━━━━━━━\x1b[0m\x1b[37m\x1b[0m "
         "\x1b[1m0s\x1b[0m 714us/step - accuracy: 0.5026 - loss: 0.7255",
         read=_read_metrics,
+        plan=_bar_plan,
     ),
     LineFormat(
         name="Keras line an epoch",
@@ -134,6 +157,7 @@ KERAS = (
         fields=_FIELDS,
         sample="48/48 - 1s - loss: 0.7414 - accuracy: 0.4967 - val_loss: 0.7244 - 953ms/epoch - 20ms/step",
         read=_read_metrics,
+        plan=_bar_plan,
     ),
     LineFormat(
         name="Keras example test",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from batchai_magics.metrics.grammar.metric_names import PHASES, TRAIN
+from batchai_magics.metrics.formats.line_plan import LinePlan, phase_of
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.literal_search import literal_stem
 from batchai_magics.metrics.reading.parser_state import RankState
@@ -92,15 +92,10 @@ class Line:
         self, field: Field, number: bytes | float, *, step: int | None = None, epoch: float | None = None
     ) -> ValueRecord:
         """The record of a number on this line."""
-        time, phase = wall_time(self.timestamp, self.clock_time), _phase_of(field.name)
+        time, phase = wall_time(self.timestamp, self.clock_time), phase_of(field.name)
         return value_record(
             (field.name, float(number), field.unit, step, epoch, self.rank, self.offset, time, phase)
         )
-
-
-@lru_cache(4096)
-def _phase_of(name: str) -> str:
-    return PHASES.get(re.split(r"[_.]", name)[0], TRAIN)
 
 
 def read_fields(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
@@ -118,14 +113,20 @@ def count(text: bytes | None) -> int | None:
     return None if text is None else int(text)
 
 
+def no_plan(match: re.Match[bytes]) -> LinePlan | None:
+    """Read lines of a form one by one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LineFormat(Format):
     """A format that occupies a whole line, matched completely by the pattern.
 
     `is_self_terminating`: no longer valid line starts with a line of this format. Without that, an
-    unterminated line cannot be known to be complete.
+    unterminated line cannot be known to be complete. `plan` tells how lines with the same text are read that
+    only differ in their digits, if that is possible.
     """
 
+    plan: Callable[[re.Match[bytes]], LinePlan | None] = no_plan
     read: Callable[[Line, LineFormat, re.Match[bytes]], Iterable[Record]] = read_fields
     is_self_terminating: bool = False
 
@@ -133,6 +134,10 @@ class LineFormat(Format):
     def stems(self) -> tuple[bytes, ...]:
         """Substrings, one of which every matching line contains."""
         return tuple(literal_stem(literal) for literal in self.literals)
+
+    def match(self, text: bytes, begin: int = 0) -> re.Match[bytes] | None:
+        """The pattern's match of a message that begins at a place of a text."""
+        return self.pattern.match(text, begin) if any(stem in text for stem in self.stems) else None
 
 
 def line_pattern(text: bytes) -> re.Pattern[bytes]:
@@ -215,6 +220,12 @@ def _line(cursor: BlockCursor, text: bytes, end_offset: int) -> Line:
     )
 
 
+def has_prefix(text: bytes, begin: int) -> bool:
+    """Whether a message behind these blanks begins with what a launcher or a logger puts there."""
+    prefix, logger_prefix = PREFIX.match(text, begin), _LOGGER_PREFIX.match(text, begin)
+    return bool((prefix and prefix[0]) or (logger_prefix and logger_prefix[0]))
+
+
 def _line_timestamp(prefix: bytes, logger_prefix: bytes, state: RankState) -> Timestamp | None:
     """The timestamp in the prefix or the logger prefix of a line."""
     timestamp = parse_timestamp(prefix) if len(prefix) > MIN_TIMESTAMP_BYTES else None
@@ -244,7 +255,7 @@ def read_line(cursor: BlockCursor, start: int, rows: Sequence[LineFormat]) -> li
 
 def _read_complete(line: Line, rows: Sequence[LineFormat], *, has_ended: bool) -> list[Record] | None:
     for row in rows:
-        match = row.pattern.match(line.text) if any(text in line.text for text in row.stems) else None
+        match = row.match(line.text)
         if match:
             return list(row.read(line, row, match)) if has_ended or row.is_self_terminating else []
     return None

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from batchai_magics.metrics.formats.line_format import LineFormat, has_prefix
+from batchai_magics.metrics.formats.line_plan import LinePlan, Role
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
-from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm, LineShapes
+from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm, LineShape, LineShapes
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
-from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, TimestampSlices, timestamp_slices
+from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, timestamp_slices
 from batchai_magics.metrics.reading.timestamps import (
     GLOG,
     MIN_TIMESTAMP_BYTES,
@@ -27,28 +29,14 @@ from batchai_magics.metrics.reading.timestamps import (
 )
 from batchai_magics.metrics.record import Record, ValueRecord, value_record
 
-if TYPE_CHECKING:
-    from batchai_magics.metrics.formats.line_format import LineFormat
-
 MAX_LINE_BYTES = 8 * 1024
 _MANY_LINES = 8  # of which to look for the interesting ones at once
 _TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 
 LineReader = Callable[[], "list[Record]"]
-OtherReading = tuple["Sequence[LineFormat]", "list[Record] | None"]
+OtherReading = tuple[Sequence[LineFormat], "list[Record] | None"]
 OtherReader = Callable[[int, "Sequence[LineFormat] | None"], OtherReading]
 """Reads the line at a position with some formats; gives those that may match, and None if none does."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinePlan:
-    """How the lines of a form are read: behind their tag, and when they were printed."""
-
-    form: LineForm
-    begin: int
-    timestamp: TimestampSlices | None
-    has_glog: bool  # a time that TimestampSlices do not know may be there
-    is_step: bool  # a step line, whose numbers are neither a bar's nor a dict's
 
 
 class _Rows:
@@ -78,7 +66,7 @@ class _Rows:
 
     def fits(self, row: int, plan: LinePlan) -> bool:
         """Whether a line of a plan's form can be read with it."""
-        return self.is_complete(row) and plan.form.has_names_of(self.lines[row][plan.begin :])
+        return self.is_complete(row) and plan.form.fits(self.lines[row][plan.begin :])
 
     def is_complete(self, row: int) -> bool:
         """Whether the line has an end and a beginning."""
@@ -167,8 +155,10 @@ def _read_row(block: _Rows, row: int) -> list[Record] | None:
 
 def _read_elsewhere(block: _Rows, row: int, key: bytes) -> list[Record]:
     """Read a line of a shape that a format understands; some only tell the position of later lines."""
-    _, found = block.other(block.start(row), block.cursor.shapes.elsewhere[key])
-    if not found:
+    formats, found = block.other(block.start(row), block.cursor.shapes.elsewhere[key])
+    if found:
+        _remember_row_plan(block, row, formats)
+    else:
         records = _read_with_grammar(block, row, key)
         return records or [] if found is None else []
     return found
@@ -181,11 +171,32 @@ def _read_unknown(block: _Rows, row: int, key: bytes) -> list[Record]:
     if found is not None:
         shapes.elsewhere[key] = formats
     if found:
+        _remember_row_plan(block, row, formats)
         return found
     records = _read_with_grammar(block, row, key)
     if found is None and records is None and not shapes.may_open_table(key, block.lines[row]):
         shapes.silence(key)
     return records or [] if found is None else []
+
+
+def _remember_row_plan(block: _Rows, row: int, formats: Sequence[LineFormat]) -> None:
+    """Let lines be read by their form that a row of the format table has read, if it tells how."""
+    cursor, line, start = block.cursor, block.lines[row], block.start(row)
+    if not block.is_complete(row) or len(line) > MAX_LINE_BYTES:
+        return
+    begin = cursor.skip_tag(start) - start if cursor.is_tagged else 0
+    plan = plan_of_row(line[begin:], formats)
+    if plan is not None and not cursor.shapes.may_open_table(line.translate(None, DIGITS), line):
+        cursor.shapes.remember_plan(block.forms[row], replace(plan, begin=begin))
+
+
+def plan_of_row(text: bytes, formats: Sequence[LineFormat]) -> LinePlan | None:
+    """The plan that the first row of the table has that understands a message; None without one."""
+    begin = len(text) - len(text.lstrip(b" \t"))
+    for row in formats if not has_prefix(text, begin) else ():
+        if match := row.match(text, begin):
+            return row.plan(match)
+    return None
 
 
 def _read_with_grammar(block: _Rows, row: int, key: bytes) -> list[Record] | None:
@@ -212,19 +223,29 @@ def _read_with_grammar(block: _Rows, row: int, key: bytes) -> list[Record] | Non
 def plan_of(shapes: LineShapes, line: bytes) -> LinePlan | None:
     """The plan for a line of a known shape that is read the same wherever it stands; None for other lines."""
     key = line.translate(None, DIGITS)
-    if key in shapes.elsewhere or key not in shapes.known or shapes.may_open_table(key, line):
+    if shapes.may_open_table(key, line) or len(line) > MAX_LINE_BYTES:
+        return None
+    if key in shapes.elsewhere:
+        return plan_of_row(line, shapes.elsewhere[key])
+    if key not in shapes.known:
         return None
     form = shapes.form_of(line)
     return None if form is None else _plan(form, 0, line)
 
 
 def _plan(form: LineForm, begin: int, text: bytes) -> LinePlan:
-    end, reading = form.prefix_end, form.shape.reading
+    end = form.prefix_end
     has_prefix = end >= MIN_TIMESTAMP_BYTES - 4
     timestamp = timestamp_slices(text[:end].translate(DIGITS_TO_ZERO), 0, end) if has_prefix else None
-    is_step = reading.kind is Kind.STEP and not (reading.is_bar or reading.is_dict or form.shape.has_time)
     has_glog = has_prefix and timestamp is None and GLOG.match(text) is not None
-    return LinePlan(form, begin, timestamp, has_glog, is_step)
+    return LinePlan(form, begin, timestamp, has_glog, _role(form.shape))
+
+
+def _role(shape: LineShape) -> Role:
+    reading = shape.reading
+    if reading.kind is not Kind.STEP or reading.is_bar or shape.has_time:
+        return Role.OTHER
+    return Role.DICT if reading.is_dict and reading.step is None else Role.STEP
 
 
 def _read_planned(block: _Rows, row: int, plan: LinePlan) -> list[Record]:
@@ -239,9 +260,11 @@ def _read_planned(block: _Rows, row: int, plan: LinePlan) -> list[Record]:
 
 def _records(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int, number: int) -> list[Record]:
     form, rank = plan.form, cursor.rank
-    if rank is None and form.rank is not None:
+    if form.rank is not None and (rank is None or plan.role is Role.OBJECT):
         rank = int(text[form.rank])
-    if not plan.is_step:
+    if plan.role is not Role.STEP:
+        if plan.role is Role.OBJECT or plan.role is Role.BAR:
+            return _row_records(cursor, plan, text, end, rank)
         return _dependent_records(cursor, plan, text, end, number, rank)
     context = cursor.states.of(rank).context
     step, epoch = form.step_of(text), form.epoch_of(text)
@@ -255,6 +278,29 @@ def _records(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int, number:
         for (name, unit, phase), value in numbers
     ]
     return [*cursor.states.release(rank), *records] if cursor.states.held else cast("list[Record]", records)
+
+
+def _row_records(
+    cursor: BlockCursor, plan: LinePlan, text: bytes, end: int, rank: int | None
+) -> list[Record]:
+    """The numbers of a line that a row of the format table understands."""
+    form, state = plan.form, cursor.states.of(rank)
+    step, epoch, numbers = form.step_of(text), form.epoch_of(text), form.values_of(text)
+    if plan.role is Role.BAR:
+        epoch = state.epoch
+        state.enter_step(state.epoch, step)
+        numbers = [each for each in numbers if state.reported.get(each[0].name) != each[1]]
+        if not numbers:
+            return []
+        state.reported.update({metric.name: value for metric, value in numbers})
+    elif isinstance(epoch, float) and epoch.is_integer():
+        epoch = int(epoch)
+    state.context.note(step, epoch)
+    seconds = _seconds(cursor, plan, text, end)
+    return [
+        value_record((name, value, unit, step, epoch, rank, end, seconds, phase))
+        for (name, unit, phase), value in numbers
+    ]
 
 
 def _dependent_records(
@@ -308,6 +354,8 @@ def _seconds(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int) -> floa
 
 
 def _timestamp(cursor: BlockCursor, plan: LinePlan, text: bytes) -> Timestamp | None:
+    if plan.form.seconds is not None:
+        return json_timestamp(float(text[plan.form.seconds])) or cursor.tag_timestamp
     if plan.form.shape.has_time and (found := _TIME.search(text)):
         return json_timestamp(found[1].decode())
     if plan.timestamp is not None:

@@ -59,11 +59,16 @@ class LineShape:
     has_epoch: bool
     has_rank: bool
     has_time: bool  # a pair such as `time=2026-03-02T10:25:35Z`
+    divisors: tuple[float, ...] = ()  # of the numbers, if not 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineForm:
-    """Where the numbers stand in all lines of a form."""
+    """Where the numbers stand in all lines of a form.
+
+    A line with a form's text is read like it if its digits at the `fixed` places are those of names, and no
+    text at a `refused` place is the given one, or that at the other place. `seconds` is a time since 1970.
+    """
 
     shape: LineShape
     step: slice | None
@@ -71,7 +76,9 @@ class LineForm:
     rank: slice | None
     numbers: tuple[tuple[MetricName, Callable[[bytes], float], slice], ...]
     prefix_end: int
-    fixed: tuple[tuple[slice, bytes], ...]  # digits that belong to names
+    fixed: tuple[tuple[slice, bytes], ...]
+    refused: tuple[tuple[slice, bytes | slice], ...] = ()
+    seconds: slice | None = None
 
     @classmethod
     def of(cls, shape: LineShape, match: re.Match[bytes]) -> LineForm:
@@ -85,9 +92,13 @@ class LineForm:
         fixed = tuple((place, match.string[place]) for place in (*places,)[:-1])
         return cls(shape, step, epoch, rank, numbers, spans[-1].start, fixed)
 
-    def has_names_of(self, line: bytes) -> bool:
-        """Whether the names on a line with the form's text have the form's digits."""
-        return not self.fixed or all(line[place] == digits for place, digits in self.fixed)
+    def fits(self, line: bytes) -> bool:
+        """Whether a line with the form's text is read like the others."""
+        if self.fixed and not all(line[place] == digits for place, digits in self.fixed):
+            return False
+        return not self.refused or not any(
+            line[place] == (line[text] if isinstance(text, slice) else text) for place, text in self.refused
+        )
 
     def step_of(self, line: bytes) -> int | None:
         """The step on a line of this form."""

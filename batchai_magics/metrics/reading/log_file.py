@@ -80,7 +80,7 @@ class LogFile:
     @property
     def is_uniform(self) -> bool:
         """Whether lines of known forms may be read in any number at once: no header and no table is open."""
-        return self.is_between_lines and not (self.is_in_header or self.states.has_table)
+        return self.is_between_lines and not (self.is_in_header or self.states.has_table or self.states.held)
 
     @property
     def is_in_header(self) -> bool:

@@ -76,6 +76,12 @@ class RankStates:
         """Whether a line without any literal may be a table row."""
         return bool(self._by_rank) and any(state.table_lines_left for state in self._by_rank.values())
 
+    @property
+    def has_bar(self) -> bool:
+        """Whether a progress bar was drawn, which places the dicts that are printed."""
+        contexts = (state.context for state in self._by_rank.values())
+        return any(context.bar_step is not None or context.bar_total for context in contexts)
+
     def release(
         self, rank: int | None, line: int = 0, done: int | None = None, total: float = 0
     ) -> list[Record]:

@@ -25,9 +25,9 @@ _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep
 MIN_TIMESTAMP_BYTES = 19
 """The shortest timestamp, except glog's."""
 
-_EARLIEST_S = 1e8  # 1973: smaller numbers count from program start
+EARLIEST_S = 1e8  # 1973: smaller numbers count from program start
 LATEST_S = 9e9  # 2255: later times are rejected; pandas could not represent them
-_UNITS = (1.0, 1e3, 1e6, 1e9)  # units per second: s, ms, µs, ns
+EPOCH_UNITS = (1.0, 1e3, 1e6, 1e9)  # units per second: s, ms, µs, ns
 _NUMBER = re.compile(r"\d{9,20}(?:\.\d{0,12})?")
 
 
@@ -98,8 +98,8 @@ def json_timestamp(value: object) -> Timestamp | None:
         return parse_timestamp(value[:64].encode()) if len(value) >= MIN_TIMESTAMP_BYTES else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    for unit in _UNITS:
-        if _EARLIEST_S * unit <= value < LATEST_S * unit:
+    for unit in EPOCH_UNITS:
+        if EARLIEST_S * unit <= value < LATEST_S * unit:
             return Timestamp(value / unit)
     return None
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batchai_magics.metrics.formats.format_table import LINE_TEXTS, has_text, is_of_rows
+from batchai_magics.metrics.formats.line_plan import Role
 from batchai_magics.metrics.formats.step_grammar import plan_of
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape, LineShapes
 from batchai_magics.metrics.reading.bulk.form_reader import FormReader
 from batchai_magics.metrics.reading.bulk.value_rows import NO_COUNT, ValueRows, ValueTable
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO
+from batchai_magics.metrics.reading.parser_state import RankState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +48,15 @@ class FormBlock:
                 tables.append(table.take(slice(begin, end)))
         return ValueRows(tables)
 
+    def first_repeated(self, first: int, last: int, state: RankState) -> int | None:
+        """The first bar among some rows, if it is at the step of a bar that the parser has read."""
+        bars = [table for table in self.rows(first, last).tables if table.role is Role.BAR]
+        if not bars or not state.reported:
+            return None
+        bar = min(bars, key=lambda table: int(table.row[0]))
+        step = NO_COUNT if state.step is None else state.step
+        return int(bar.row[0]) if bar.step[0] == step else None
+
 
 class FormIndex:
     """The forms of a log's lines."""
@@ -55,8 +66,11 @@ class FormIndex:
         self._ids: dict[bytes, int] = {b"": _SILENT}
         self._readers: list[FormReader] = []
 
-    def take_apart(self, text: bytes, *, offset: int, rank: int | None) -> FormBlock:
-        """The lines of a text, whose first byte is at `offset` of its file; `rank` None: taken from them."""
+    def take_apart(self, text: bytes, *, offset: int, rank: int | None, has_bar: bool) -> FormBlock:
+        """The lines of a text, whose first byte is at `offset` of its file; `rank` None: taken from them.
+
+        `has_bar`: a progress bar places printed dicts.
+        """
         self._make_room()
         forms = text.translate(DIGITS_TO_ZERO).split(b"\n")
         del forms[-1]
@@ -65,6 +79,10 @@ class FormIndex:
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
         ids = self._ids_of(forms, text, starts)
         tables = [*self._tables(chars, starts, ends + offset, ids, rank)]
+        for table in tables:
+            if has_bar and table.role is Role.DICT:
+                ids[table.row] = _HARD
+        ids[_repeated(tables)] = _HARD
         return FormBlock(tables, ends, _spans(np.flatnonzero(ids == _HARD), starts, ends))
 
     def _make_room(self) -> None:
@@ -141,21 +159,36 @@ def _table(
     reader: FormReader, chars: Array, rows: Array, starts: Array, offsets: Array, rank: int | None
 ) -> ValueTable:
     read, count = reader.read(chars, starts[rows]), len(rows)
-    ranks = read.rank
-    if rank is not None or ranks is None:
+    ranks, role = read.rank, reader.plan.role
+    if ranks is None or (rank is not None and role is not Role.OBJECT):
         ranks = np.full(count, NO_COUNT if rank is None else rank)
+    epoch = np.full(count, np.nan) if read.epoch is None else read.epoch
+    time = np.full(count, np.nan) if read.time is None else read.time
+    is_whole = epoch % 1 == 0 if role is Role.OBJECT else np.full(count, reader.is_whole_epoch)
     return ValueTable(
         reader.plan.form.shape.metrics,
+        role,
         rows,
         np.full(count, NO_COUNT) if read.step is None else read.step,
-        np.full(count, np.nan) if read.epoch is None else read.epoch,
-        np.full(count, reader.is_whole_epoch),
+        epoch,
+        is_whole,
         ranks,
         offsets[rows],
-        np.full(count, np.nan) if read.time is None else read.time,
-        np.full(count, reader.has_zone),
+        time,
+        ~np.isnan(time) & reader.has_zone,
         read.values,
     )
+
+
+def _repeated(tables: Sequence[ValueTable]) -> Array:
+    """The rows of bars with the step of the bar before, which may draw its numbers again."""
+    bars = [table for table in tables if table.role is Role.BAR]
+    if not bars:
+        return np.zeros(0, np.int64)
+    rows, steps = (np.concatenate([getattr(table, name) for table in bars]) for name in ("row", "step"))
+    order = np.argsort(rows, kind="stable")
+    repeated: Array = rows[order][1:][steps[order][1:] == steps[order][:-1]]
+    return repeated
 
 
 def _spans(rows: Array, starts: Array, ends: Array) -> list[tuple[int, int]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.formats.step_grammar import LinePlan
+from batchai_magics.metrics.formats.line_plan import LinePlan, Role
 from batchai_magics.metrics.reading.bulk.leads import seconds_of
+from batchai_magics.metrics.reading.timestamps import EARLIEST_S, EPOCH_UNITS, LATEST_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,32 +43,42 @@ class FormReader:
     def __init__(self, plan: LinePlan, form: bytes) -> None:
         self.plan, self.width = plan, len(form)
         self.is_whole_epoch = plan.form.epoch is not None and form[plan.form.epoch].isdigit()
-        self.has_zone = plan.timestamp is not None and plan.timestamp.has_zone
+        self.has_zone = plan.form.seconds is not None or (
+            plan.timestamp is not None and plan.timestamp.has_zone
+        )
         counts = (plan.form.step, plan.form.epoch, plan.form.rank)
         self._counts = [None if place is None else _Number(form, place) for place in counts]
-        factors = plan.form.shape.factors
+        shape = plan.form.shape
+        self._seconds = None if plan.form.seconds is None else _Number(form, plan.form.seconds)
         self._numbers = [
-            _Number(form, place, factor)
-            for (_, _, place), factor in zip(plan.form.numbers, factors, strict=True)
+            _Number(form, place, factor, divisor)
+            for (_, _, place), factor, divisor in zip(
+                plan.form.numbers, shape.factors, shape.divisors or repeat(1.0), strict=False
+            )
         ]
 
     @classmethod
     def of(cls, plan: LinePlan, form: bytes) -> FormReader | None:
         """The reader for a form; None if its lines must be read one by one."""
         names = [metric.name for metric, _, _ in plan.form.numbers]
-        if plan.begin or plan.has_glog or not plan.is_step or len({*names}) < len(names):
+        if plan.begin or plan.has_glog or plan.role is Role.OTHER or len({*names}) < len(names):
             return None
         places = [plan.form.step, plan.form.rank]
-        if any(place and not form[place].replace(b",", b"").isdigit() for place in places):
+        counts = [form[place].replace(b",", b"") for place in places if place]
+        if not all(count.isdigit() and len(count) <= _MAX_DIGITS for count in counts):
             return None
         return cls(plan, form)
 
     def fits(self, text: Array, starts: Array) -> Array:
-        """Whether each line at these places has the names of the form."""
+        """Whether each line at these places is read like the form."""
         fits = np.ones(len(starts), np.bool_)
         for place, digits in self.plan.form.fixed:
-            for at, digit in enumerate(digits, place.start):
-                fits &= text[starts + at] == digit
+            fits &= _is_text(text, starts + place.start, digits)
+        for place, refused in self.plan.form.refused:
+            if isinstance(refused, bytes):
+                fits &= ~_is_text(text, starts + place.start, refused)
+            elif place.stop - place.start == refused.stop - refused.start:
+                fits &= ~_is_same(text, starts, place, refused)
         return fits
 
     def read(self, text: Array, starts: Array) -> FormColumns:
@@ -74,6 +86,8 @@ class FormReader:
         chars = windows(text, self.width)[starts]
         step, epoch, rank = (None if number is None else number.read(chars) for number in self._counts)
         time = None if self.plan.timestamp is None else seconds_of(chars, self.plan.timestamp)
+        if self._seconds is not None:
+            time = _epoch_seconds(self._seconds.read(chars))
         values = np.empty((len(starts), len(self._numbers)))
         for column, number in enumerate(self._numbers):
             values[:, column] = number.read(chars)
@@ -83,8 +97,8 @@ class FormReader:
 class _Number:
     """A number at a place of all lines of a form."""
 
-    def __init__(self, form: bytes, place: slice, factor: float = 1.0) -> None:
-        self._place, self._factor = place, factor
+    def __init__(self, form: bytes, place: slice, factor: float = 1.0, divisor: float = 1.0) -> None:
+        self._place, self._factor, self._divisor = place, factor, divisor
         self._text = form[place]
         found = _NUMBER.fullmatch(self._text)
         self._sign = -1.0 if self._text[:1] == b"-" else 1.0
@@ -99,6 +113,10 @@ class _Number:
 
     def read(self, chars: Array) -> Array:
         """The number in each row of characters."""
+        number = self._read(chars)
+        return number if self._divisor == 1 else number / self._divisor
+
+    def _read(self, chars: Array) -> Array:
         if not self._digits:
             return np.full(len(chars), float(self._text) * self._factor)
         if len(self._digits) > _MAX_DIGITS:
@@ -131,6 +149,31 @@ def _decimal(chars: Array, places: Sequence[int]) -> Array:
         number += chars[:, place]
         number -= _ZERO
     return number
+
+
+def _is_text(text: Array, places: Array, expected: bytes) -> Array:
+    """Whether this text stands at each place."""
+    is_text = np.ones(len(places), np.bool_)
+    for at, char in enumerate(expected):
+        is_text &= text[places + at] == char
+    return is_text
+
+
+def _is_same(text: Array, starts: Array, first: slice, second: slice) -> Array:
+    """Whether the same text stands at two places of each line."""
+    is_same = np.ones(len(starts), np.bool_)
+    for at in range(first.stop - first.start):
+        is_same &= text[starts + first.start + at] == text[starts + second.start + at]
+    return is_same
+
+
+def _epoch_seconds(numbers: Array) -> Array:
+    """Seconds, ms, µs or ns since 1970 as seconds; NaN for what is no time."""
+    seconds = np.full(len(numbers), np.nan)
+    for unit in reversed(EPOCH_UNITS):
+        is_time = (numbers >= EARLIEST_S * unit) & (numbers < LATEST_S * unit)
+        seconds[is_time] = numbers[is_time] / unit
+    return seconds
 
 
 def _whole(numbers: Array | None) -> Array | None:

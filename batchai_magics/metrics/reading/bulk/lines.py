@@ -14,7 +14,7 @@ from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, l
 from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Columns, StepColumns
 from batchai_magics.metrics.reading.bulk.escapes import cleaned
 from batchai_magics.metrics.reading.bulk.form_block import FormBlock, FormIndex
-from batchai_magics.metrics.reading.bulk.row_positions import placed
+from batchai_magics.metrics.reading.bulk.row_positions import placed, unplaced_in
 from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES, NEWLINE, RATE
 from batchai_magics.metrics.reading.bulk.value_rows import ValueRows
@@ -131,7 +131,8 @@ class BulkLines:
         text = bytes(self._buffer[start:stop])
         if not self._file.is_uniform or has_tag(text) or len(long_lines(self._buffer, start, stop)):
             return self._parse(start, self._line_behind(start, stop))
-        block = self._forms.take_apart(text, offset=self._offset, rank=self._file.rank)
+        has_bar = self._file.states.has_bar
+        block = self._forms.take_apart(text, offset=self._offset, rank=self._file.rank, has_bar=has_bar)
         hard = sum(last - first for first, last in block.hard)
         is_known = 8 * hard < len(block.ends)
         self._stride_bytes = min(2 * self._stride_bytes, _MAX_FORM_BYTES) if is_known else _FIRST_FORM_BYTES
@@ -142,25 +143,38 @@ class BulkLines:
 
     def _walk_rows(self, block: FormBlock, start: int) -> int:
         """Read the lines of a block in their order, up to one behind which forms do not tell all."""
-        done, count = 0, len(block.ends)
+        done, count, states = 0, len(block.ends), self._file.states
+        has_bar = states.has_bar
         for first, last in [*block.hard, (count, count)]:
+            if done < first:
+                repeated = block.first_repeated(done, first, states.of(self._file.rank))
+                if repeated is not None:
+                    self._take_rows(block, done, repeated)
+                    self._parse_rows(block, start, repeated, repeated + 1)
+                    done = repeated + 1
             if done < first:
                 self._take_rows(block, done, first)
             done = last
             if first < last:
-                begin, stop = (int(block.ends[row - 1]) if row else 0 for row in (first, last))
-                self._parse(start + begin, start + stop)
-                if not self._file.is_uniform:
+                self._parse_rows(block, start, first, last)
+                if not self._file.is_uniform or states.has_bar != has_bar:
                     break
         return int(block.ends[done - 1])
 
+    def _parse_rows(self, block: FormBlock, start: int, first: int, last: int) -> None:
+        begin, stop = (int(block.ends[row - 1]) if row else 0 for row in (first, last))
+        self._parse(start + begin, start + stop)
+
     def _take_rows(self, block: FormBlock, first: int, last: int) -> None:
+        if first == last:
+            return
         rows = block.rows(first, last)
         if rows.tables:
-            rows = placed(rows, lambda rank: self._file.states.of(rank).context)
+            rows = placed(rows, self._file.states)
             if self._clock:
                 for table in rows.tables:
                     _set_times(self._clock, table.time, table.offset, table.is_exact)
+                self._file.states.unplaced += unplaced_in(rows)
             self._others.append((self._count, rows))
         begin = int(block.ends[first - 1]) if first else 0
         size = int(block.ends[last - 1]) - begin

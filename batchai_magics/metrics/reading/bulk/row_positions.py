@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchai_magics.metrics.formats.line_plan import Role
 from batchai_magics.metrics.grammar.line_context import LineContext
-from batchai_magics.metrics.reading.bulk.value_rows import NO_COUNT, ValueRows
+from batchai_magics.metrics.reading.bar_steps import UnplacedDict
+from batchai_magics.metrics.reading.bulk.value_rows import NO_COUNT, ValueRows, ValueTable
+from batchai_magics.metrics.reading.parser_state import RankStates
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-Contexts = Callable[[int | None], LineContext]
-"""What is known of a process, by its rank."""
+_TELLING = (Role.STEP, Role.OBJECT, Role.BAR)
+_ASKING = (Role.STEP, Role.DICT)
 
 
-def placed(lines: ValueRows, contexts: Contexts) -> ValueRows:
+def placed(lines: ValueRows, states: RankStates) -> ValueRows:
     """The lines with the epochs of those above them; notes the last positions of each process."""
     tables = [replace(each, epoch=each.epoch.copy(), is_whole=each.is_whole.copy()) for each in lines.tables]
-    row = np.concatenate([table.row for table in tables])
-    order = np.argsort(row, kind="stable")
-    step, rank = (np.concatenate([getattr(t, name) for t in tables])[order] for name in ("step", "rank"))
-    epoch, is_whole = (
-        np.concatenate([getattr(t, name) for t in tables])[order] for name in ("epoch", "is_whole")
+    _enter_bars([table for table in tables if table.role is Role.BAR], states)
+    order = np.argsort(np.concatenate([table.row for table in tables]), kind="stable")
+    step, rank, epoch, is_whole = (
+        np.concatenate([getattr(table, name) for table in tables])[order]
+        for name in ("step", "rank", "epoch", "is_whole")
+    )
+    is_telling, is_asking = (
+        np.concatenate([np.full(len(table), table.role in roles) for table in tables])[order]
+        for roles in (_TELLING, _ASKING)
     )
     for each in np.unique(rank).tolist():
         rows = np.flatnonzero(rank == each)
-        context = contexts(None if each == NO_COUNT else each)
-        epoch[rows], is_whole[rows] = _carried(epoch[rows], is_whole[rows], context)
-        last = int(rows[-1])
-        context.note(_or_none(int(step[last])), _epoch(epoch[last], is_whole[last]))
+        context, told = states.of(_or_none(each)).context, is_telling[rows]
+        above, is_above_whole = _carried(np.where(told, epoch[rows], np.nan), is_whole[rows], context)
+        if told.any():
+            last = int(np.flatnonzero(told)[-1])
+            context.note(_or_none(int(step[rows[last]])), _epoch(above[last], is_above_whole[last]))
+        is_open = is_asking[rows] & np.isnan(epoch[rows])
+        epoch[rows[is_open]], is_whole[rows[is_open]] = above[is_open], is_above_whole[is_open]
     back, begin = np.empty(len(order), np.int64), 0
     back[order] = np.arange(len(order))
     for table in tables:
@@ -42,6 +53,31 @@ def placed(lines: ValueRows, contexts: Contexts) -> ValueRows:
         table.epoch[:], table.is_whole[:] = epoch[places], is_whole[places]
         begin += len(table)
     return ValueRows(tables)
+
+
+def unplaced_in(lines: ValueRows) -> list[UnplacedDict]:
+    """The printed dicts among some lines whose time is known; another stream may tell their steps."""
+    found = [
+        (row, UnplacedDict(records[0].rank, records[0].epoch, records[0].wall_time))
+        for table in lines.tables
+        for row, records in (table.lines() if table.role is Role.DICT else ())
+        if records[0].wall_time is not None
+    ]
+    return [each for _, each in sorted(found, key=lambda pair: pair[0])]
+
+
+def _enter_bars(bars: Sequence[ValueTable], states: RankStates) -> None:
+    """Give bars the epoch that was announced; the next line of a process is compared to its last bar."""
+    for each in {int(table.rank[0]) for table in bars}:
+        state = states.of(_or_none(each))
+        for table in bars:
+            table.epoch[:], table.is_whole[:] = np.nan if state.epoch is None else state.epoch, True
+        last = max(bars, key=lambda table: int(table.row[-1]))
+        numbers = zip(last.metrics, last.values[-1].tolist(), strict=True)
+        state.step, state.reported = (
+            _or_none(int(last.step[-1])),
+            {metric.name: value for metric, value in numbers},
+        )
 
 
 def _carried(epoch: Array, is_whole: Array, context: LineContext) -> tuple[Array, Array]:

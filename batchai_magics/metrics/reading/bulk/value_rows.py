@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchai_magics.metrics.formats.line_plan import Role
 from batchai_magics.metrics.grammar.line_shapes import MetricName
 from batchai_magics.metrics.record import ValueRecord, value_record
 
@@ -30,6 +31,7 @@ class ValueTable:
     """
 
     metrics: tuple[MetricName, ...]
+    role: Role
     row: Array
     step: Array
     epoch: Array
@@ -60,7 +62,7 @@ class ValueTable:
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS
         }
-        whole = cls(metrics=parts[0].metrics, **columns)
+        whole = cls(metrics=parts[0].metrics, role=parts[0].role, **columns)
         return whole.take(np.argsort(whole.row, kind="stable"))
 
     def lines(self) -> Iterator[tuple[int, list[ValueRecord]]]:

@@ -58,6 +58,11 @@ def test_most_lines_of_a_log_are_read_in_columns():
     assert sum(map(len, rows)) > 0.9 * 2 * 5000
 
 
+BARE = """{"step": 1, "loss": 0.5}
+{'loss': 0.5, 'lr': 1.5e-05, 'epoch': 0.01}
+1/48 [==>..] - 1s - loss: 0.5
+"""
+
 numbers = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True).map(repr),
     st.floats(-1e6, 1e6).map("{:.4f}".format),
@@ -123,3 +128,70 @@ def test_names_that_differ_only_in_digits_are_told_apart():
     assert {(r.name, r.step % 3) for r in records if r.name.startswith("loss")} == {
         (f"loss_{n}", n) for n in range(3)
     }
+
+
+counts = st.one_of(st.integers(0, 200).map(str), st.sampled_from(["007", "1.5", "2.0", "-1", "null", '"3"']))
+objects = st.builds('{{"{}": {}, "epoch": {}, {}"loss": {}, "top5": {}, "top1": 1{}}}\n'.format,
+    st.sampled_from(["step", "global_step", "iter", "pid"]), counts, counts,
+    st.sampled_from(["", "", '"rank": 3, ', '"time": 1763805600.25, ', '"time": 12.5, ', '"pid": 010, ',
+        '"ts": "2026-03-02T10:25:36Z", ', '"name": "x", "value": 2, ', '"data": {"a": 1}, ',
+        '"note": "step 12", ', '"loss": 1, ']),
+    st.one_of(numbers, st.sampled_from(["0.5", "NaN", "-Infinity", "00.5", "true", "1e400", '"2"'])),
+    st.floats(0, 1).map(repr), st.sampled_from(["", "2", ".5"]),
+)  # fmt: skip
+dicts = st.builds("{}{{'{}loss': {}, 'lr': 1.5e-05, 'epoch': {}}}\n".format,
+    st.sampled_from(["", "", "2026-03-02 10:25:36,087 ", "[rank3]: "]), st.sampled_from(["", "eval_"]),
+    numbers, st.sampled_from(["0.01", "0.5", "1.0", "2"]),
+)  # fmt: skip
+bars = st.builds("{}{}/{} [==>..] - {} - {}loss: {} - top5: 0.5\n".format,
+    st.sampled_from(["", "", "  "]),
+    st.sampled_from([1, 2, 10, 11, 48]), st.sampled_from([48, 11, "Unknown"]),
+    st.sampled_from(["ETA: 2s", "1s", "1s 5ms/step", "ETA: 0s 714us/sample"]),
+    st.sampled_from(["", "accuracy: 0.5 - ", "loss: 1 - "]),
+    st.one_of(numbers, st.sampled_from(["0.5", "nan"])),
+)  # fmt: skip
+around = st.sampled_from([
+    "hello 3\n", "Epoch 3/12\n", "Epoch 4/12\n", "step 7: loss 0.5\n",
+    " 10%|#         | 10/100 [00:01<00:09]\n",
+])  # fmt: skip
+
+
+@given(st.lists(st.one_of(objects, dicts, bars, bars, lines, around), max_size=30), st.sampled_from([1, 20]))
+def test_objects_dicts_and_bars_are_read_as_line_by_line(log, times):
+    data = (BARE + "".join(log) * times).encode()
+    expected = repr(line_by_line(data))
+    assert repr(parsed(data)) == expected
+    assert repr([*read_columns([data], block_bytes=4096)]) == expected
+
+
+BARE = "\n".join(
+    [
+        '{"step": 1, "loss": 0.5}',
+        "{'loss': 0.5, 'lr': 1.5e-05, 'epoch': 0.01}",
+        "1/48 [==>..] - 1s - loss: 0.5",
+        "",
+    ]
+)
+
+
+def line_by_line(log: bytes):
+    """The records without any form: each line is read by the rows of the table or the grammar."""
+    parser = Parser()
+    file = parser.file_of(None)
+    records = []
+    for line in log.splitlines(keepends=True):
+        records += file.feed(line)
+        file.shapes.plans.clear()
+    return [*records, *parser.finish()]
+
+
+@pytest.mark.parametrize("name", ["objects", "dicts", "bars"])
+def test_most_objects_dicts_and_bars_are_read_in_columns(name):
+    texts = {
+        "objects": '{"step": %d, "loss": %.4f, "epoch": 1}\n',
+        "dicts": "{'loss': %.4f, 'epoch': %.2f}\n",
+        "bars": "%d/99999 [==>..] - ETA: 2s - loss: %.4f\n",
+    }
+    log = "".join(texts[name] % (n, n / 1000) for n in range(1, 5000)).encode()
+    rows = [part for _, part in read_columns([log]).parts if isinstance(part, ValueRows)]
+    assert sum(rows_of.line_count for rows_of in rows) > 0.9 * 5000
