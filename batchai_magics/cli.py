@@ -101,7 +101,7 @@ def _fail(message: str, code: int, words: Sequence[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    from batchai_magics.commands.parsing.command_parser import parse
+    from batchai_magics.commands.parsing.command_parser import SHELL_WORDS, parse
     from batchai_magics.options.option import DisplayText
 
     if words == ["--version"]:
@@ -119,8 +119,7 @@ def _run(words: list[str]) -> int:
     if isinstance(invocation, DisplayText):
         print(invocation)
         if set(words) <= {"-h", "--help"}:
-            print("    run         : Run a script, with the files of its folder, as a job.")
-            print("    serve       : Serve this machine's jobs to a team.")
+            print("\n".join(f"    {name:<11} : {text}" for name, text in SHELL_WORDS.items()))
         return 0
     _confirm(invocation)
     return _carry_out(invocation)

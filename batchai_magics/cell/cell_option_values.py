@@ -103,9 +103,9 @@ def values_of(
         outputs=_pairs("--output", given.output, "ID or ID=SUFFIX", needs_value=False),
         mounts=tuple(given.mount or ()),
         priority=_lower(given.priority),
-        max_time=_time("--max-time", given.max_time),
+        max_time=short_duration("--max-time", given.max_time),
         max_restarts=_count("--requeue", given.requeue),
-        signal_before=_time("--signal-before", given.signal_before),
+        signal_before=short_duration("--signal-before", given.signal_before),
         uploads=tuple(given.upload or ()),
         uses=variable_names(given.use or ()),
         is_template=given.template,
@@ -179,11 +179,13 @@ def restart_fields(max_restarts: int | None, signal_before: str | None) -> dict[
 
 def restart_fields_of(given: Namespace) -> dict[str, Any]:
     """The same from the texts of `--requeue` and `--signal-before`."""
-    return restart_fields(_count("--requeue", given.requeue), _time("--signal-before", given.signal_before))
+    return restart_fields(
+        _count("--requeue", given.requeue), short_duration("--signal-before", given.signal_before)
+    )
 
 
-def _time(option: str, text: str | None) -> str | None:
-    """Converts `30m`, `2h`, `1d12h` or an ISO 8601 duration to ISO 8601."""
+def short_duration(option: str, text: str | None) -> str | None:
+    """Converts `30m`, `2h`, `1d12h` or an ISO 8601 duration to ISO 8601; raises UsageError for other text."""
     if text is None:
         return None
     match = _SHORT_TIME.fullmatch(text.strip())

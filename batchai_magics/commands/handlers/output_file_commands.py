@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,11 +98,12 @@ def _download_all(
     return ValueWithNotes(copied, tuple(notes))
 
 
-def stream_parts(backend: Backend, file: FileRef) -> StreamParts:
-    """Yields a file as it grows, with messages about it, until the job has ended."""
+def stream_parts(
+    backend: Backend, file: FileRef, select: Callable[[Chunk], bytes] = lambda chunk: chunk.data
+) -> StreamParts:
+    """Yields what `select` takes of a file as it grows, with messages about it, until the job has ended."""
     listed = _find(backend, file)
-    missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
-    yield Message(_found_line(listed) if listed else missing)
+    yield Message(_found_line(listed) if listed else _awaited_line(backend, file))
     for part in _file_events(backend, file):
         if not isinstance(part, Chunk):
             yield _event_message(part, file)
@@ -110,11 +111,22 @@ def stream_parts(backend: Backend, file: FileRef) -> StreamParts:
         if not listed:
             listed = _find(backend, file) or OutputFile(file.path, FileKind.FILE, part.size)
             yield Message(_found_line(listed))
-        yield LogOutput(part.data)
+        yield LogOutput(select(part))
     if listed or _find(backend, file):
         yield CommandExit(0)
     else:
         yield from _missing_file(backend, file)
+
+
+def _awaited_line(backend: Backend, file: FileRef) -> str:
+    missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
+    return f"{missing} {_present(backend, file)}".rstrip()
+
+
+def _present(backend: Backend, file: FileRef) -> str:
+    """The files beside this one; empty without any."""
+    names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _siblings(backend, file))
+    return f"There is: {names}." if names else ""
 
 
 def _event_message(part: LogFault | ConnectionLost | ConnectionRestored, file: FileRef) -> Message:
@@ -126,8 +138,7 @@ def _event_message(part: LogFault | ConnectionLost | ConnectionRestored, file: F
 def _missing_file(backend: Backend, file: FileRef) -> StreamParts:
     """Reports a file that the job never wrote: the files beside it, and how the job ended."""
     yield Message(f'The file "{file.path}" not found for the completed job.')
-    names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _siblings(backend, file))
-    yield Message(f"There is: {names}." if names else "There are no other files.")
+    yield Message(_present(backend, file) or "There are no other files.")
     job = backend.show(file.job)
     assert isinstance(job, JobResource)
     yield job_exit(job)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
+from dataclasses import dataclass
 
-from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base import Chunk, FileRef, Span
+from batchai_magics.cell.cell_option_values import short_duration
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import output_file_commands, resource_commands
 from batchai_magics.commands.handlers.job_commands import resume_command
@@ -14,11 +17,14 @@ from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.errors import NotFoundError, UsageError, visible
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import CHUNK_BYTES, read_redacted
+from batchai_magics.log_lines import lines_at_end
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.wire_times import duration
 from batchai_magics.options.option_parsing import relative_path
 
+_STOPPED = "Stopped printing; the job is left as it is."
 MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
 
 
@@ -34,12 +40,46 @@ def logs(context: Context, arguments: Namespace) -> Stream:
         raise UsageError("--follow and --tail are both given", hint="keep one of them")
     job = Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
     path = relative_path(arguments.file or (ERR if arguments.err else OUT), "--file")
+    selection = LogSelection(arguments.rank, _since(arguments.since))
     if arguments.follow:
         again = f"{resume_command(job.id, 'logs')} -f" + (f" --file {path}" if path != OUT else "")
-        return job_stream(output_file_commands.stream_parts(context.backend, FileRef(job.id, path)), again)
+        file = FileRef(job.id, path)
+        return job_stream(output_file_commands.stream_parts(context.backend, file, selection.of), again)
     _check_exists(job, path)
-    parts = _tail(job, path, arguments.tail) if arguments.tail else _content(job, path)
-    return Stream(parts, "Stopped printing; the job is left as it is.")
+    parts = _content(job, path, selection)
+    return Stream(_tail(parts, arguments.tail) if arguments.tail else parts, _STOPPED)
+
+
+@dataclass(frozen=True)
+class LogSelection:
+    """The part of a log that a line asks for.
+
+    Attributes:
+        rank: Only what this rank has written; None for all. Bytes of unknown origin count as rank 0's.
+        since: Only what was written from this time on, in seconds since 1970; None for all.
+    """
+
+    rank: int | None = None
+    since: float | None = None
+
+    def of(self, chunk: Chunk) -> bytes:
+        """The selected bytes of a chunk; those of an unknown time are selected."""
+        start = chunk.offset
+        if self.since is not None and chunk.times:
+            times = (each.start for each in chunk.times if each.time >= self.since)
+            start = max(start, next(times, chunk.end))
+        spans = chunk.spans or (Span(chunk.offset, chunk.end, 0),)
+        wanted = [span for span in spans if self.rank in (None, span.rank)]
+        if len(wanted) == len(spans):
+            return chunk.data[start - chunk.offset :]
+        parts = ((max(span.start, start), span.end) for span in wanted)
+        return b"".join(chunk.data[a - chunk.offset : b - chunk.offset] for a, b in parts if a < b)
+
+
+def _since(text: str | None) -> float | None:
+    """The time that lies so far back, in seconds since 1970."""
+    span = short_duration("--since", text)
+    return time.time() - duration(span).total_seconds() if span else None
 
 
 def _check_exists(job: Job, path: str) -> None:
@@ -50,17 +90,21 @@ def _check_exists(job: Job, path: str) -> None:
     raise NotFoundError(f"job {job.name} has no file {visible(path)}", code="FileNotFound", hint=hint)
 
 
-def _content(job: Job, path: str) -> StreamParts:
-    """The bytes that the file has now, secrets as asterisks."""
+def _content(job: Job, path: str, selection: LogSelection) -> StreamParts:
+    """The selected bytes that the file has now, secrets as asterisks."""
     file, offset = FileRef(job.id, path), 0
-    while data := read_redacted(job.backend, file, offset, CHUNK_BYTES).data:
-        yield LogOutput(data)
-        offset += len(data)
+    while (chunk := read_redacted(job.backend, file, offset, CHUNK_BYTES)).data:
+        yield LogOutput(selection.of(chunk))
+        offset = chunk.end
 
 
-def _tail(job: Job, path: str, count: int) -> StreamParts:
-    if text := job.log(count, file=path):
-        yield LogOutput(text.encode())
+def _tail(parts: StreamParts, count: int) -> StreamParts:
+    """The last lines of an output."""
+    end = b""
+    for part in parts:
+        if isinstance(part, LogOutput):
+            end = b"".join(lines_at_end(end + part.data, count))
+    yield LogOutput(end)
 
 
 def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:

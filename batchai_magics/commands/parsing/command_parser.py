@@ -82,6 +82,20 @@ def _examples(command: CommandSpec) -> str:
     return "\n".join(["Examples", *lines]) if lines else ""
 
 
+SHELL_WORDS = {
+    "run": "Run a script, with the files of its folder, as a job.",
+    "serve": "Serve this machine's jobs to a team.",
+}
+"""Commands of the shell alone, which are not in the table: what they do."""
+SYNONYMS = {
+    **dict.fromkeys(("kill", "stop", "abort", "scancel"), "cancel"),
+    **dict.fromkeys(("rm", "remove"), "job delete"),
+    **dict.fromkeys(("ls", "jobs", "queue", "squeue"), "ps"),
+    **dict.fromkeys(("status", "describe", "info"), "show"),
+    **dict.fromkeys(("submit", "start", "train", "sbatch"), "run"),
+    **{"log": "logs", "tail": "logs", "top": "watch"},
+}
+"""What users of other programs type: the command here."""
 _HELP = frozenset(o.HELP.flags)
 _AZ = "az"
 _PROGRAMS = (_AZ, PROGRAM)
@@ -177,8 +191,21 @@ def _unknown_word(path: Sequence[str], word: str) -> UsageError:
     known = subcommands(path, COMMANDS)
     if word.startswith("-"):
         return _usage_error(program, f"a command is missing before {word}", f"Commands: {', '.join(known)}.")
-    guess = did_you_mean(word, (*known, *legacy_words(path))) or f"Commands: {', '.join(known)}."
+    guess = _guess(path, word, known) or f"Commands: {', '.join(known)}."
     return _usage_error(program, f"'{word}' is not in the '{program}' command group.", guess)
+
+
+def _guess(path: Sequence[str], word: str, known: Sequence[str]) -> str:
+    """What a wrong word may stand for: another program's word, a command deeper down, or a similar one."""
+    meant = "" if path else SYNONYMS.get(word.lower()) or _deeper_command(word)
+    near = did_you_mean(word, (*known, *(() if path else SHELL_WORDS), *legacy_words(path)))
+    return f'did you mean "{meant}"?' if meant else near
+
+
+def _deeper_command(word: str) -> str:
+    """The command that ends with this word, one of jobs first: `job wait` of `wait`."""
+    found = [command.words for command in COMMANDS if command.parts[-1] == word]
+    return next((words for words in found if words.startswith("job ")), next(iter(found), ""))
 
 
 def _unknown_option(program: str, word: str, options: Sequence[Option]) -> UsageError:

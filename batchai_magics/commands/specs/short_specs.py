@@ -11,6 +11,8 @@ _NAME = Option(("NAME",), "Name of the job.", is_required=True, completes=NameKi
 _FOLLOW = Option(("--follow", "-f"), "Go on until the job has ended.", value_kind=ValueKind.NOTHING)
 _ERR = Option(("--err",), "Print stderr in place of stdout.", value_kind=ValueKind.NOTHING)
 _FILE = Option(("--file",), "Print another file of the job's logs.", completes=NameKind.OUTPUT)
+_RANK = Option(("--rank",), "Only what this rank has written.", "NUMBER", ValueKind.NUMBER, minimum=0)
+_SINCE = Option(("--since",), "Only what was written in this time until now: 30s, 5m, 2h.", "TIME")
 _TAIL = Option(("--tail",), "Only the last lines.", "COUNT", ValueKind.NUMBER, minimum=1)
 
 COMMANDS = (
@@ -18,7 +20,7 @@ COMMANDS = (
         "logs",
         "Print what a job has written.",
         "handlers.short_commands:logs",
-        (*_SOME, _NAME, _FOLLOW, _ERR, _FILE, _TAIL),
+        (*_SOME, _NAME, _FOLLOW, _ERR, _FILE, _RANK, _SINCE, _TAIL),
     ),
     CommandSpec(
         "show",

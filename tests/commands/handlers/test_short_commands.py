@@ -1,7 +1,11 @@
 """`batchai logs`, `cancel` and `ps` on real jobs."""
 
+import json
+
 import pytest
 
+from batchai_magics.backends.base import Chunk, Span, WriteTime
+from batchai_magics.commands.handlers.short_commands import LogSelection
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.states import ExecutionState
@@ -56,6 +60,35 @@ def test_a_followed_log_ends_with_its_job(do, running):
     assert [part.exit_code for part in parts if isinstance(part, CommandExit)] == [0]
 
 
+@pytest.fixture
+def ranks(do, tmp_path):
+    """A job of two ranks that have each written a line."""
+    script = tmp_path / "ranks.py"
+    script.write_text("import os; print('rank', os.environ['AZ_BATCHAI_TASK_INDEX'])")
+    settings = {"commandLine": f"python {script}", "batchaiProcessCount": 2}
+    properties = {
+        "nodeCount": 1,
+        "customToolkitSettings": settings,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x",
+    }
+    file = tmp_path / "ranks.json"
+    file.write_text(json.dumps({"properties": properties}))
+    do(f"job create -n ranks -f {file}").value.wait(PATIENCE_S)
+
+
+def test_a_rank_is_picked_from_a_log(do, ranks):
+    assert output(do, "logs ranks --rank 1") == "rank 1\n"
+    assert output(do, "logs ranks --rank 0 -f") == "rank 0\n"
+    assert output(do, "logs ranks --rank 7") == ""
+
+
+def test_an_old_line_is_not_of_the_last_minutes(do, running):
+    assert output(do, "logs endless --since 5m") == "up\n"
+    until(lambda: output(do, "logs endless --since 1s") == "")
+    with pytest.raises(UsageError, match=r"--since: .soon. is not a duration"):
+        do("logs endless --since soon")
+
+
 def test_a_missing_file_is_not_waited_for_and_the_others_are_listed(do, ended):
     with pytest.raises(NotFoundError, match=r"job hello has no file loss\.csv") as caught:
         do("logs hello --file loss.csv")
@@ -80,3 +113,14 @@ def test_only_jobs_that_have_not_ended_are_active(do, ended, running):
 
 def test_no_active_job_is_said(do, ended):
     assert do("ps").notes == ("No job waits or runs.",)
+
+
+def test_what_a_chunk_has_is_selected_by_rank_and_time():
+    spans = (Span(10, 13, 0), Span(13, 16, 1), Span(16, 19, 0))
+    chunk = Chunk(b"a1\nb1\na2\n", 10, 19, True, spans=spans, times=(WriteTime(10, 5.0), WriteTime(13, 7.0)))
+    assert LogSelection().of(chunk) == chunk.data
+    assert LogSelection(rank=0).of(chunk) == b"a1\na2\n"
+    assert LogSelection(rank=1).of(chunk) == b"b1\n"
+    assert LogSelection(since=6.0).of(chunk) == b"b1\na2\n"
+    assert LogSelection(rank=0, since=6.0).of(chunk) == b"a2\n"
+    assert LogSelection(since=8.0).of(chunk) == b""

@@ -166,3 +166,18 @@ def test_every_example_is_a_line_that_can_be_read(words, rest):
     invocation = parse([*words.split(), *shlex.split(rest)])
     assert (invocation.command.words, invocation.translations) == (words, ())
     assert f"        batchai {words} {rest}" in parse([*words.split(), "-h"])
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("cancle", "cancel"),
+        ("kill", "cancel"),
+        ("log", "logs"),
+        ("runn", "run"),
+        ("wait", "job wait"),
+        ("sho", "show"),
+    ],
+)
+def test_an_unknown_command_suggests_the_one_that_is_meant(word, meant):
+    assert f'did you mean "{meant}"?' in complaint(word)
