@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+    from batchai_magics.jobs.rank_stacks import RankStacks
+
 
 class Job(JobRecord):
     """A job on any backend: a backend and an id, so that a handle never goes stale.
@@ -360,6 +362,19 @@ class Job(JobRecord):
         if not directory_id:
             return job_download.download_all(self.backend, self.show(), target, partial=partial)
         return job_download.download_directory(self.backend, self.id, directory_id, target, partial=partial)
+
+    def stacks(self) -> RankStacks:
+        """The Python stack of every rank, and which rank is somewhere else than the others.
+
+        The job goes on undisturbed. The stacks are kept in the run's record, too.
+
+        Raises:
+            ConflictError: The job does not run.
+            CapabilityError: The backend runs no commands on nodes, or a node has no Python.
+        """
+        from batchai_magics.jobs.rank_stacks import stacks_of  # few users need it
+
+        return stacks_of(self.backend, self.show())
 
     def cancel(self) -> None:
         """Requests the end of the job, without waiting for it; no effect on a job that has ended."""

@@ -10,7 +10,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.node.job_environment import JOB_MODULE, with_module_path
+from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.home_folders import RunFolder
@@ -74,7 +74,8 @@ class RunPlanner:
                 Outbox.of_run(job).open(record_files.addresses_of(text))
             else:
                 private_files.write(job.records / name, text)
-        private_files.write(job.python / "batchai_magics.py", JOB_MODULE.read_text(encoding="utf-8"))
+        for name, source in JOB_MODULES.items():
+            private_files.write(job.python / name, source.read_text(encoding="utf-8"))
         mounts.link(self._layout, job.mounts, run.spec.mount_volumes)
         if run.spec.batchai_stop_if:
             StopIfRequest(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)

@@ -98,6 +98,8 @@ _RANKS = _HERE / "ranks"
 RUN_RANKS = str(_RANKS / "run_ranks.py")
 RUN_SCRIPT = str(_RANKS / "run_script.py")
 JOB_MODULE = _HERE / "job_module.py"
+# What a job's processes find on their module path, by the names under which they do.
+JOB_MODULES = {"batchai_magics.py": JOB_MODULE, "sitecustomize.py": _HERE / "stack_hook.py"}
 
 
 def with_module_path(command: str, folder: Path) -> str:

@@ -12,9 +12,11 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import UsageError, visible_lines
+from batchai_magics.jobs.rank_stacks import RankStacks, stacks_of
 from batchai_magics.jobs.run_diff import RunDiff, diff_runs
 from batchai_magics.jobs.submit import find
 from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.resources import JobResource
 from batchai_magics.records.labels import LabelChange, Labels
 from batchai_magics.records.provenance import NAMES, Provenance
 
@@ -78,6 +80,34 @@ class RunDiffResult:
     def terminal_text(self) -> str:
         """All differences."""
         return repr(self.in_notebook)
+
+
+@dataclass(frozen=True)
+class StacksResult:
+    """Where the ranks of a job are, as table, data and text."""
+
+    in_notebook: RankStacks
+
+    def to_data(self) -> Any:
+        """The stacks of all ranks."""
+        return self.in_notebook.to_data()
+
+    def to_table(self) -> Table:
+        """The place of each rank."""
+        rows = ((rank.rank, rank.node, str(rank.place or "")) for rank in self.in_notebook.ranks)
+        return Table(("Rank", "Node", "Place"), tuple(rows))
+
+    @property
+    def terminal_text(self) -> str:
+        """The rank that differs, then the stacks."""
+        return self.in_notebook.terminal_text
+
+
+def stacks(context: Context, arguments: Namespace) -> StacksResult:
+    """The Python stack of every rank of a running job."""
+    job = resource_commands.show(context, arguments, Kind.JOB)
+    assert isinstance(job, JobResource)
+    return StacksResult(stacks_of(context.backend, job))
 
 
 def diff(context: Context, arguments: Namespace) -> RunDiffResult:

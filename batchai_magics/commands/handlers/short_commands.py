@@ -1,4 +1,4 @@
-"""`batchai logs`, `cancel`, `ps` and `watch`."""
+"""`batchai logs`, `stacks`, `cancel`, `ps` and `watch`."""
 
 from __future__ import annotations
 

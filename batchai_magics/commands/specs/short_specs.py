@@ -28,6 +28,12 @@ COMMANDS = (
         "handlers.job_commands:show",
         (*_SOME, _NAME),
     ),
+    CommandSpec(
+        "stacks",
+        "Show where each rank of a running job is, and which one differs.",
+        "handlers.run_record_commands:stacks",
+        (*_SOME, _NAME),
+    ),
     CommandSpec("cancel", "Cancel a job.", "handlers.short_commands:cancel", (*_SOME, _NAME)),
     CommandSpec("ps", "List the jobs that wait or run.", "handlers.short_commands:active", _SOME),
     CommandSpec(

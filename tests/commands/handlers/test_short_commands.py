@@ -124,3 +124,10 @@ def test_what_a_chunk_has_is_selected_by_rank_and_time():
     assert LogSelection(since=6.0).of(chunk) == b"b1\na2\n"
     assert LogSelection(rank=0, since=6.0).of(chunk) == b"a2\n"
     assert LogSelection(since=8.0).of(chunk) == b""
+
+
+def test_the_stacks_of_a_job_without_python_say_so(do, running):
+    told = do("stacks endless")
+    assert [(rank["rank"], rank["frames"], rank["text"]) for rank in told.data["ranks"]] == [(0, [], "")]
+    assert told.to_frame()["Place"].tolist() == [""]
+    assert "no Python process that can be asked" in told.value.terminal_text

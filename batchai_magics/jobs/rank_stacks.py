@@ -1,0 +1,202 @@
+"""The Python stacks of a job's ranks, and which rank is somewhere else than the others."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+from batchai_magics.backends.base import NODE_COMMANDS, Backend, CommandBytes
+from batchai_magics.backends.node import stack_dumps
+from batchai_magics.errors import CapabilityError, ConflictError, visible_lines
+from batchai_magics.models.resources import JobResource, Node
+from batchai_magics.models.states import ExecutionState
+
+_CONCURRENT = 16
+_FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
+_CURRENT = "Current thread"
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/|^<frozen ")
+# what starts a job's script, and is of no interest
+_LAUNCHERS = ("run_script.py", "run_ranks.py")
+
+
+class Frame(NamedTuple):
+    """A function that a process is in."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.function} ({PurePath(self.file).name}:{self.line})"
+
+
+@dataclass(frozen=True)
+class RankStack:
+    """The stack of a rank, innermost function first; no frames if it runs no Python that can be asked.
+
+    `text` is what faulthandler wrote: all threads of the process.
+    """
+
+    rank: int
+    node: str
+    frames: tuple[Frame, ...] = ()
+    text: str = ""
+
+    @property
+    def place(self) -> Frame | None:
+        """The innermost function of the job's own code, or else of all."""
+        own = (frame for frame in self.frames if not _LIBRARY.search(frame.file))
+        return next(own, self.frames[0] if self.frames else None)
+
+
+@dataclass(frozen=True)
+class RankStacks:
+    """The stacks of a job's ranks at one time."""
+
+    job: str
+    ranks: tuple[RankStack, ...]
+
+    @cached_property
+    def groups(self) -> tuple[tuple[RankStack, ...], ...]:
+        """Ranks in the same functions, or if all are, at the same lines; the smallest group first."""
+        for keys in (_functions, _lines):
+            counts = Counter(map(keys, self.ranks))
+            if len(counts) > 1:
+                break
+        order = sorted(counts, key=lambda key: counts[key])
+        return tuple(tuple(rank for rank in self.ranks if keys(rank) == key) for key in order)
+
+    @property
+    def different(self) -> tuple[int, ...]:
+        """The ranks that are not where more than half of all are; empty if there is no such place."""
+        *others, most = self.groups or ((),)
+        is_most = len(most) * 2 > len(self.ranks)
+        return tuple(sorted(rank.rank for group in others for rank in group)) if is_most else ()
+
+    @property
+    def sentence(self) -> str:
+        """What the stacks say, in one sentence."""
+        if not self.ranks:
+            return f"No process of {self.job} was found."
+        parts = "; ".join(f"{_named(group)} {_where(group)}" for group in self.groups)
+        if len(self.groups) == 1:
+            return f"{parts[0].upper()}{parts[1:]}."
+        if not self.different:
+            return f"The ranks are at different places: {parts}."
+        verb = "differs" if len(self.different) == 1 else "differ"
+        return f"{_named(self.different).capitalize()} {verb} from the others: {parts}."
+
+    @property
+    def terminal_text(self) -> str:
+        """The sentence, then the stack of each group."""
+        return visible_lines("\n".join([self.sentence, *map(_listed, self.groups)]))
+
+    def to_data(self) -> dict[str, object]:
+        """The stacks as JSON."""
+        return {
+            "job": self.job,
+            "sentence": self.sentence,
+            "different": list(self.different),
+            "ranks": [
+                {
+                    "rank": rank.rank,
+                    "node": rank.node,
+                    "frames": [frame._asdict() for frame in rank.frames],
+                    "text": rank.text,
+                }
+                for rank in self.ranks
+            ],
+        }
+
+    def __str__(self) -> str:
+        return self.terminal_text
+
+    __repr__ = __str__
+
+
+def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
+    """Asks every Python rank of a running job where it is; the stacks are kept in the run's record too.
+
+    Raises:
+        ConflictError: The job does not run.
+        CapabilityError: The backend runs no commands on nodes.
+    """
+    if job.state is not ExecutionState.RUNNING:
+        message = f"job {job.id.name} is {job.word}: only a running job has stacks"
+        raise ConflictError(message, code="JobNotRunning")
+    nodes = backend.nodes(job.id)
+    with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
+        found = chain.from_iterable(threads.map(partial(_of_node, backend, job), nodes))
+        return RankStacks(job.id.name, tuple(sorted(found, key=lambda rank: rank.rank)))
+
+
+def _of_node(backend: Backend, job: JobResource, node: Node) -> list[RankStack]:
+    command = _command(job.output_path_segment.rpartition("/")[2], node)
+    printed: dict[bool, bytes] = {False: b"", True: b""}
+    with closing(NODE_COMMANDS.of(backend).execute(job.id, node.id, command)) as output:
+        for part in output:
+            if isinstance(part, CommandBytes):
+                printed[part.is_error] += part.data
+            elif part.exit_code:
+                last = printed[True].decode(errors="replace").strip().rpartition("\n")[2]
+                raise CapabilityError(f"node {node.id} could not collect the stacks: {last}")
+    return [parse(line) for line in printed[False].splitlines() if line.startswith(b"{")]
+
+
+def _command(guid: str, node: Node) -> str:
+    """The command that collects the stacks of a run on a node."""
+    program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
+    return f"python3 - {shlex.quote(guid)} {shlex.quote(node.id)} <<'BATCHAI'\n{program}\nBATCHAI\n"
+
+
+def parse(line: bytes) -> RankStack:
+    """One line of `stack_dumps`."""
+    told = json.loads(line)
+    return RankStack(told["rank"], told["node"], frames_of(told["text"]), told["text"])
+
+
+def frames_of(text: str) -> tuple[Frame, ...]:
+    """The frames of the thread that took the signal, the main one, without what started the script."""
+    _, _, current = text.rpartition(_CURRENT)
+    block = current.partition("\n\n")[0].splitlines()[1:]
+    matches = (_FRAME.match(line) for line in block)
+    frames = [Frame(m["file"], int(m["line"]), m["function"]) for m in matches if m]
+    while len(frames) > 1 and PurePath(frames[-1].file).name in _LAUNCHERS:
+        frames.pop()
+    return tuple(frames)
+
+
+def _functions(rank: RankStack) -> tuple[tuple[str, str], ...]:
+    return tuple((frame.file, frame.function) for frame in rank.frames)
+
+
+def _lines(rank: RankStack) -> tuple[Frame, ...]:
+    return rank.frames
+
+
+def _listed(group: Sequence[RankStack]) -> str:
+    nodes = ", ".join(sorted({rank.node for rank in group}))
+    frames = [f"  {frame.file}:{frame.line} in {frame.function}" for frame in group[0].frames]
+    frames = frames or ["  no Python process that can be asked"]
+    return "\n".join(["", f"{_named(group).capitalize()} on {nodes}:", *frames])
+
+
+def _named(ranks: Iterable[RankStack | int]) -> str:
+    numbers = [str(rank.rank if isinstance(rank, RankStack) else rank) for rank in ranks]
+    return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(numbers)}"
+
+
+def _where(group: Sequence[RankStack]) -> str:
+    one = len(group) == 1
+    place = group[0].place
+    return f"{'is' if one else 'are'} in {place}" if place else f"{'runs' if one else 'run'} no Python to ask"

@@ -1,0 +1,46 @@
+"""Where the ranks of a running job are."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.errors import ConflictError
+from tests.contract.place import Place
+from tests.patience import PATIENCE_S
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+HANG = """
+import os, threading
+
+def wait_for_the_others():
+    print("up", flush=True)
+    threading.Event().wait()
+
+def read_a_batch():
+    print("up", flush=True)
+    os.read(os.pipe()[0], 1)
+
+read_a_batch() if os.environ["AZ_BATCHAI_TASK_INDEX"] == "2" else wait_for_the_others()
+"""
+
+
+@pytest.mark.needs("node_commands")
+def test_the_rank_that_hangs_elsewhere_is_named_and_the_job_goes_on(place: Place) -> None:
+    job = place.submit("hang --nodes 2 --processes 3 --toolkit custom", HANG)
+    until(lambda: job.log().count("up") == 3)
+    for _ in range(2):
+        stacks = job.stacks()
+        assert [rank.rank for rank in stacks.ranks] == [0, 1, 2]
+        assert stacks.different == (2,)
+        assert stacks.sentence.startswith("Rank 2 differs from the others: rank 2 is in read_a_batch (")
+        assert "wait_for_the_others" in stacks.terminal_text
+    assert not job.is_done
+    if place.backend.records:
+        kept = place.backend.records.read(job.id, ["stacks/"])
+        assert kept["stacks/2.txt"].count(b"read_a_batch") == 2
+    job.cancel()
+    job.wait(PATIENCE_S)
+    with pytest.raises(ConflictError, match="only a running job has stacks"):
+        job.stacks()

@@ -1,0 +1,84 @@
+"""Which rank differs, told from what faulthandler writes."""
+
+import json
+
+import pytest
+
+from batchai_magics.backends.node import stack_dumps, stack_hook
+from batchai_magics.jobs.rank_stacks import Frame, RankStack, RankStacks, frames_of, parse
+
+TEXT = """Thread 0x00007f0000000001 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+
+Current thread 0x00007f0000000002 (most recent call first):
+  File "/venv/lib/python3.11/site-packages/torch/distributed/c10d.py", line 99 in all_reduce
+  File "/job/train.py", line 20 in step
+  File "/job/train.py", line 31 in <module>
+  File "/nodes/run_script.py", line 53 in _run
+  File "/nodes/run_script.py", line 24 in main
+"""
+
+
+def rank(number, *places):
+    return RankStack(number, "n0", tuple(Frame("/job/train.py", line, name) for name, line in places))
+
+
+def stacks(*ranks):
+    return RankStacks("train", ranks)
+
+
+def test_the_frames_are_those_of_the_main_thread_without_what_started_it():
+    assert [frame.function for frame in frames_of(TEXT)] == ["all_reduce", "step", "<module>"]
+
+
+def test_a_rank_is_where_its_own_code_is():
+    told = parse(json.dumps({"rank": 3, "node": "n1", "text": TEXT}).encode())
+    assert str(told.place) == "step (train.py:20)"
+
+
+def test_the_rank_in_other_functions_differs():
+    told = stacks(rank(0, ("step", 20)), rank(1, ("load", 7)), rank(2, ("step", 20)))
+    assert told.different == (1,)
+    assert told.sentence == (
+        "Rank 1 differs from the others: "
+        "rank 1 is in load (train.py:7); ranks 0, 2 are in step (train.py:20)."
+    )
+
+
+def test_ranks_in_the_same_functions_are_told_apart_by_their_lines():
+    told = stacks(*(rank(n, ("step", 21 if n == 2 else 20)) for n in range(4)))
+    assert told.different == (2,)
+
+
+def test_lines_do_not_matter_while_functions_differ():
+    told = stacks(rank(0, ("step", 20)), rank(1, ("step", 21)), rank(2, ("load", 7)))
+    assert told.different == (2,)
+
+
+def test_of_two_ranks_at_two_places_neither_is_the_odd_one():
+    told = stacks(rank(0, ("step", 20)), rank(1, ("load", 7)))
+    assert told.different == ()
+    assert told.sentence.startswith("The ranks are at different places: ")
+
+
+def test_ranks_at_one_place_do_not_differ():
+    assert stacks(rank(0, ("step", 20)), rank(1, ("step", 20))).sentence == (
+        "Ranks 0, 1 are in step (train.py:20)."
+    )
+
+
+def test_a_rank_that_could_not_be_asked_is_one_of_its_own():
+    told = stacks(rank(0, ("step", 20)), RankStack(1, "n1"), rank(2, ("step", 20)))
+    assert told.different == (1,)
+    assert "Rank 1 on n1:\n  no Python process that can be asked" in told.terminal_text
+
+
+def test_the_text_cannot_steer_a_terminal():
+    told = stacks(RankStack(0, "n0", (Frame("/job/\x1b[2J.py", 1, "f"),)))
+    assert "\x1b" not in told.terminal_text
+
+
+@pytest.mark.parametrize("name", ["SIGNAL"])
+def test_both_ends_use_one_signal(name):
+    assert getattr(stack_dumps, name) == getattr(stack_hook, name)
+    assert stack_dumps.FILE.endswith(stack_hook.FILE)
