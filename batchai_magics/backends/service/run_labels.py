@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.run_tags import check_tags
 from batchai_magics.records.labels import BASELINE, LabelChange, Labels
@@ -63,13 +63,7 @@ def change(context: Context, job: ResourceId, wanted: LabelChange) -> Labels:
     Raises:
         UsageError: A tag is no word, or there are too many of them.
     """
-
-    def changed(record: Record) -> Record:
-        labels = _checked(wanted, _stored(record))
-        context.folders.back_up_labels(record.guid, labels.to_text())
-        return record.changed({_LABELS: labels.to_json()})
-
-    record = context.repository.change(job, changed)
+    record = _change_stored(context, job, wanted)
     if BASELINE in wanted.add:
         _pin(context, job)
     elif BASELINE in wanted.remove:
@@ -85,8 +79,21 @@ def baseline(context: Context, experiment: ResourceId) -> str:
 
 
 def _pin(context: Context, job: ResourceId) -> None:
-    pinned = [job.name, context.repository.get(job).guid]
+    """Makes a run the baseline; the previous one loses the tag, so that files tell which run has it."""
+    pinned, previous = [job.name, context.repository.get(job).guid], baseline(context, job.parent)
     context.repository.change(job.parent, lambda record: record.changed({_BASELINE: pinned}))
+    if previous not in ("", job.name):
+        with contextlib.suppress(NotFoundError):
+            _change_stored(context, job.parent.child(Kind.JOB, previous), LabelChange(remove=(BASELINE,)))
+
+
+def _change_stored(context: Context, job: ResourceId, wanted: LabelChange) -> Record:
+    def changed(record: Record) -> Record:
+        labels = _checked(wanted, _stored(record))
+        context.folders.back_up_labels(record.guid, labels.to_text())
+        return record.changed({_LABELS: labels.to_json()})
+
+    return context.repository.change(job, changed)
 
 
 def _unpin(context: Context, job: Record) -> None:

@@ -21,6 +21,7 @@ from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+from batchai_magics.records.labels import BASELINE
 from batchai_magics.records.record_files import LABELS
 
 VERSION = 1
@@ -79,6 +80,10 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
     db.execute(FILL_RECORDS)  # backups of versions without records
     for kept in found:
         _restore_labels(db, kept)
+    is_pinned = "json_extract(more, '$.baseline') IS NOT NULL"  # when a job was created
+    db.execute(f"UPDATE resource SET more = json_remove(more, '$.baseline') WHERE {is_pinned}")
+    for kept in sorted(found, key=_labelled):
+        _restore_baseline(db, kept)
     for (key,) in db.execute("SELECT key FROM cluster").fetchall():
         target = node_table.get_cluster(db, key).target
         node_table.resize(db, key, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
@@ -91,6 +96,25 @@ def _restore_labels(db: sqlite3.Connection, kept: JobBackup) -> None:
         labels = json.loads((kept.folder.records / LABELS).read_text(encoding="utf-8"))
         statement = "UPDATE resource SET more = json_set(more, '$.labels', json(?)) WHERE key = ?"
         db.execute(statement, (json.dumps(labels), kept.job["key"]))
+
+
+def _restore_baseline(db: sqlite3.Connection, kept: JobBackup) -> None:
+    """Pins a job again that had the tag; the last one of an experiment counts."""
+    statement = "SELECT id, more FROM resource WHERE key = ?"
+    text, more = db.execute(statement, (kept.job["key"],)).fetchone()
+    id = ResourceId.parse(text)
+    if BASELINE in json.loads(more).get("labels", {}).get("tags", ()):
+        pinned = json.dumps([id.name, kept.job["guid"]])
+        statement = "UPDATE resource SET more = json_set(more, '$.baseline', json(?)) WHERE key = ?"
+        db.execute(statement, (pinned, id.parent.key))
+
+
+def _labelled(kept: JobBackup) -> float:
+    """When the labels of a job were changed last."""
+    try:
+        return (kept.folder.records / LABELS).stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _folders(layout: Layout) -> Iterable[JobLayout]:

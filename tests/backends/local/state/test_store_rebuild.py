@@ -169,6 +169,26 @@ def test_labels_are_those_that_a_job_had_last(still: Still) -> None:
     assert run_labels.read(still.context(), [job]) == {job.key: Labels(("wide",), "new")}
 
 
+def test_the_baseline_is_the_run_that_was_pinned_last(still: Still) -> None:
+    still.cluster()
+    first, second, third = (still.job(name) for name in ("one", "two", "three"))
+    for job in (first, third, second):
+        run_labels.change(still.context(), job, LabelChange(("baseline",)))
+    run_labels.change(still.context(), third, LabelChange(note="no longer"))
+    found_again(still)
+    assert run_labels.baseline(still.context(), first.parent) == "two"
+
+
+def test_a_baseline_that_was_given_up_stays_so(still: Still) -> None:
+    still.cluster()
+    first = still.job("one")
+    run_labels.change(still.context(), first, LabelChange(("baseline",)))
+    still.job("two")
+    run_labels.change(still.context(), first, LabelChange(remove=("baseline",)))
+    found_again(still)
+    assert run_labels.baseline(still.context(), first.parent) == ""
+
+
 def test_a_cluster_is_as_large_as_the_newest_job_knew_it(still: Still) -> None:
     cluster = still.cluster(scale=manual(1))
     still.job("early")
