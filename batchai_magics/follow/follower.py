@@ -20,6 +20,7 @@ from batchai_magics.follow.event_types import (
 )
 from batchai_magics.follow.job_pollers import QueuePoller, TelemetryPoller
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
+from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import STDOUTERR
@@ -53,6 +54,11 @@ def _read_ranks(reader: ProgressReader, file: str, chunk: Chunk, at: float) -> b
             break
     told = [reader.feed(data, at=at, stream=f"{file}#{rank}", rank=rank) for rank, data in reversed(newest)]
     return any(told)
+
+
+def _is_trainer_log(log: tuple[str, Chunk]) -> bool:
+    """Sorts it last: what is printed counts."""
+    return log[0] == TRAINER_LOG
 
 
 CHUNK_BYTES = 1 << 20
@@ -171,7 +177,8 @@ class Follower:
         for _ in range(MAX_CHUNKS):
             positions = {file.path: mark.offset for file, mark in self._marks.items()}
             chunks = self.backend.tail(self.id, positions, CHUNK_BYTES, wait_s=wait_s)
-            for path, chunk in chunks.items():
+            self._metric_streams.has_trainer_files |= TRAINER_LOG in chunks
+            for path, chunk in sorted(chunks.items(), key=_is_trainer_log):
                 yield from self._chunk_events(FileRef(self.id, path), chunk)
             if all(chunk.end >= chunk.size for chunk in chunks.values()):
                 return
@@ -197,7 +204,8 @@ class Follower:
             self._digests[file] = hashlib.sha256()
         self._digests[file].update(chunk.data)
         if chunk.data or restarted:
-            yield LogBytes(file, chunk.redacted, restarted)
+            if self.files is not None or file.path != TRAINER_LOG:  # nobody wants to read it as a log
+                yield LogBytes(file, chunk.redacted, restarted)
             yield from self._metrics(file, chunk.redacted, restarted)
 
     def _mark(self, file: FileRef) -> Bookmark:

@@ -1,4 +1,4 @@
-"""Parses the metrics of a job from stdout and stderr, which belong to one run.
+"""Parses the metrics of a job from stdout, stderr and the files of its trainer, which belong to one run.
 
 Transformers prints a dict without its step on stdout and draws a bar with the step on stderr, so each is
 read with what the other tells.
@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.backends.service.log_records import clock_of, parts_of, records_in
+from batchai_magics.backends.service.log_records import PrintedNumbers, clock_of, parts_of, records_in
+from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
@@ -22,7 +23,7 @@ from batchai_magics.models.job_execution import ERR, OUT
 if TYPE_CHECKING:
     from batchai_magics.metrics.reading.bulk.columns import Columns
 
-METRICS_FILES = (OUT, ERR)
+METRICS_FILES = (OUT, ERR, TRAINER_LOG)
 
 MIN_COLUMN_BYTES = 1 << 14  # of one file per chunk: from here, columns are faster and worth importing numpy
 _MAX_KEYS = 1 << 14  # numbers of a stream that are compared with the other's
@@ -76,16 +77,18 @@ class _Stream:
 
 
 class MetricStreams:
-    """The parsers of a job's stdout and stderr.
+    """The parsers of a job's stdout and stderr, and of what its trainer logs to files.
 
     1. Each file has its own parser, so that lines of one do not change what those of the other mean.
-    2. A number that both files have counts once.
+    2. A number that both files have counts once; so does a name and step that a file of the trainer has.
     3. Numbers without a step, whose bar is in the other file, come at the next `settle`.
     """
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         self._patterns = patterns
         self._streams = {file: _Stream(patterns) for file in METRICS_FILES}
+        self._numbers = PrintedNumbers()
+        self.has_trainer_files = False  # printed numbers are compared with those of files
         self._late: list[_Late] = []
         self._waiting = 0  # of them, since the last `settle`
         self._steps = BarSteps()
@@ -96,7 +99,8 @@ class MetricStreams:
         found = parse_metrics(chunk, stream.parser)
         stream.note_bars()
         unplaced = stream.parser.take_unplaced()
-        is_alone = not any(other.has_any for other in self._others(file))
+        self.has_trainer_files |= file == TRAINER_LOG
+        is_alone = not self.has_trainer_files and not any(other.has_any for other in self._others(file))
         if not isinstance(found, tuple) and is_alone and not unplaced:
             return found  # too many to be compared, with nothing to compare them with
         records = found if isinstance(found, tuple) else tuple(found.records())
@@ -140,15 +144,17 @@ class MetricStreams:
 
     def _new(self, file: str, records: Iterable[Record]) -> list[Record]:
         """The records that the other file does not have."""
+        if file == TRAINER_LOG:
+            return self._numbers.new_logged(records)
         own, others = self._streams[file], self._others(file)
-        new = []
+        new = list[Record]()
         for record in records:
             key = _key(record)
             if key is not None and any(other.has(key) for other in others):
                 continue
             own.note(key)
             new.append(record)
-        return new
+        return self._numbers.new_printed(new)
 
     def _others(self, file: str) -> list[_Stream]:
         return [stream for name, stream in self._streams.items() if name != file]

@@ -17,6 +17,7 @@ from batchai_magics.cell.cell_job_spec import COPY_FOLDER
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams, in_order_of_writing
+from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.log_lines import lines_at_end
 from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
@@ -148,7 +149,7 @@ def retry_if_changed(read: Callable[[], T]) -> T:
 
 
 def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) -> LogMetrics:
-    """The records of a job's stdout and stderr in the order of writing, with the ranks that were recorded.
+    """The records of a job's output and of its trainer's files in the order of writing, with their ranks.
 
     Without write times, those of stdout come first.
 
@@ -162,7 +163,8 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
     """
     streams, start = MetricStreams(patterns), LogStart()
     parts: list[Sequence[Record]] = []
-    for file in METRICS_FILES:
+    streams.has_trainer_files = backend.read(FileRef(job, TRAINER_LOG), 0, 0).size > 0
+    for file in METRICS_FILES if streams.has_trainer_files else (OUT, ERR):
         own: list[Record] = []
         for chunk in chunks(backend, FileRef(job, file)):
             start.add(chunk.redacted.data)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import BatchAIError
+from batchai_magics.follow.metric_streams import METRICS_FILES
 from batchai_magics.metrics import Parser, Record
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
-from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 
 TAIL_BYTES = 1 << 15  # of each log
@@ -17,12 +17,12 @@ TAIL_BYTES = 1 << 15  # of each log
 def latest_metrics(
     backend: Backend, job: JobResource, preferences: MetricPreferences = NO_PREFERENCES
 ) -> RunMetrics:
-    """The metrics in the last 32 KiB of a job's stdout, or of its stderr if there are none.
+    """The metrics in the last 32 KiB of a job's stdout, else of its stderr, else of its trainer's files.
 
     A job that was deleted meanwhile has none.
     """
     found = RunMetrics(())
-    for name in (OUT, ERR):  # each costs two requests
+    for name in METRICS_FILES:  # each costs two requests
         found = found or run_metrics(_last_records(backend, job, name), preferences)
     return found
 

@@ -19,6 +19,7 @@ from batchai_magics.launch import references
 from batchai_magics.launch.references import Bindings
 from batchai_magics.launch.typed_json import FormError, from_json_types, to_json_types
 
+TRAINER_LOG = "trainer-metrics.jsonl"  # beside the logs: the numbers that trainers log to files
 VERSION = 6  # of the file format: a program only reads its own version
 
 

@@ -58,10 +58,10 @@ class EventFileWriter:
 
 
 class EventFileReader:
-    """Reads the scalars of an event file that may still grow."""
+    """Reads the scalars of an event file that may still grow, from `offset` on."""
 
-    def __init__(self, file: Path) -> None:
-        self._file, self._offset = file, 0
+    def __init__(self, file: Path, offset: int = 0) -> None:
+        self._file, self._offset = file, offset
         self._is_damaged = False
 
     def read(self) -> Iterator[ScalarPoint]:

@@ -1,24 +1,30 @@
 """What trainers log to files: TensorBoard's event files, Lightning's `metrics.csv`, JSON lines.
 
-Everything becomes JSON lines as `log()` prints them, so that one parser reads it. Standard library only.
+Everything becomes JSON lines as `log()` prints them, so that one parser reads it. A file may still grow, be
+rewritten, or end in the middle of a record. Standard library only.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from batchai_magics.records.event_files import EventFileReader
 
 MAX_DEPTH, MAX_ENTRIES = 6, 20_000  # of the folders that are searched
 MAX_TEXT_BYTES = 256 << 20  # of a file of text
+MAX_KEYS = 100_000  # numbers that are compared with later ones
+BLOCK_BYTES = 1 << 20  # longer lines are skipped
+_BEFORE_BYTES = 64  # by which a file is recognized that was not rewritten
 _STEPS = ("step", "global_step", "iteration", "iter", "epoch")
+_TIMES = ("time", "timestamp", "ts")
+_PLACES = frozenset((*_STEPS, *_TIMES, "rank"))
+_NESTED = ("metrics", "data")
 _RANK = re.compile(r"rank-(\d+)")  # the folder of a further rank of an export
 _PHASES = {"validation": "val", "val": "val", "valid": "val", "eval": "val", "test": "test"}
 
@@ -43,62 +49,154 @@ def find(folder: Path) -> list[Path]:
 
 def json_lines(folder: Path) -> Iterator[bytes]:
     """The numbers in the files below a folder as JSON lines, by file; a name counts once at a step."""
-    seen: set[tuple[Any, ...]] = set()
+    lines = NumberLines()
     for file in find(folder):
-        for values in read_file(file):
-            place = tuple(values.get(key) for key in (*_STEPS, "rank"))
-            new = {key: value for key, value in values.items() if (key, *place) not in seen}
-            seen.update((key, *place) for key in new if key not in (*_STEPS, "rank", "time"))
-            if new.keys() - {*_STEPS, "rank", "time"}:
-                yield json.dumps(_with_place(new, values)).encode() + b"\n"
+        for values in TrainerFile(file).read(is_last=True):
+            yield lines.line(values)
 
 
-def read_file(file: Path) -> Iterator[Values]:
-    """The values of each line or event of a file, with its position; nothing for an unreadable file."""
-    try:
-        if "tfevents" in file.name:
-            yield from _events(file)
-        elif file.stat().st_size <= MAX_TEXT_BYTES:
-            text = file.read_text(encoding="utf-8", errors="replace")
-            yield from _rows(text) if file.name.endswith(".csv") else _objects(text)
-    except (OSError, csv.Error):
-        return
+class NumberLines:
+    """Makes JSON lines of values; a name counts once at a step of a rank."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, None] = {}  # hashes, the oldest first
+
+    def line(self, values: Values) -> bytes:
+        """The line with the new ones of these values; empty if there are none."""
+        place = tuple(values.get(key) for key in (*_STEPS, "rank"))
+        names = [name for name in values.keys() - _PLACES if self._is_new(hash((name, *place)))]
+        if not names:
+            return b""
+        kept = {name: value for name, value in values.items() if name in names or name in _PLACES}
+        return json.dumps(kept).encode() + b"\n"
+
+    def _is_new(self, key: int) -> bool:
+        if key in self._seen:
+            return False
+        self._seen[key] = None
+        if len(self._seen) > MAX_KEYS:
+            del self._seen[next(iter(self._seen))]
+        return True
 
 
-def _events(file: Path) -> Iterator[Values]:
-    """The scalars of an event file; its folder tells phase (as Keras') or rank."""
-    phase, rank = _PHASES.get(file.parent.name.lower(), ""), _RANK.fullmatch(file.parent.name)
-    for point in EventFileReader(file).read():
-        name = point.name if not phase or phase in point.name.lower() else f"{phase}_{point.name}"
-        place = {"time": round(point.time, 3), "step": point.step, **({"rank": int(rank[1])} if rank else {})}
-        yield {**place, name: point.value}
+class TrainerFile:
+    """Reads the numbers of a file, from `offset` on, as they are added; an unreadable file has none."""
 
+    def __init__(self, file: Path, *, offset: int = 0) -> None:
+        is_event_file = "tfevents" in file.name
+        self._reader = _EventValues(file, offset) if is_event_file else _TextValues(file, offset)
 
-def _rows(text: str) -> Iterator[Values]:
-    """The rows of a CSV file with a column of steps or epochs; empty cells are no values."""
-    for row in csv.DictReader(io.StringIO(text)):
-        values = {name: _number(cell) for name, cell in row.items() if name and isinstance(cell, str)}
-        known = {name: value for name, value in values.items() if value is not None}
-        if known.keys() & set(_STEPS):
-            yield {
-                name: int(value) if name in _STEPS and value.is_integer() else value
-                for name, value in known.items()
-            }
+    def read(self, *, is_last: bool = False) -> Iterator[Values]:
+        """Yields the values of each event or line that was completed since, with their position.
 
-
-def _objects(text: str) -> Iterator[Values]:
-    """The JSON objects of lines that have a step or an epoch."""
-    for line in text.splitlines():
+        `is_last`: the file is complete, so its last line needs no end.
+        """
         try:
-            values = json.loads(line) if line.startswith("{") else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(values, dict) and values.keys() & set(_STEPS):
-            yield values
+            yield from self._reader.read(is_last=is_last)
+        except (OSError, csv.Error):
+            return
 
 
-def _with_place(values: Values, line: Mapping[str, Any]) -> Values:
-    return {**{key: line[key] for key in ("time", *_STEPS, "rank") if key in line}, **values}
+class _EventValues:
+    """The scalars of an event file; its folder tells phase (as Keras') or rank."""
+
+    def __init__(self, file: Path, offset: int) -> None:
+        self._events = EventFileReader(file, offset)
+        phase, rank = _PHASES.get(file.parent.name.lower(), ""), _RANK.fullmatch(file.parent.name)
+        self._phase, self._rank = phase, {"rank": int(rank[1])} if rank else {}
+
+    def read(self, *, is_last: bool) -> Iterator[Values]:
+        for point in self._events.read():
+            is_named = not self._phase or self._phase in point.name.lower()
+            name = point.name if is_named else f"{self._phase}_{point.name}"
+            yield {"time": round(point.time, 3), "step": point.step, **self._rank, name: point.value}
+
+
+class _TextValues:
+    """The rows of a CSV file or the objects of JSON lines, as far as they have a step or an epoch."""
+
+    def __init__(self, file: Path, offset: int) -> None:
+        self._file, self._offset = file, offset
+        self._before, self._columns = b"", list[str]()
+        self._is_cut = False  # within a line that is too long
+        self._of_line = self._row if file.name.endswith(".csv") else _object
+
+    def read(self, *, is_last: bool) -> Iterator[Values]:
+        with self._file.open("rb") as stream:
+            self._find_place(stream)
+            while self._offset < MAX_TEXT_BYTES and (lines := self._next_lines(stream, is_last=is_last)):
+                for line in lines:
+                    values = self._of_line(line)
+                    if values.keys() & set(_STEPS):
+                        yield values
+
+    def _find_place(self, stream: BinaryIO) -> None:
+        """Starts again with a file that was rewritten; takes the columns of one that is continued."""
+        stream.seek(max(0, self._offset - _BEFORE_BYTES))
+        before = stream.read(min(self._offset, _BEFORE_BYTES))
+        is_same = not self._before or before == self._before
+        if len(before) < min(self._offset, _BEFORE_BYTES) or not is_same:
+            self._offset, self._before, self._columns, self._is_cut = 0, b"", [], False
+        elif self._offset and not self._columns:
+            stream.seek(0)
+            self._row(stream.readline(BLOCK_BYTES))
+
+    def _next_lines(self, stream: BinaryIO, *, is_last: bool) -> list[bytes]:
+        """The next complete lines, at most a block; empty at the end."""
+        stream.seek(self._offset)
+        block = stream.read(BLOCK_BYTES)
+        end = block.rfind(b"\n") + 1
+        is_too_long = not end and len(block) == BLOCK_BYTES
+        if is_too_long or (is_last and len(block) < BLOCK_BYTES):
+            end = len(block)
+        self._offset += end
+        self._before = (self._before + block[:end])[-_BEFORE_BYTES:]
+        lines = block[:end].splitlines(keepends=True)
+        was_cut, self._is_cut = self._is_cut, is_too_long if end else self._is_cut
+        return [b"\n"] if is_too_long else [*([b"\n"] if was_cut else []), *lines[was_cut:]]
+
+    def _row(self, line: bytes) -> Values:
+        """The cells of a row; an unfinished row may end in half a number, an empty cell is no value."""
+        if not line.endswith(b"\n"):
+            return {}
+        cells = next(csv.reader([line.decode("utf-8", errors="replace")]), [])
+        if not self._columns:
+            self._columns = cells
+            return {}
+        numbers = {name: _number(cell) for name, cell in zip(self._columns, cells)}  # noqa: B905 rows may be short
+        return {
+            name: int(value) if name in _STEPS and value.is_integer() else value
+            for name, value in numbers.items()
+            if name and value is not None
+        }
+
+
+def _object(line: bytes) -> Values:
+    """The numbers of a JSON object, those in its `metrics` or `data` too, with their position."""
+    try:
+        found = json.loads(line) if line.startswith(b"{") else None
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    if isinstance(found.get("name"), str):  # {"name": "loss", "value": 0.5, "global_step": 100}
+        found = {**_place_in(found), found["name"]: found.get("value")}
+    nested = [part for key in _NESTED if isinstance(part := found.get(key), dict)]
+    numbers = {key: value for part in (found, *nested) for key, value in part.items() if _is_number(value)}
+    return {**_place_in(found), **numbers}
+
+
+def _place_in(found: Mapping[str, Any]) -> Values:
+    """The position of an object; its time may be a text."""
+    return {
+        key: value
+        for key, value in found.items()
+        if key in _PLACES and (_is_number(value) or (key in _TIMES and isinstance(value, str)))
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _number(cell: str) -> float | None:

@@ -6,6 +6,7 @@ import pytest
 
 from batchai_magics.jobs.job_handle import Job
 from tests.contract.place import Place
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 
@@ -24,3 +25,31 @@ def test_the_jobs_own_module_path_comes_first(place: Place) -> None:
     variables = [{"name": "PYTHONPATH", "value": "/mine:/yours"}]
     job = place.run("echo $PYTHONPATH", environmentVariables=variables)
     assert place.log(job.id).decode().startswith("/mine:/yours:")
+
+
+LOGS_TO_FILES = """
+import time
+from pathlib import Path
+print("step 1 loss 2.5", flush=True)
+folder = Path("lightning_logs/version_0")
+folder.mkdir(parents=True)
+(folder / "metrics.csv").write_text("epoch,step,loss,val_acc\\n0,1,2.5,\\n0,2,2.0,0.5\\n0,3,1")
+time.sleep(600)
+"""
+
+
+def test_what_a_running_job_logs_to_files_joins_what_it_prints(place: Place) -> None:
+    job = place.submit("r", LOGS_TO_FILES)
+    until(lambda: len(job.metrics(tidy=True)) > 2)
+    frame = job.metrics(tidy=True)[["metric", "step", "value", "rank"]]
+    rows = sorted(frame.itertuples(index=False, name=None))
+    assert rows == [("loss", 1, 2.5, 0), ("loss", 2, 2.0, 0), ("val_acc", 2, 0.5, 0)]
+    assert not job.is_done
+    job.cancel()
+
+
+@pytest.mark.needs("stop_conditions")
+def test_a_number_in_a_file_meets_a_stop_condition(place: Place) -> None:
+    job = place.run_cell('r --stop-if "val_acc > 0.4"', LOGS_TO_FILES)
+    (error,) = job.show().execution.errors
+    assert error.message == 'stop-if "val_acc > 0.4": val_acc was 0.5 at step 2'

@@ -6,9 +6,10 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, WriteTime
 from batchai_magics.follow.metric_streams import MetricStreams, in_order_of_writing
+from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.record import ValueRecord
 
-OUT, ERR = "stdout.txt", "stderr.txt"
+OUT, ERR, FILES = "stdout.txt", "stderr.txt", TRAINER_LOG
 BAR = "\r {percent}%|#         | {done}/30 [00:02<00:10,  4.19it/s]"
 
 
@@ -16,7 +17,7 @@ class Writer:
     """Writes to the two files; each piece has its time."""
 
     def __init__(self):
-        self.streams, self.ends = MetricStreams({"psnr": r"psnr=(\w+)"}), {OUT: 0, ERR: 0}
+        self.streams, self.ends = MetricStreams({"psnr": r"psnr=(\w+)"}), {OUT: 0, ERR: 0, FILES: 0}
 
     def write(self, file, text, time=None):
         start = self.ends[file]
@@ -88,6 +89,29 @@ def test_a_match_that_is_no_number_is_told_of_once_for_both(job):
     job.write(OUT, "psnr=low\n")
     job.write(ERR, "psnr=high\n")
     assert [mismatch.text for mismatch in job.streams.mismatches] == ["low"]
+
+
+def test_a_name_and_step_that_are_printed_and_in_a_file_count_once_whatever_the_digits(job):
+    job.write(OUT, "step 3: loss 0.12\nstep 3: val_loss 0.5\n")
+    found = job.write(FILES, '{"step": 3, "train/loss": 0.1234}\n{"step": 4, "train/loss": 0.1}\n')
+    assert rows(found) == [("train/loss", 0.1, 4, None)]
+
+
+def test_a_number_that_is_printed_after_it_was_read_from_a_file_counts_once(job):
+    job.write(FILES, '{"step": 3, "rank": 0, "loss": 0.1234}\n')
+    assert rows(job.write(OUT, "step 3: loss 0.12\nstep 4: loss 0.1\n")) == [("loss", 0.1, 4, None)]
+
+
+def test_an_attempt_may_print_the_steps_again_that_a_file_has(job):
+    job.write(FILES, '{"step": 3, "loss": 0.5}\n')
+    printed = "[batchai] attempt 2 begins on node1: preempted\nstep 3: loss 0.4\n"
+    assert [record.step for record in job.write(OUT, printed)[1:]] == [3]
+
+
+def test_a_large_log_is_compared_with_files_too(job):
+    job.streams.has_trainer_files = True
+    job.write(OUT, "".join(f"step {step}: loss 0.5\n" for step in range(3000)))
+    assert rows(job.write(FILES, '{"step": 7, "loss": 0.5}\n')) == []
 
 
 def test_a_replaced_file_is_read_anew(job):

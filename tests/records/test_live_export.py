@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.records.event_files import EventFileReader
 from tests.ports import free_port
-from tests.server.clients import drive
+from tests.server.clients import drive, python_of
 from tests.world import World, until, world
 
 __all__ = ["world"]
@@ -17,6 +17,12 @@ PROGRAMS = Path(__file__).parent / "programs"
 STEP = 'print(f\'{{"step": {step}, "loss": {2.5 / step}}}\', flush=True)'
 ENDS = f"for step in (1, 2):\n    {STEP}\n"
 WAITS = f"import time\n{ENDS}time.sleep(600)"
+
+
+def exported_points(folder: Path) -> list[tuple[str, int, float]]:
+    """The numbers in the event files of a folder."""
+    files = folder.rglob("events.out.tfevents.*")
+    return [(each.name, each.step, each.value) for file in files for each in EventFileReader(file).read()]
 
 
 def exported(folder: Path) -> list[tuple[int, float]]:
@@ -61,3 +67,22 @@ def test_mlflow_has_the_run_live_and_its_end_even_without_the_supervisor(world: 
     assert run["info"]["status"] == "RUNNING"
     world.supervisor(job).send_signal(signal.SIGKILL)
     until(lambda: job.is_done and mlflow.runs("default")[0]["info"]["status"] == "FAILED")
+
+
+def test_event_files_of_tensorboards_own_writer_are_read_live_and_exported(
+    world: World, tmp_path: Path
+) -> None:
+    words = [python_of("tensorboard"), f"{PROGRAMS}/write_events.py", "tb"]
+    writes = f"import subprocess\nsubprocess.run({words})"
+    prints = """print('{"step": 2, "accuracy": 0.75}', flush=True)"""
+    job = world.submit(f"r --export tensorboard={tmp_path}/runs", f"{prints}\n{writes}\n{WAITS}")
+    wanted = [("accuracy", 2, 0.75), ("loss", 1, 2.5), ("loss", 2, 1.25)]
+    wanted += [("rate", 3, 180.5), ("train/loss", 0, 2.5)]
+    columns = ["metric", "step", "value"]
+    until(lambda: len(job.metrics(tidy=True)) >= len(wanted))
+    table = job.metrics(tidy=True)[columns]
+    assert sorted(table.itertuples(index=False, name=None)) == wanted
+    assert not job.is_done
+    points = until(lambda: len(found := exported_points(tmp_path / "runs")) >= len(wanted) and found)
+    assert sorted(points) == wanted
+    job.cancel()

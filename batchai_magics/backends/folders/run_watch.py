@@ -19,10 +19,10 @@ from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.log_records import MetricPoints, records_in
-from batchai_magics.launch.plan import LogFile, Plan
+from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
+from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan
 from batchai_magics.metrics.reading.log_parser import Parser
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.record import Record, ValueRecord
 from batchai_magics.metrics.runs.metric_traits import headline_of, traits_of
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.stop_conditions import stop_condition
@@ -104,13 +104,15 @@ class RunWatch:
 
     def __init__(self, job: JobLayout, env: Mapping[str, str] = os.environ, *, by: str = "") -> None:
         plan, started = Plan.read(str(job.plan)), time.time()
+        folder = Path(plan.output.stdout.path).parent
         stop = StopIfRequest.read(job.stop_if) if job.stop_if.exists() else StopIfRequest((), {})
         request = watch_request(job) or WatchRequest(job.root.name, "")
         self._stopping = StopEvaluation([stop_condition(text) for text in stop.conditions])
         self._logs = [_Log(log, {**request.patterns, **stop.patterns}) for log in plan.output]
+        self._trainer_log = _Log(LogFile(str(folder / TRAINER_LOG)), {})
+        self._numbers, self._has_ranks = PrintedNumbers(), len(plan.processes) > 1
         self._points = MetricPoints(started)
         run = ExportedRun(request.name, job.root.name, request.experiment, started, request.parameters)
-        folder = Path(plan.output.stdout.path).parent
         self._exports = [LiveExport(target, run, folder, env) for target in request.targets]
         self._headline = _Headline(job.records / record_files.HEADLINE)
         self._standstill = _Standstill(job, request.stalled_s, by)
@@ -120,9 +122,11 @@ class RunWatch:
         """Why the job is to be stopped, according to its logs so far; empty if it is not."""
         for log in self._logs:
             for records in log.read():
-                self._stopping.add(records, now_s)
-                self._take(list(self._points.of(records)))
-        size_bytes = sum(log.size_bytes for log in self._logs)
+                self._take(self._numbers.new_printed(records), now_s)
+        for records in self._trainer_log.read():
+            new = self._numbers.new_logged(records)
+            self._take(new if self._has_ranks else list(map(_without_rank, new)), now_s)
+        size_bytes = sum(log.size_bytes for log in (*self._logs, self._trainer_log))
         self._standstill.check(size_bytes, now_s)
         for export in self._exports:
             export.flush()
@@ -146,10 +150,17 @@ class RunWatch:
         notes = [note for export in self._exports if (note := export.close())]
         return notes if self._is_stopped else [*self._stopping.unseen, *notes]
 
-    def _take(self, points: Sequence[ScalarPoint]) -> None:
+    def _take(self, records: Sequence[Record], now_s: float) -> None:
+        self._stopping.add(records, now_s)
+        points = list(self._points.of(records))
         self._headline.add(points)
         for export in self._exports:
             export.add(points)
+
+
+def _without_rank(record: Record) -> Record:
+    """The record as one that a job of a single process prints."""
+    return record._replace(rank=None) if isinstance(record, ValueRecord) else record
 
 
 def watch(job: JobLayout, over: threading.Event, stop: Callable[[str], None], *, by: str = "") -> list[str]:

@@ -12,8 +12,9 @@ from typing import NamedTuple, Protocol
 
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from batchai_magics.metrics.record import Record, at_offset
-from batchai_magics.metrics.runs.tidy_table import numbers
+from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, PatternRecord, Record, ValueRecord, at_offset
+from batchai_magics.metrics.runs.metric_traits import traits_of
+from batchai_magics.metrics.runs.tidy_table import Number, numbers
 from batchai_magics.records.scalar_export import ScalarPoint
 
 
@@ -163,3 +164,52 @@ class MetricPoints:
     def now(self) -> None:
         """Gives numbers without a time the current one."""
         self._time = time.time()
+
+
+MAX_PLACES = 1 << 18
+
+
+class PrintedNumbers:
+    """Finds numbers that a run has both printed and logged to a file: a name at a step counts once.
+
+    The one that is read first counts; an attempt of a run may repeat the steps of the previous one.
+    """
+
+    def __init__(self) -> None:
+        self._printed: dict[int, None] = {}
+        self._logged: dict[int, None] = {}
+
+    def new_printed(self, records: Iterable[Record]) -> list[Record]:
+        """The printed records without those that were read from a file before."""
+        return self._new(records, own=self._printed, other=self._logged)
+
+    def new_logged(self, records: Iterable[Record]) -> list[Record]:
+        """The records of files without those that were printed."""
+        return self._new(records, own=self._logged, other=self._printed)
+
+    def _new(
+        self, records: Iterable[Record], *, own: dict[int, None], other: dict[int, None]
+    ) -> list[Record]:
+        new = []
+        for record in records:
+            if isinstance(record, HeaderRecord) and record.key == ATTEMPT:
+                self._printed.clear()
+                self._logged.clear()
+            places = {place for number in numbers([record]) if (place := _place(number, record)) is not None}
+            if isinstance(record, (ValueRecord, PatternRecord)) and places & other.keys():
+                continue
+            own.update(dict.fromkeys(places))
+            while len(own) > MAX_PLACES:
+                del own[next(iter(own))]
+            new.append(record)
+        return new
+
+
+def _place(number: Number, record: Record) -> int | None:
+    """Identifies a name at a step, or at an epoch if there is no step; None for a number without a place."""
+    epoch = getattr(record, "epoch", None)
+    if number.step is None and epoch is None:
+        return None
+    traits = traits_of(number.metric, getattr(record, "phase", ""))
+    position = ("epoch", epoch) if number.step is None else ("step", number.step)
+    return hash((traits.phase, traits.quantity, position, number.rank or 0))

@@ -21,6 +21,7 @@ from batchai_magics.backends.node.ranks.rank import Pipe, PmiEnvironment, Rank
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRecord, exit_record
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
+from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, trainer_file_log
 from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Ranks:
         self._guard: Guard | None = None
         self._external = PmiEnvironment({})
         self._sampler: Sampler | None = None
+        self._trainer_files: TrainerFileLog | None = None
         self._recording: int | None = None  # the pid of the program that records this machine
 
     def start(self) -> None:
@@ -64,6 +66,7 @@ class Ranks:
             from batchai_magics.backends.node.ranks.pmi_connections import Connections  # it loads sockets
 
             self._connections = Connections(self.plan, self._selector)
+        self._trainer_files = trainer_file_log(self.plan)
         for process in self.plan.processes:
             self._start(process)
         self._sampler = sampler(self.plan, first_rank=0)
@@ -76,6 +79,7 @@ class Ranks:
         """
         self._guard = Guard(self.plan.guid)
         self._external = PmiEnvironment({}, None)
+        self._trainer_files = trainer_file_log(self.plan) if index == 0 else None
         self._start(self.plan.processes[index])
         self._sampler = sampler(self.plan, first_rank=index)
         self._recording = machine_recording.start(self.plan, rank=index)
@@ -127,8 +131,18 @@ class Ranks:
                 {rank.number: rank.group for rank in self._running.values() if not rank.end}
             )
         self._write()
+        self._read_trainer_files()
         signals, self._signals = self._signals, set()
         return signals
+
+    def _read_trainer_files(self) -> None:
+        """Reads what trainers log to files, if that is due; all of it once the run is over."""
+        is_over = any(end.exit_code for end in self.ends.values()) or self.plan.are_workers_done(self.ends)
+        if self._trainer_files and (is_over or not self._running):
+            self._trainer_files.close()
+            self._trainer_files = None
+        elif self._trainer_files:
+            self._trainer_files.update_if_due()
 
     def kill(self) -> None:
         """Kills all running processes and their groups."""
@@ -153,6 +167,8 @@ class Ranks:
         for rank in [*self._running.values()]:
             rank.wait()
             self._remove(rank)
+        if self._trainer_files:
+            self._trainer_files.close()
         if self._connections:
             self._connections.close()
         for writer in self._writers.values():
@@ -260,6 +276,6 @@ class Ranks:
             now_s = time.monotonic()
             due_times_s = (due_s for rank in self._running.values() for due_s in rank.due_times_s)
             waits_s += [max(0.0, due_s - now_s) for due_s in due_times_s]
-        if self._sampler:
-            waits_s.append(max(0.0, self._sampler.due_s - time.monotonic()))
+        scheduled = [each for each in (self._sampler, self._trainer_files) if each]
+        waits_s += [max(0.0, each.due_s - time.monotonic()) for each in scheduled]
         return min(waits_s, default=None)
