@@ -113,6 +113,10 @@ def _run(words: list[str]) -> int:
         from batchai_magics.server.serve_command import main as serve
 
         return serve(words[1:])
+    if words[:1] == ["mcp"]:
+        from batchai_magics.agents import main as agents
+
+        return agents(words[1:])
     if words[:1] == ["run"]:
         return _run_script(words[1:])
     invocation = parse(words)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
     "errors lazy_exports log_lines version | models config options records | launch cell metrics"
     " | backends.base | backends.service backends.node | backends.folders | backends.machines | backends.*"
-    " | follow | jobs | cards | commands | widgets server | magics cli"
+    " | follow | jobs | cards | commands | widgets server | magics agents | cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 
@@ -22,6 +22,7 @@ HOMES = {
     "anywidget": {"widgets"},
     "ipywidgets": {"widgets"},
     "rich": {"commands.output"},
+    "mcp": {"agents"},
     "azure": {"backends.arm", "backends.azureml"},
     "starlette": {"server"},
     "uvicorn": {"server"},

@@ -73,12 +73,11 @@ def provided(package: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("folder", "extra"), [("batchai_magics", "server"), ("tests", "test"), ("benchmarks", "bench")]
+    ("folder", "extra"), [("batchai_magics", "server,mcp"), ("tests", "test"), ("benchmarks", "bench")]
 )
 def test_what_is_imported_is_declared(folder, extra):
     declared = named(PROJECT["dependencies"])
-    if extra:
-        declared |= named(EXTRAS[extra])
+    declared |= set().union(*(named(EXTRAS[name]) for name in extra.split(",")))
     missing = {name: path for name, path in imported(folder).items() if not provided(name) & declared}
     assert not missing
 

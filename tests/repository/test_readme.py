@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.commands.parsing.command_parser import SHELL_WORDS
 from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.jobs.job_handle import Job
 from tests.patience import PATIENCE_S
@@ -70,7 +71,7 @@ def test_every_extra_to_install_exists():
 def test_every_batchai_command_named_exists():
     text = README + HOW_TO
     lines = re.findall(r"(?:%|`|^)batchai ((?:[a-z]+(?:-[a-z]+)* ?)+)", text, re.MULTILINE)
-    known = {command.words for command in COMMANDS} | {"run", "serve", "az"}
+    known = {command.words for command in COMMANDS} | {*SHELL_WORDS, "az"}
     starts = [[" ".join(line.split()[:length]) for length in (1, 2, 3)] for line in lines]
     assert len(starts) > 20
     assert [words[-1] for words in starts if not known & set(words)] == []

@@ -83,6 +83,7 @@ def _examples(command: CommandSpec) -> str:
 
 
 SHELL_WORDS = {
+    "mcp": "Let a coding agent look at jobs, over the Model Context Protocol.",
     "run": "Run a script, with the files of its folder, as a job.",
     "serve": "Serve this machine's jobs to a team.",
 }
