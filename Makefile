@@ -14,7 +14,7 @@ export PATH := $(BIN):$(PATH)
 CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard tests/server/clients/*.txt tests/records/programs/*.txt))) .clients/js
 
 .DEFAULT_GOAL := help
-.PHONY: help clients demo test test-fast lint lab docs docs-links bench mutants clean
+.PHONY: help clients demo test test-fast lint lab docs docs-links bench publish-as mutants clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -48,6 +48,9 @@ docs-links: $(VENV)/docs.installed  ## check the external links of the documenta
 
 bench: $(VENV)/bench.installed  ## measure, and print one table
 	@$(BIN)/python benchmarks/run.py
+
+publish-as:  ## name the GitHub account that publishes: badge and addresses follow, as in make publish-as OWNER=me
+	@$(PYTHON) .ci/publish.py owner "$(OWNER)"
 
 mutants: $(VENV)/mutants.installed node_modules/installed  ## try small errors in the code that decides: hours; goes on where it stopped
 	@$(BIN)/python -m tests.mutants $(MUTANTS)

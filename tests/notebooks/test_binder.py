@@ -36,9 +36,3 @@ def test_binder_runs_post_build(pack):
     (script,) = pack.get_post_build_scripts()
     assert script == "binder/postBuild"
     assert os.access(ROOT / script, os.X_OK)
-
-
-def test_the_link_opens_the_quickstart():
-    link = "HEAD?labpath=notebooks%2F01_quickstart.ipynb"
-    assert link in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert (ROOT / "notebooks/01_quickstart.ipynb").exists()

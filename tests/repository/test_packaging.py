@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = ["batchai_magics", "hatch_build.py", "pyproject.toml", "package.json", "package-lock.json"]
 SOURCES += [".npmrc", ".gitignore", "jsconfig.json", "README.md", "LICENSE"]
+MAX_BYTES = 1_400_000  # of the wheel
 BUNDLE = {f"batchai_magics/widgets/static/job_view.{kind}" for kind in ("js", "css")}
 
 
@@ -43,12 +45,45 @@ def source(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory):
+    """The wheel that is built from the sources."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build(source, "--wheel", folder)
+    return next(folder.glob("*.whl"))
+
+
 @pytest.mark.slow
-def test_the_wheel_holds_the_bundle_and_the_mark(source, tmp_path):
-    build(source, "--wheel", tmp_path)
-    names = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())
+def test_the_wheel_holds_the_bundle_and_the_mark(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
     assert names >= BUNDLE | {"batchai_magics/py.typed"}
     assert not [name for name in names if "node_modules" in name or "/frontend/" in name]
+    assert wheel.stat().st_size <= MAX_BYTES
+
+
+@pytest.mark.slow
+def test_twine_finds_nothing_wrong_with_the_wheel(wheel):
+    done = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", str(wheel)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_jobs_where_it_is_installed(wheel, tmp_path):
+    """Its environment has the dependencies of this one, and no sources of the package."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    zipfile.ZipFile(wheel).extractall(site)
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    command = [ROOT / ".ci/smoke", tmp_path / "venv/bin/python", tmp_path / "smoke"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(str(site))
+    assert "rank 0\nrank 1\n" in done.stdout
 
 
 @pytest.mark.slow
