@@ -13,7 +13,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.reading.bulk.columns import Columns
+    from batchai_magics.metrics.columns.record_columns import Columns
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from batchai_magics.metrics.record import Record, StepRecord, ValueRecord
 from batchai_magics.models.job_execution import ERR, OUT
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.reading.bulk.columns import Columns
+    from batchai_magics.metrics.columns.record_columns import Columns
 
 METRICS_FILES = (OUT, ERR, TRAINER_LOG)
 
@@ -196,10 +196,10 @@ def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Columns:
     """The records of a chunk, with the rank and time of each line."""
     if len(chunk.data) < MIN_COLUMN_BYTES:
         return tuple(records_in(chunk, parser))
-    from batchai_magics.metrics.reading.bulk.columns import Columns
-    from batchai_magics.metrics.reading.bulk.growing import Growing
+    from batchai_magics.metrics.columns.record_columns import Columns
+    from batchai_magics.metrics.reading.log_reader import GrowingLog
 
-    growing, clock, parts = Growing(MIN_COLUMN_BYTES), clock_of(chunk), list(parts_of(chunk))
+    growing, clock, parts = GrowingLog(MIN_COLUMN_BYTES), clock_of(chunk), list(parts_of(chunk))
     if all(len(part.data) < MIN_COLUMN_BYTES for part in parts):
         return Columns.of(records_in(chunk, parser))
     for part in parts:

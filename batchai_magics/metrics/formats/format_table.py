@@ -77,18 +77,6 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
 )
 FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
 
-_GRAMMAR_LITERALS = (
-    *(b"^step #", b"^Step #", b"^step: ", b"^Step: ", b"^Step [", b"^step [", b"^step=#", b"_step=#"),
-    *(b"epoch #", b"Epoch #", b"EPOCH #", b"epoch: #", b"Epoch: #", b"epoch [", b"Epoch [", b"epoch=#"),
-    *(b"Epoch=#", b"^iter #", b"^Iter #", b"iter: #", b"Iter: #", b"^Iter [", b"Batch #", b"batch #"),
-    *(b"iteration #", b"Iteration #", b"iteration: ", b"Iteration: ", b"Episode #", b"episode #"),
-    *(b"epoch  ", b"Epoch  ", b"^step  ", b"^Step  ", b"^iter  ", b"iteration  ", b"epoch=# ", b"#it/s, "),
-    *(b"'epoch': ", b"'loss': ", b" loss: #", b" loss = ", b"] loss: ", b"loss: #", b"#s/it, "),
-)  # fmt: skip
-"""What step lines of other programs contain: in a log of tf_cnn_benchmarks they are looked for."""
-
-LITERALS = frozenset((*(literal for row in FORMATS for literal in row.literals), *_GRAMMAR_LITERALS))
-"""Every line with a record contains one of these, unless a table is open."""
 _LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))
 _LINE_STEMS = tuple(literal_stem(literal) for literal in _LINE_LITERALS)
 _OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
@@ -126,6 +114,11 @@ def scan(data: bytes, *, is_in_header: bool = False) -> ScanResult:
 def has_text(line: bytes) -> bool:
     """Whether a line has one of LINE_TEXTS, so that not only the grammar may read it."""
     return bool(_TEXT_SEARCH.candidates(line))
+
+
+def has_only_rate(line: bytes) -> bool:
+    """Whether a line has step lines of tf_cnn_benchmarks and no other of LINE_TEXTS."""
+    return [LINE_TEXTS[number] for number in _TEXT_SEARCH.candidates(line)] == [_RATE.literal]
 
 
 def is_of_rows(line: bytes) -> bool:

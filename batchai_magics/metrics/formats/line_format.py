@@ -47,8 +47,8 @@ class Field:
 class Format:
     """One kind of line or record.
 
-    A line is considered if it contains one of the `literals`, which have at least seven bytes; `#` at an end
-    stands for any digit and `^` for anything that may precede a word. `sample` is a line as the program
+    A line is considered if it contains one of the `literals`; `#` at an end stands for any digit and `^` for
+    anything that may precede a word. `sample` is a line as the program
     prints it.
     """
 

@@ -25,6 +25,7 @@ _MAX_SHAPES = 4096
 _MAX_SILENT = 1 << 16
 _MAX_TRIES = 64
 _MIN_LEAD_BYTES = 3
+_NO_TABLE = b"Step\tImg/sec\ttotal_loss"  # of tf_cnn_benchmarks, whose step lines name their numbers
 _RUN = re.compile(rb"\d+")
 _LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
 _MAX_NAME_WORDS = 7
@@ -193,7 +194,8 @@ class LineShapes:
         if may_open is None:
             if len(self.openings) >= _MAX_SILENT:
                 self.openings.clear()
-            may_open = may_be_of_table(line) and may_open_table(line[row_begin(line) :])
+            is_known = _NO_TABLE in line or not may_be_of_table(line)
+            may_open = not is_known and may_open_table(line[row_begin(line) :])
             self.openings[key] = may_open
         return may_open
 

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import product
 from typing import Any
-
-MIN_LITERAL_BYTES = 7
-"""The shortest literal allowed: any 7 bytes cover one aligned 4-byte word."""
-
-CLASSES = {
-    b"#": [b"%d" % digit for digit in range(10)],
-    b"^": [b"\n", b" ", b"\t", b",", b":", b";", b"|", b">", b"#", b"["],
-}
-
-
-def expand_literal(literal: bytes) -> Iterator[bytes]:
-    """The byte strings that a literal stands for: `#` is any digit, `^` anything that may precede a word."""
-    yield from map(b"".join, product(*(CLASSES.get(bytes([char]), [bytes([char])]) for char in literal)))
 
 
 def literal_stem(literal: bytes) -> bytes:
-    """The part of a literal without its wildcards."""
+    """The part of a literal without its wildcards: `#` is any digit, `^` anything that may precede a word."""
     return literal.strip(b"#^")
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-    from batchai_magics.metrics.reading.bulk.columns import Array, Columns, StepColumns
+    from batchai_magics.metrics.columns.record_columns import Array, Columns, StepColumns
 
 _ROWS = 8192  # a piece
 _ACCURACIES = ("top_1", "top_5")
@@ -51,7 +51,7 @@ def json_rows(steps: StepColumns, names: Sequence[str], *, indent: int) -> Itera
 
 
 def _texts(steps: StepColumns, name: str) -> Iterable[str]:
-    from batchai_magics.metrics.reading.bulk.columns import NO_RANK  # loads numpy: only for large logs
+    from batchai_magics.metrics.columns.record_columns import NO_RANK  # loads numpy: only for large logs
 
     column = getattr(steps, name)
     if name == "rank":
@@ -74,7 +74,7 @@ def _numbers(column: Array) -> Iterable[str]:
 
 
 _CHUNK_BYTES = 1 << 20
-_BULK_BYTES = 1 << 20  # larger logs are worth importing numpy for
+_LARGE_BYTES = 1 << 20  # larger logs are worth importing numpy for
 
 
 class LogMetrics:
@@ -217,9 +217,9 @@ def read_log(source: str | os.PathLike[str] | bytes | BinaryIO, patterns: Mappin
         source = _trainer_lines(Path(source))
     with _opened(source) as stream:
         head = _read_head(stream)
-        is_bulk = not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto")
-        if is_bulk:
-            from batchai_magics.metrics.reading.bulk.reader import read_stream
+        is_large = not patterns and len(head) >= _LARGE_BYTES and hasattr(stream, "readinto")
+        if is_large:
+            from batchai_magics.metrics.reading.log_reader import read_stream
 
             return LogMetrics(columns=read_stream(head, stream))
         parser, start = Parser(patterns), LogStart()
@@ -271,7 +271,7 @@ def _unreadable(path: Path, error: Exception) -> UsageError:
 def _read_head(stream: BinaryIO) -> bytes:
     """Read enough of the log to know whether it is large."""
     pieces, size_bytes = [], 0
-    while size_bytes < _BULK_BYTES and (piece := stream.read(_CHUNK_BYTES)):
+    while size_bytes < _LARGE_BYTES and (piece := stream.read(_CHUNK_BYTES)):
         pieces.append(piece)
         size_bytes += len(piece)
     return b"".join(pieces)

@@ -21,7 +21,7 @@ from batchai_magics.metrics.runs.resumed_attempts import continued, continues, i
 if TYPE_CHECKING:
     import pandas
 
-    from batchai_magics.metrics.reading.bulk.columns import Columns, StepColumns
+    from batchai_magics.metrics.columns.record_columns import Columns, StepColumns
 
 
 COLUMNS = ("step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")

@@ -38,7 +38,7 @@ from batchai_magics.metrics.runs.step_series import (
 from batchai_magics.metrics.runs.stragglers import stragglers
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.reading.bulk.columns import Columns
+    from batchai_magics.metrics.columns.record_columns import Columns
 
 
 _MOST_POINTS = 200

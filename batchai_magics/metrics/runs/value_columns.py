@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import pandas
     from numpy.typing import NDArray
 
-    from batchai_magics.metrics.reading.bulk.columns import Columns
-    from batchai_magics.metrics.reading.bulk.value_rows import ValueRows
+    from batchai_magics.metrics.columns.record_columns import Columns
+    from batchai_magics.metrics.columns.value_tables import ValueRows
 
     Array = NDArray[Any]
 
@@ -48,7 +48,7 @@ def value_frame(columns: Columns, names: Sequence[str]) -> pandas.DataFrame:
 
 def _parts(parts: Iterable[tuple[int, Record | ValueRows]]) -> Iterator[_Part]:
     """The columns of stretches of lines."""
-    from batchai_magics.metrics.reading.bulk.value_rows import ValueRows
+    from batchai_magics.metrics.columns.value_tables import ValueRows
 
     for is_rows, group in groupby((part for _, part in parts), key=lambda part: isinstance(part, ValueRows)):
         if is_rows:

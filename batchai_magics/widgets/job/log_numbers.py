@@ -22,7 +22,7 @@ from batchai_magics.metrics.runs.run_metrics import EVALUATION_UNITS, RATE_UNIT,
 from batchai_magics.metrics.runs.step_counter import StepCounter
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.reading.bulk.columns import Columns
+    from batchai_magics.metrics.columns.record_columns import Columns
 
 
 POINT_BYTES = 24
@@ -285,7 +285,7 @@ class RecordHistory(Collection[Record]):
         self._packed, self._unpacked, self._count = [], [], 0
 
     def _pack(self) -> None:
-        from batchai_magics.metrics.reading.bulk.columns import Columns
+        from batchai_magics.metrics.columns.record_columns import Columns
 
         if self._unpacked:
             self._packed.append(Columns.of(self._unpacked))

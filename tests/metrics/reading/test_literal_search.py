@@ -2,26 +2,7 @@
 
 import pytest
 
-from batchai_magics.metrics.reading.literal_search import LiteralSearch, expand_literal, literal_stem
-
-
-def test_a_number_sign_stands_for_each_digit():
-    assert list(expand_literal(b"a#")) == [b"a%d" % digit for digit in range(10)]
-
-
-def test_a_caret_stands_for_what_is_left_of_a_word():
-    lefts = [b"\n", b" ", b"\t", b",", b":", b";", b"|", b">", b"#", b"["]
-    assert list(expand_literal(b"^x")) == [left + b"x" for left in lefts]
-
-
-def test_signs_are_spelled_out_in_all_combinations():
-    strings = list(expand_literal(b"^loss=##"))
-    assert len(strings) == len(set(strings)) == 1000
-    assert {b"\nloss=00", b" loss=07", b"[loss=99"} <= set(strings)
-
-
-def test_a_literal_without_signs_stands_for_itself():
-    assert list(expand_literal(b"images/sec: ")) == [b"images/sec: "]
+from batchai_magics.metrics.reading.literal_search import LiteralSearch, literal_stem
 
 
 def test_a_stem_has_no_signs_at_its_ends_and_keeps_those_within():

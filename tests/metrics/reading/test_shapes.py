@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, StepRecord
 from batchai_magics.metrics.formats.format_table import FORMATS
-from batchai_magics.metrics.reading.bulk.reader import read_columns
 from batchai_magics.metrics.reading.log_file import LogFile
+from batchai_magics.metrics.reading.log_reader import read_columns
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from tests.metrics.log_text import HEADER, step, total

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from batchai_magics.metrics import Parser, read_metrics
-from batchai_magics.metrics.reading.bulk.columns import Columns
+from batchai_magics.metrics.columns.record_columns import Columns
 from batchai_magics.metrics.record import (
     ATTEMPT,
     EvalRecord,

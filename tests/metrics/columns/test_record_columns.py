@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.metrics.reading.bulk.columns import StepColumns
+from batchai_magics.metrics.columns.record_columns import StepColumns
 from batchai_magics.metrics.record import StepRecord
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchai_magics.metrics.reading.bulk.block import BlockColumns, take_apart
-from batchai_magics.metrics.reading.bulk.lines import _scanners
-from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES
+from batchai_magics.metrics.columns.block_columns import BlockColumns, take_apart
+from batchai_magics.metrics.columns.form_index import FormIndex
+from batchai_magics.metrics.columns.step_columns import MARGIN_BYTES
+from batchai_magics.metrics.grammar.line_shapes import LineShapes
 from tests.metrics.log_text import step
 from tests.metrics.shapes import SHAPES, dressed
 
@@ -19,7 +20,8 @@ OTHERS = ["", "noise", "x" * 300, "tab\tand 12 images per second", "1587077440"]
 def taken_apart(lines: list[str]) -> BlockColumns:
     text = "".join(f"{line}\n" for line in lines).replace("\r", "\n").encode()
     buffer = bytearray(MARGIN + text + MARGIN)
-    return take_apart(_scanners()[False], buffer, MARGIN_BYTES, MARGIN_BYTES + len(text), offset=100)
+    lines = FormIndex(LineShapes()).take_apart(text, offset=100, rank=None, has_bar=False)
+    return take_apart(lines, buffer, MARGIN_BYTES, offset=100)
 
 
 NUMBERS = {

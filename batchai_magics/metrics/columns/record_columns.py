@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from batchai_magics.metrics.reading.bulk.value_rows import ValueRows
+from batchai_magics.metrics.columns.value_tables import ValueRows
 from batchai_magics.metrics.record import Record, StepRecord, ValueRecord, step_record
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.reading.bulk.columns import NO_RANK
+from batchai_magics.metrics.columns.record_columns import NO_RANK
 from batchai_magics.metrics.reading.line_prefixes import (
     DIGITS_TO_ZERO,
     MAX_PREFIX_BYTES,

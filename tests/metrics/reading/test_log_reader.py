@@ -1,4 +1,4 @@
-"""The bulk reader against the parser: the same records from any log, in any blocks."""
+"""Blocks against the parser: the same records from any log, in any blocks."""
 
 import io
 import subprocess
@@ -7,15 +7,13 @@ from itertools import pairwise
 
 import pandas as pd
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, StepRecord, TotalRecord, frame, read_metrics
 from batchai_magics.metrics.formats.format_table import FORMATS
-from batchai_magics.metrics.reading.bulk.reader import read_columns
-from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
-from batchai_magics.metrics.reading.literal_search import expand_literal
+from batchai_magics.metrics.reading.log_reader import read_columns
 from tests.metrics.log_text import HEADER, run, step, total
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
@@ -57,12 +55,12 @@ def parsed(log):
     return parser.feed(log) + parser.finish()
 
 
-def bulk(*chunks, block_bytes=1 << 16):
+def by_blocks(*chunks, block_bytes=1 << 16):
     return list(read_columns(chunks, block_bytes=block_bytes).records())
 
 
 def same(log, **options):
-    assert repr(bulk(log, **options)) == repr(parsed(log))
+    assert repr(by_blocks(log, **options)) == repr(parsed(log))
 
 
 @given(logs, st.integers(1, 3000))
@@ -73,7 +71,7 @@ def test_any_log_gives_the_parsers_records_in_any_blocks(log, block_bytes):
 @given(logs, st.lists(st.integers(0, 3000), max_size=9))
 def test_any_chunks_give_the_parsers_records(log, cuts):
     chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
-    assert repr(bulk(*chunks)) == repr(parsed(log))
+    assert repr(by_blocks(*chunks)) == repr(parsed(log))
 
 
 @given(st.lists(plain_bits, max_size=40).map(b"".join), st.integers(0, 40))
@@ -102,7 +100,7 @@ def test_each_line_has_the_rank_of_its_tag(tag):
     log = "".join(
         f"{tag.format(rank)}{step(10 * number)}\n" for number in range(1, 50) for rank in (0, 1, 12)
     )
-    assert [record.rank for record in bulk(log.encode())] == [0, 1, 12] * 49
+    assert [record.rank for record in by_blocks(log.encode())] == [0, 1, 12] * 49
     same(log.encode())
 
 
@@ -110,7 +108,7 @@ def test_untagged_lines_belong_to_the_stream_of_the_last_tag():
     log = f"{step(1)}\n[1,3]<stdout>:hello\n{step(10)}\n{step(10)}{step(20)}\n"
     log += f"odd [1,4]<stdout>:{step(30)}\n{step(40)}\n"
     same(log.encode())
-    assert [record.rank for record in bulk(log.encode())] == [None, 3, 3, 3, 4, 4]
+    assert [record.rank for record in by_blocks(log.encode())] == [None, 3, 3, 3, 4, 4]
 
 
 def test_a_step_behind_text_is_found_by_the_rhythm_of_all_steps_before():
@@ -124,7 +122,7 @@ def test_places_behind_what_is_no_number_are_within_the_buffer():
 
 def test_records_of_all_kinds_keep_their_order():
     log = (run(ranks=2) + "".join(f"{step(10 * n)}\n" for n in range(9)) + total(5.25) + "\n") * 3
-    assert any(isinstance(record, TotalRecord) for record in bulk(log.encode()))
+    assert any(isinstance(record, TotalRecord) for record in by_blocks(log.encode()))
     same(log.encode())
 
 
@@ -155,18 +153,3 @@ def test_reading_a_big_log_imports_no_pandas():
         "sys.exit('pandas' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-SOUGHT = [b"images/sec: ", b"ges/sec: ", b"Model:  ", b"ab", b"x" * 8, b"^step #", b"epoch=#", b"aaaa ab#"]
-PIECES = [b"images/sec", b"/sec: ", b"x", b"\n", b"step ", b"epoch=", b"aaaa ab", b"7", b" ", b"["]
-
-
-@example([b"aaaa ab", b"7"], 0)  # known by two words of different spellings
-@given(st.lists(st.sampled_from([*SOUGHT, *PIECES])), st.integers(0, 9))
-def test_the_scanner_finds_each_literal_wherever_it_stands(pieces, start):
-    text, end = b"-" * 16 + b"".join(pieces), len(b"".join(pieces)) + 8
-    found = Scanner(SOUGHT).find(bytearray(text), start, end)
-    for literal in SOUGHT:
-        texts = tuple(expand_literal(literal))
-        places = [place for place in range(start, end) if text[:end].startswith(texts, place)]
-        assert list(found.get(literal, [])) == places

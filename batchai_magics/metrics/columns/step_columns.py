@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.reading.bulk.scan import unaligned
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -245,3 +243,9 @@ def _value(digits: Words) -> Words:
     pairs = (digits * np.uint64(10) + (digits >> _EIGHT)) & np.uint64(0x00FF00FF00FF00FF)
     fours = (pairs * np.uint64(100) + (pairs >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
     return (fours * np.uint64(10_000) + (fours >> np.uint64(32))) & np.uint64(0xFFFFFFFF)
+
+
+def unaligned(buffer: bytearray, dtype: type[Any]) -> NDArray[Any]:
+    """The little-endian words of a buffer that begin at each of its bytes."""
+    word = np.dtype(dtype).newbyteorder("<")
+    return np.ndarray((len(buffer) - word.itemsize + 1,), word, buffer, 0, (1,))

@@ -111,6 +111,16 @@ def _or_none(column: Array, is_missing: Array) -> list[Any]:
     ]
 
 
+def rows_between(tables: Sequence[ValueTable], first: int, last: int) -> ValueRows:
+    """The lines of some tables among the rows of their block."""
+    found = []
+    for table in tables:
+        begin, end = np.searchsorted(table.row, (first, last)).tolist()
+        if begin < end:
+            found.append(table.take(slice(begin, end)))
+    return ValueRows(found)
+
+
 @dataclass(frozen=True)
 class ValueRows:
     """Lines of several shapes that follow each other; no line between them has a record."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchai_magics.metrics.columns.prefix_columns import seconds_of
 from batchai_magics.metrics.formats.line_plan import LinePlan, Role
-from batchai_magics.metrics.reading.bulk.leads import seconds_of
 from batchai_magics.metrics.reading.timestamps import EARLIEST_S, EPOCH_UNITS, LATEST_S
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
-"""The bulk reader where a line is more than itself: each case alone, against the parser."""
+"""Blocks where a line is more than itself: each case alone, against the parser."""
 
 import pytest
 
 from batchai_magics.metrics import HeaderRecord, StepRecord, ValueRecord
 from tests.metrics.log_text import HEADER, step, total
-from tests.metrics.reading.bulk.test_reader import bulk, parsed, same
+from tests.metrics.reading.test_log_reader import by_blocks, parsed, same
 
 LINE = step(10)
 CUT = LINE.index(" +/-")
@@ -14,7 +14,7 @@ STEPS = "".join(f"{step(number)}\n" for number in range(10, 600, 10))
 
 def both(log, **options):
     """The records, which both readers agree on."""
-    records = bulk(log.encode(), **options)
+    records = by_blocks(log.encode(), **options)
     assert repr(records) == repr(parsed(log.encode()))
     return records
 

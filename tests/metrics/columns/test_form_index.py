@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.bulk.columns import Columns
-from batchai_magics.metrics.reading.bulk.leads import iso_seconds
-from batchai_magics.metrics.reading.bulk.reader import read_columns
-from batchai_magics.metrics.reading.bulk.value_rows import ValueRows
+from batchai_magics.metrics.columns.prefix_columns import iso_seconds
+from batchai_magics.metrics.columns.record_columns import Columns
+from batchai_magics.metrics.columns.value_tables import ValueRows
+from batchai_magics.metrics.reading.log_reader import read_columns
 from batchai_magics.metrics.reading.timestamps import parse_timestamp
 from batchai_magics.metrics.runs.step_series import COLUMNS, frame, without_empty_columns
 from batchai_magics.metrics.runs.value_columns import value_frame

@@ -1,7 +1,6 @@
-"""Whole logs at the speed of a search: what the parser reads from them, in columns.
+"""Reads logs that are complete and logs that grow, by the block: their records as columns.
 
-Most lines of a log are either step lines of one exact shape, which are read all at once, or hold none of the
-byte strings that a record or a tag has. Any other line goes through the parser, in its turn: so the result is
+Lines of forms that were learned are read all at once, others by the parser, in their turn: so the result is
 the parser's, record by record.
 """
 
@@ -12,9 +11,13 @@ from typing import Protocol
 
 import numpy as np
 
-from batchai_magics.metrics.reading.bulk.columns import Columns
-from batchai_magics.metrics.reading.bulk.lines import BulkLines
-from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES
+from batchai_magics.metrics.columns.record_columns import Columns
+from batchai_magics.metrics.columns.step_columns import MARGIN_BYTES
+from batchai_magics.metrics.reading.block_reader import BlockReader
+from batchai_magics.metrics.reading.line_cleaning import has_controls
+from batchai_magics.metrics.reading.log_file import LogFile
+from batchai_magics.metrics.reading.timestamps import WriteTimes
+from batchai_magics.metrics.record import Record
 
 _BLOCK_BYTES = 2 << 20
 _RETURN, _NEWLINE = b"\r\n"
@@ -22,7 +25,7 @@ _RETURN, _NEWLINE = b"\r\n"
 
 def read_columns(chunks: Iterable[bytes], *, block_bytes: int = _BLOCK_BYTES) -> Columns:
     """All records of a log that comes in pieces; memory holds the result and one block."""
-    reader = _Reader(block_bytes)
+    reader = _Buffer(block_bytes)
     for chunk in chunks:
         reader.add(chunk)
     return reader.finish()
@@ -30,7 +33,7 @@ def read_columns(chunks: Iterable[bytes], *, block_bytes: int = _BLOCK_BYTES) ->
 
 def read_stream(head: bytes, stream: Readable) -> Columns:
     """All records of a log whose first bytes were read; the rest goes from the stream into the buffer."""
-    reader = _Reader(_BLOCK_BYTES)
+    reader = _Buffer(_BLOCK_BYTES)
     reader.add(head)
     while reader.fill_from(stream):
         pass
@@ -44,14 +47,14 @@ class Readable(Protocol):
         """Fill a buffer, or its first part; how many bytes that are, nothing at the end."""
 
 
-class _Reader:
+class _Buffer:
     """Collects a log's bytes in one buffer and reads the whole lines in it each time that it is full."""
 
     def __init__(self, block_bytes: int) -> None:
         self._buffer = bytearray(b"\n" * (block_bytes + 2 * MARGIN_BYTES))
         self._limit = MARGIN_BYTES + block_bytes
         self._filled = MARGIN_BYTES
-        self._lines = BulkLines()
+        self._lines = BlockReader()
 
     def add(self, chunk: bytes) -> None:
         rest = memoryview(chunk)
@@ -86,6 +89,33 @@ class _Reader:
             rest = self._buffer[end : self._filled]
             self._filled = MARGIN_BYTES + len(rest)
             self._buffer[MARGIN_BYTES : self._filled] = rest
+
+
+class GrowingLog:
+    """Reads parts of files, one behind the other, and keeps their records; large ones as columns."""
+
+    def __init__(self, many_bytes: int) -> None:
+        self._many_bytes = many_bytes
+        self._done: list[Columns] = []
+        self._loose: list[Record] = []  # behind those that are done
+
+    def read(self, file: LogFile, data: bytes, offset: int, clock: WriteTimes | None = None) -> None:
+        """Read the next bytes of a file, at an offset of it; `clock` tells when they were written."""
+        if len(data) < self._many_bytes or (clock and has_controls(data)):
+            self._loose.extend(file.feed(data, offset=offset, clock=clock))
+            return
+        self._settle()
+        self._done.append(BlockReader(file, offset=offset, clock=clock).read_some(data))
+
+    def columns(self) -> Columns:
+        """The records of all parts."""
+        self._settle()
+        return Columns.concatenated(self._done)
+
+    def _settle(self) -> None:
+        if self._loose:
+            self._done.append(Columns.of(self._loose))
+            self._loose = []
 
 
 def _end_lines_at_returns(buffer: bytearray, end: int) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchai_magics.metrics.columns.value_tables import NO_COUNT, ValueRows, ValueTable
 from batchai_magics.metrics.formats.line_plan import Role
 from batchai_magics.metrics.grammar.line_context import LineContext
 from batchai_magics.metrics.reading.bar_steps import UnplacedDict
-from batchai_magics.metrics.reading.bulk.value_rows import NO_COUNT, ValueRows, ValueTable
 from batchai_magics.metrics.reading.parser_state import RankStates
 
 if TYPE_CHECKING:
@@ -64,6 +64,17 @@ def unplaced_in(lines: ValueRows) -> list[UnplacedDict]:
         if records[0].wall_time is not None
     ]
     return [each for _, each in sorted(found, key=lambda pair: pair[0])]
+
+
+def first_repeated(lines: ValueRows, states: RankStates) -> int | None:
+    """The row of the first bar among some lines, if it is at the step of a bar that the parser has read."""
+    bars = [table for table in lines.tables if table.role is Role.BAR]
+    if not bars:
+        return None
+    bar = min(bars, key=lambda table: int(table.row[0]))
+    state = states.of(_or_none(int(bar.rank[0])))
+    is_repeated = bool(state.reported) and _or_none(int(bar.step[0])) == state.step
+    return int(bar.row[0]) if is_repeated else None
 
 
 def _enter_bars(bars: Sequence[ValueTable], states: RankStates) -> None:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.formats.format_table import LITERALS
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS
-from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, long_lines, take_apart
-from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Columns, StepColumns
-from batchai_magics.metrics.reading.bulk.escapes import cleaned
-from batchai_magics.metrics.reading.bulk.form_block import FormBlock, FormIndex
-from batchai_magics.metrics.reading.bulk.row_positions import placed, unplaced_in
-from batchai_magics.metrics.reading.bulk.scan import Scanner
-from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES, NEWLINE, RATE
-from batchai_magics.metrics.reading.bulk.value_rows import ValueRows
+from batchai_magics.metrics.columns.block_columns import BlockColumns, take_apart
+from batchai_magics.metrics.columns.form_index import FormIndex
+from batchai_magics.metrics.columns.record_columns import NO_RANK, Columns, StepColumns
+from batchai_magics.metrics.columns.row_positions import first_repeated, placed, unplaced_in
+from batchai_magics.metrics.columns.step_columns import MARGIN_BYTES, NEWLINE
+from batchai_magics.metrics.columns.value_tables import ValueRows, rows_between
+from batchai_magics.metrics.reading.block_cleaning import cleaned
 from batchai_magics.metrics.reading.line_cleaning import has_controls
 from batchai_magics.metrics.reading.line_prefixes import TagShapes, parse_prefix_cached
+from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.parser_state import StepCadence
-from batchai_magics.metrics.reading.prefix_patterns import has_tag
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from batchai_magics.metrics.record import Record, StepRecord, at_offset
@@ -32,20 +28,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_HEADER_BLOCK_BYTES = 1 << 18
+_MAX_HARD = 8  # of so many lines one is hard where most are known
 _FIRST_FORM_BYTES, _MAX_FORM_BYTES = 1 << 13, 1 << 21
 _FIRST_STRIDE_BYTES, _LAST_STRIDE_BYTES = 1 << 8, 1 << 16
 _MARGIN = b"\n" * MARGIN_BYTES
 
 
-@cache
-def _scanners() -> Mapping[bool, Scanner]:
-    """What finds all lines that matter: outside of a header, and in one."""
-    literals = list(dict.fromkeys((RATE, *TAG_NAMES, *OPENINGS, *sorted(LITERALS))))
-    return {False: Scanner(literals), True: Scanner(list(dict.fromkeys((*literals, *HINTS))))}
-
-
-class BulkLines:
+class BlockReader:
     """Reads the lines of one buffer after the other, and keeps their records.
 
     `file` is where the log has come to, and `offset` that of its next byte; by default it begins. `clock`
@@ -58,7 +47,6 @@ class BulkLines:
         self._file = file or LogFile(None, UserPatterns({}))
         self._clock = clock
         self._tags = TagShapes()
-        self._scanners = _scanners()
         self._buffer = bytearray()
         self._offset = offset  # in the file
         self._parts: list[StepColumns] = []
@@ -75,7 +63,7 @@ class BulkLines:
         is_whole = buffer[end - 1 : end] == b"\n"
         at = self._settle(MARGIN_BYTES, end) if is_whole else self._parse(MARGIN_BYTES, end)
         self._keep(StepColumns.of([]))
-        if has_controls(buffer, at, end) and not len(long_lines(buffer, at, end)):  # of those, ends differ
+        if has_controls(buffer, at, end) and not has_long_line(buffer, at, end):  # of those, ends differ
             self._read_clean(bytes(buffer[at:end]))
         else:
             self._read_lines(at, end)
@@ -121,54 +109,50 @@ class BulkLines:
     def _read_lines(self, start: int, end: int) -> None:
         while start < end:
             stop = self._buffer.find(b"\n", min(start + self._stride_bytes, end) - 1, end) + 1
-            if self._buffer.find(RATE, start, stop) >= 0 or self._file.is_in_header:
-                start = self._read_block(start, end)
-            else:
-                start = self._read_forms(start, stop)
+            start = self._read_block(start, stop)
 
-    def _read_forms(self, start: int, stop: int) -> int:
+    def _read_block(self, start: int, stop: int) -> int:
         """Read lines by their forms, few of them while most are new; gives where they end."""
-        text = bytes(self._buffer[start:stop])
-        if not self._file.is_uniform or has_tag(text) or len(long_lines(self._buffer, start, stop)):
-            return self._parse(start, self._line_behind(start, stop))
-        has_bar = self._file.states.has_bar
-        block = self._forms.take_apart(text, offset=self._offset, rank=self._file.rank, has_bar=has_bar)
-        hard = sum(last - first for first, last in block.hard)
-        is_known = 8 * hard < len(block.ends)
+        if not self._file.is_uniform:
+            at = self._parse(start, self._line_behind(start, stop))
+            self._keep(StepColumns.of([]))
+            return at
+        text, has_bar = bytes(self._buffer[start:stop]), self._file.states.has_bar
+        lines = self._forms.take_apart(text, offset=self._offset, rank=self._file.rank, has_bar=has_bar)
+        block = take_apart(lines, self._buffer, start, offset=self._offset)
+        is_known = _MAX_HARD * len(lines.hard) < len(lines.ends)
         self._stride_bytes = min(2 * self._stride_bytes, _MAX_FORM_BYTES) if is_known else _FIRST_FORM_BYTES
-        return start + self._walk_rows(block, start)
+        at = self._walk(block, start, stop)
+        self._keep(block.steps)
+        return at
 
     def _line_behind(self, start: int, end: int) -> int:
         return self._buffer.find(b"\n", min(start + _FIRST_FORM_BYTES, end) - 1, end) + 1 or end
 
-    def _walk_rows(self, block: FormBlock, start: int) -> int:
+    def _walk(self, block: BlockColumns, start: int, end: int) -> int:
         """Read the lines of a block in their order, up to one behind which forms do not tell all."""
-        done, count, states = 0, len(block.ends), self._file.states
-        has_bar = states.has_bar
-        for first, last in [*block.hard, (count, count)]:
-            if done < first:
-                repeated = block.first_repeated(done, first, states.of(self._file.rank))
-                if repeated is not None:
-                    self._take_rows(block, done, repeated)
-                    self._parse_rows(block, start, repeated, repeated + 1)
-                    done = repeated + 1
-            if done < first:
-                self._take_rows(block, done, first)
-            done = last
-            if first < last:
-                self._parse_rows(block, start, first, last)
-                if not self._file.is_uniform or states.has_bar != has_bar:
-                    break
-        return int(block.ends[done - 1])
+        at, has_bar = start, self._file.states.has_bar
+        for begin, stop in [*block.hard, (end, end)]:
+            if stop > at or stop == end:
+                if at < begin:
+                    at = self._take_rows(block, at, begin)
+                self._parse(max(at, begin), stop, len(block.places))
+                at = self._settle(stop, end, len(block.places))
+            if not self._file.is_uniform or self._file.states.has_bar != has_bar:
+                break
+        return at
 
-    def _parse_rows(self, block: FormBlock, start: int, first: int, last: int) -> None:
-        begin, stop = (int(block.ends[row - 1]) if row else 0 for row in (first, last))
-        self._parse(start + begin, start + stop)
-
-    def _take_rows(self, block: FormBlock, first: int, last: int) -> None:
-        if first == last:
-            return
-        rows = block.rows(first, last)
+    def _take_rows(self, block: BlockColumns, start: int, stop: int) -> int:
+        """Read a stretch of lines from the block's columns; gives where it ends."""
+        first, last = np.searchsorted(block.ends, (start, stop), side="right").tolist()
+        rows = rows_between(block.tables, first, last)
+        repeated = first_repeated(rows, self._file.states) if rows.tables else None
+        if repeated is not None:
+            begin = int(block.ends[repeated - 1]) if repeated > first else start
+            if start < begin:
+                self._take_rows(block, start, begin)
+            at = self._parse(begin, int(block.ends[repeated]), len(block.places))
+            return self._take_rows(block, at, stop) if at < stop else at
         if rows.tables:
             rows = placed(rows, self._file.states)
             if self._clock:
@@ -176,33 +160,8 @@ class BulkLines:
                     _set_times(self._clock, table.time, table.offset, table.is_exact)
                 self._file.states.unplaced += unplaced_in(rows)
             self._others.append((self._count, rows))
-        begin = int(block.ends[first - 1]) if first else 0
-        size = int(block.ends[last - 1]) - begin
-        self._offset += size
-        self._file.skip(size, lines=last - first)
-
-    def _read_block(self, start: int, end: int) -> int:
-        """Read lines up to the end, or to where a header begins or ends; gives where that is."""
-        is_in_header = self._file.is_in_header
-        if is_in_header:
-            end = self._buffer.find(b"\n", min(start + _HEADER_BLOCK_BYTES, end) - 1, end) + 1
-        scanner = self._scanners[is_in_header]
-        block = take_apart(scanner, self._buffer, start, end, offset=self._offset)
-        at = self._walk(block, start, end)
-        self._keep(block.steps)
-        return at
-
-    def _walk(self, block: BlockColumns, start: int, end: int) -> int:
-        at, is_in_header = start, self._file.is_in_header
-        for begin, stop in [*block.hard, (end, end)]:
-            if stop > at or stop == end:
-                if at < begin:
-                    self._take(block, at, begin)
-                self._parse(max(at, begin), stop, len(block.places))
-                at = self._settle(stop, end, len(block.places))
-            if self._file.is_in_header and not is_in_header:
-                break  # the block was not searched for lines of a header
-        return at
+        self._take(block, start, stop, lines=last - first)
+        return stop
 
     def _settle(self, start: int, end: int, rows: int = 0) -> int:
         """Parse lines until the next one can be read without the parser; gives where that one begins."""
@@ -229,8 +188,8 @@ class BulkLines:
                 self._others.append((self._count, record))
         self._rows.append(np.arange(rows + known, rows + len(self._parsed)))
 
-    def _take(self, block: BlockColumns, start: int, stop: int) -> None:
-        """Read a stretch of plain lines from the block's columns."""
+    def _take(self, block: BlockColumns, start: int, stop: int, *, lines: int) -> None:
+        """Take the steps of a stretch of lines."""
         first, last = np.searchsorted(block.places, (start, stop)).tolist()
         first_tag, end_tag = np.searchsorted(block.tags.end, (start, stop), side="right").tolist()
         stretch = slice(first, last)
@@ -246,7 +205,6 @@ class BulkLines:
         self._rows.append(np.arange(first, last))
         self._count += last - first
         self._offset += stop - start
-        lines = self._buffer.count(b"\n", start, stop)
         lead = None
         if end_tag > first_tag:
             lead = parse_prefix_cached(
@@ -272,6 +230,12 @@ def _moved(part: Record | ValueRows, clean_ends: Array, raw_ends: Array) -> Reco
             [table.at_offsets(raw_ends[np.searchsorted(clean_ends, table.offset)]) for table in tables]
         )
     return at_offset(part, int(raw_ends[np.searchsorted(clean_ends, part.offset)]))
+
+
+def has_long_line(buffer: bytearray, start: int, end: int) -> bool:
+    """Whether a line is so long that the parser may cut it: a window of half that length has no newline."""
+    windows = range(start, end, MAX_LINE_BYTES // 2)
+    return any(buffer.find(b"\n", place, place + MAX_LINE_BYTES // 2) < 0 for place in windows)
 
 
 def _line_ends(lines: bytes) -> Array:

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.bulk import escapes
-from batchai_magics.metrics.reading.bulk.escapes import cleaned
-from batchai_magics.metrics.reading.bulk.reader import read_columns
+from batchai_magics.metrics.reading import block_cleaning
+from batchai_magics.metrics.reading.block_cleaning import cleaned
 from batchai_magics.metrics.reading.line_prefixes import TagShapes
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
+from batchai_magics.metrics.reading.log_reader import read_columns
 
 STEP = b"10\timages/sec: 105.6 +/- 1.0 (jitter = 1.0)\t7.000"
 USUAL = (b"\x1b[33m", b"\x1b[0m", b"\x1b[38;5;196m", b"\x1b[m", b"\x1b[?25l", b"\0", b"\b")
@@ -28,7 +28,7 @@ def test_usual_commands_are_taken_out_and_nothing_else(lines):
 
 
 def test_the_colours_of_many_lines_are_taken_out_at_once(monkeypatch):
-    monkeypatch.setattr(escapes, "clean_lines", None)  # what goes piece by piece
+    monkeypatch.setattr(block_cleaning, "clean_lines", None)  # what goes piece by piece
     for command in USUAL:
         lines = (command + STEP + b"\x1b[0m\n") * 100
         assert cleaned(lines, TagShapes()) == (STEP + b"\n") * 100

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.bulk.growing import Growing
+from batchai_magics.metrics.reading.log_reader import GrowingLog
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from tests.metrics.log_text import HEADER, step
-from tests.metrics.reading.bulk.test_reader import logs, plain_bits
+from tests.metrics.reading.test_log_reader import logs, plain_bits
 
 LEADS = (
     "2019-03-02T10:25:35.25Z ",
@@ -46,7 +46,7 @@ def parsed(parts, rank, clock):
 def grown(parts, rank, clock, *, many_bytes=1):
     parser, read = Parser(), []
     for data, offset in parts:
-        growing = Growing(many_bytes)
+        growing = GrowingLog(many_bytes)
         growing.read(parser.file_of(rank), data, offset, clock)
         read += growing.columns()
     return read, parser.finish()
@@ -92,7 +92,7 @@ def test_a_jump_in_the_file_is_that_of_its_offsets(many_bytes):
 
 
 def test_parts_of_several_files_are_in_the_order_of_reading():
-    lines, parser, growing = f"{step(10)}\n{step(20)}\n".encode(), Parser(), Growing(40)
+    lines, parser, growing = f"{step(10)}\n{step(20)}\n".encode(), Parser(), GrowingLog(40)
     for place, (rank, data) in enumerate([(0, lines), (1, lines[:30]), (0, lines), (1, lines[30:])]):
         growing.read(parser.file_of(rank), data, 1000 * place)
     assert [(record.rank, record.step) for record in growing.columns()] == [

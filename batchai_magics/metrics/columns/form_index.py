@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from batchai_magics.metrics.formats.format_table import LINE_TEXTS, has_text, is_of_rows
+from batchai_magics.metrics.columns.form_reader import FormReader
+from batchai_magics.metrics.columns.step_columns import RATE
+from batchai_magics.metrics.columns.value_tables import NO_COUNT, ValueTable
+from batchai_magics.metrics.formats.format_table import LINE_TEXTS, has_only_rate, has_text, is_of_rows
 from batchai_magics.metrics.formats.line_plan import Role
 from batchai_magics.metrics.formats.step_grammar import plan_of
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape, LineShapes
-from batchai_magics.metrics.reading.bulk.form_reader import FormReader
-from batchai_magics.metrics.reading.bulk.value_rows import NO_COUNT, ValueRows, ValueTable
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO
-from batchai_magics.metrics.reading.parser_state import RankState
+from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
+from batchai_magics.metrics.reading.prefix_patterns import has_tag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,36 +29,35 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _SILENT, _HARD, _UNKNOWN = -1, -2, -3  # lines without a record, lines for the parser, and new ones
+_MARKED = -4  # and below
+_MAX_MARKS = 8
+_MAX_LINE_BYTES = MAX_LINE_BYTES // 2  # longer ones may be cut
+_RATES, _TAGS = re.compile(RATE), re.compile(rb"<std(?:out|err|diag)>:")
+_TEXTS = (*LINE_TEXTS, b"<stdout>:", b"<stderr>:", b"<stddiag>:")
 _MAX_FORMS = 1 << 16
-_MAX_GAP_BYTES = 1024  # between two lines for the parser, which is quicker read with them
 _NEWLINE = ord("\n")
 
 
 @dataclass(frozen=True)
 class FormBlock:
-    """The lines of known forms in a block, and the spans of rows that the parser must read."""
+    """Lines by their forms: the numbers of some, the rows that the parser must read, and where marks stand.
+
+    `rates` are the places of `images/sec: ` in step lines of tf_cnn_benchmarks, `tag_ends` those behind the
+    tags of a launcher. If there are any, there are no tables.
+    """
 
     tables: Sequence[ValueTable]
     ends: Array  # of the lines
-    hard: Sequence[tuple[int, int]]
+    hard: Array
+    rates: Array
+    tag_ends: Array
 
-    def rows(self, first: int, last: int) -> ValueRows:
-        """The lines of known forms among some rows."""
-        tables = []
-        for table in self.tables:
-            begin, end = np.searchsorted(table.row, (first, last)).tolist()
-            if begin < end:
-                tables.append(table.take(slice(begin, end)))
-        return ValueRows(tables)
 
-    def first_repeated(self, first: int, last: int, state: RankState) -> int | None:
-        """The first bar among some rows, if it is at the step of a bar that the parser has read."""
-        bars = [table for table in self.rows(first, last).tables if table.role is Role.BAR]
-        if not bars or not state.reported:
-            return None
-        bar = min(bars, key=lambda table: int(table.row[0]))
-        step = NO_COUNT if state.step is None else state.step
-        return int(bar.row[0]) if bar.step[0] == step else None
+class _Marks(NamedTuple):
+    """Where on the lines of a form the marks stand."""
+
+    rates: tuple[int, ...]
+    tag_ends: tuple[int, ...]
 
 
 class FormIndex:
@@ -65,6 +67,7 @@ class FormIndex:
         self._shapes = shapes
         self._ids: dict[bytes, int] = {b"": _SILENT}
         self._readers: list[FormReader] = []
+        self._marks: list[_Marks] = []
 
     def take_apart(self, text: bytes, *, offset: int, rank: int | None, has_bar: bool) -> FormBlock:
         """The lines of a text, whose first byte is at `offset` of its file; `rank` None: taken from them.
@@ -78,19 +81,30 @@ class FormIndex:
         ends = np.flatnonzero(chars == _NEWLINE) + 1
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
         ids = self._ids_of(forms, text, starts)
+        ids[ends - starts > _MAX_LINE_BYTES] = _HARD
+        marked = np.flatnonzero(ids <= _MARKED)
+        if len(marked):
+            ids[ids >= 0] = _HARD
         tables = [*self._tables(chars, starts, ends + offset, ids, rank)]
         for table in tables:
             if has_bar and table.role is Role.DICT:
                 ids[table.row] = _HARD
         ids[_repeated(tables)] = _HARD
-        return FormBlock(tables, ends, _spans(np.flatnonzero(ids == _HARD), starts, ends))
+        places = [self._marks[_MARKED - id] for id in ids[marked].tolist()] if len(marked) else []
+        return FormBlock(
+            tables,
+            ends,
+            np.flatnonzero(ids == _HARD),
+            _places(starts[marked], [each.rates for each in places]),
+            _places(starts[marked], [each.tag_ends for each in places]),
+        )
 
     def _make_room(self) -> None:
         """Forget forms of lines without a record if there are many, and all if most have some."""
         if len(self._ids) >= _MAX_FORMS:
-            self._ids = {form: id for form, id in self._ids.items() if id >= 0}
-            if 2 * len(self._readers) >= _MAX_FORMS:
-                self._ids, self._readers = {}, []
+            self._ids = {form: id for form, id in self._ids.items() if id not in (_SILENT, _HARD)}
+            if 2 * len(self._readers) + len(self._marks) >= _MAX_FORMS:
+                self._ids, self._readers, self._marks = {}, [], []
             self._ids[b""] = _SILENT
 
     def _ids_of(self, forms: list[bytes], text: bytes, starts: Array) -> Array:
@@ -108,7 +122,7 @@ class FormIndex:
             new.setdefault(form, row)
         begins = starts[[*new.values()]].tolist()
         lines = [text[begin : begin + len(form)] for form, begin in zip(new, begins, strict=True)]
-        known, rows = [*new], [*lines_of_interest(lines, LINE_TEXTS)]
+        known, rows = [*new], [*lines_of_interest(lines, _TEXTS)]
         ids = {known[row]: self._resolved(known[row], lines[row]) for row in rows}
         if 2 * len(new) < len(forms):
             self._ids.update({form: _SILENT for form in new if form not in ids})
@@ -116,9 +130,11 @@ class FormIndex:
 
     def _resolved(self, form: bytes, line: bytes) -> int:
         shapes, key = self._shapes, line.translate(None, DIGITS)
+        if has_tag(line):
+            return self._marked(form, line)
         is_special = has_text(line)
         if is_special and not is_of_rows(line):
-            return _HARD
+            return self._marked(form, line) if has_only_rate(line) else _HARD
         if form in shapes.silent_forms or key in shapes.silent:
             return self._remember(form, _SILENT)
         is_new = key not in shapes.known and not is_special and not shapes.may_open_table(key, line)
@@ -130,6 +146,27 @@ class FormIndex:
             return _HARD
         self._readers.append(reader)
         return self._remember(form, len(self._readers) - 1)
+
+    def _marked(self, form: bytes, line: bytes) -> int:
+        """The number of a form with tags or step lines of tf_cnn_benchmarks, if nothing else is there."""
+        rates = tuple(found.start() for found in _RATES.finditer(line))
+        tags = tuple(found.end() for found in _TAGS.finditer(line))
+        message = line[tags[0] :].removesuffix(line[: tags[0]]) if tags else line
+        if len(rates) + len(tags) > _MAX_MARKS or not (
+            has_only_rate(line) if rates else self._is_silent(message)
+        ):
+            return _HARD
+        self._marks.append(_Marks(rates, tags))
+        return self._remember(form, _MARKED - len(self._marks) + 1)
+
+    def _is_silent(self, message: bytes) -> bool:
+        """Whether nothing in a message without its tags is for the grammar or the format table."""
+        shapes, key = self._shapes, message.translate(None, DIGITS)
+        if not message or not [*lines_of_interest([message], LINE_TEXTS)]:
+            return True
+        if has_text(message) or key in shapes.known or shapes.may_open_table(key, message):
+            return False
+        return not shapes.find(message)
 
     def _remember(self, form: bytes, id: int) -> int:
         self._ids[form] = id
@@ -191,10 +228,8 @@ def _repeated(tables: Sequence[ValueTable]) -> Array:
     return repeated
 
 
-def _spans(rows: Array, starts: Array, ends: Array) -> list[tuple[int, int]]:
-    """Spans of rows around these; near ones are one span."""
-    if not len(rows):
-        return []
-    gaps = np.flatnonzero(starts[rows[1:]] - ends[rows[:-1]] > _MAX_GAP_BYTES)
-    firsts, lasts = rows[np.concatenate(([0], gaps + 1))], rows[np.concatenate((gaps, [len(rows) - 1]))]
-    return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
+def _places(starts: Array, offsets: Sequence[tuple[int, ...]]) -> Array:
+    """The places at these offsets of each line."""
+    counts = [*map(len, offsets)]
+    flat = np.fromiter(chain.from_iterable(offsets), np.int64, sum(counts))
+    return np.repeat(starts, counts) + flat

@@ -1,1 +1,0 @@
-"""Whole logs at the speed of a search: the records of big blocks as columns."""
