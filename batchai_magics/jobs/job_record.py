@@ -8,8 +8,10 @@ from batchai_magics.jobs.job_artifacts import artifacts_of
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.records.artifacts import Artifact
 from batchai_magics.records.labels import LabelChange, Labels
+from batchai_magics.records.notifications import Delivery
 from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
 from batchai_magics.records.provenance import Provenance
+from batchai_magics.records.record_files import DELIVERIES
 
 
 class JobRecord:
@@ -33,6 +35,15 @@ class JobRecord:
             CapabilityError: The backend keeps no records.
         """
         return Provenance.of_files(self.id.name, RECORDS.of(self.backend).read(self.id, PROVENANCE_FILES))
+
+    def notifications(self) -> tuple[Delivery, ...]:
+        """What became of each notification on each channel: delivered, retrying or failed, and why.
+
+        Raises:
+            CapabilityError: The backend keeps no records.
+        """
+        files = RECORDS.of(self.backend).read(self.id, (DELIVERIES,))
+        return Provenance.of_files(self.id.name, files).deliveries
 
     def labels(self) -> Labels:
         """Its tags, note and parameters; at most one run of an experiment has the tag `baseline`."""

@@ -20,6 +20,7 @@ T = TypeVar("T")
 TIMEOUT_S = 10.0
 MAX_METRICS, MAX_PARAMS = 1000, 100  # of one request, tags as parameters
 MAX_PARAM_CHARS, MAX_TAG_CHARS = 6000, 5000  # of one value
+LOGIN_HINT = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
 GUID_TAG = "batchai.run"  # identifies the run: exporting it again continues it
 _API = "/api/2.0/mlflow/"
 _STATUSES = {"succeeded": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
@@ -32,6 +33,10 @@ class MlflowError(OSError):
     def __init__(self, text: str, *, is_final: bool = False) -> None:
         super().__init__(text)
         self.is_final = is_final
+
+
+class MlflowLoginError(MlflowError):
+    """An MLflow server wants a login, or another one."""
 
 
 class MlflowRun:
@@ -121,7 +126,9 @@ class _RestApi:
         except urllib.error.HTTPError as error:
             if may_be_missing and error.code == 404:
                 return {}
-            is_final = error.code in (400, 401, 403)
+            if error.code in (401, 403):
+                raise MlflowLoginError(f"MLflow: {error.code} {LOGIN_HINT}", is_final=True) from None
+            is_final = error.code == 400
             raise MlflowError(f"MLflow: {error.code} {_message(error)}", is_final=is_final) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error

@@ -9,12 +9,15 @@ import enum
 import json
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 MLFLOW_SCHEME = "batchai+mlflow:"  # before the address of the server of a live export
 MAX_CHARS = 2000  # of an address or a command
 _TITLES = {
+    "failure": "{job}: a process has failed",
+    "stopping": "{job} is being stopped",
     "stalled": "{job} makes no progress",
     "test": "batchai: a test notification",
 }
@@ -24,6 +27,8 @@ class NotificationKind(enum.Enum):
     """What a notification is about."""
 
     ENDED = "ended"  # the run has ended: its state says how
+    FAILURE = "failure"  # the first process has failed, of several
+    STOPPING = "stopping"  # a condition of `--stop-if` is met
     STALLED = "stalled"  # a running job has printed nothing for a while
     TEST = "test"  # somebody tests the channels
 
@@ -95,6 +100,47 @@ _ENDS = {
     "cancelled": "was cancelled",
     "stopped": "was stopped",
 }
+
+
+class DeliveryState(enum.Enum):
+    """What became of a notification on one channel."""
+
+    DELIVERED = "delivered"
+    RETRYING = "retrying"  # it is tried again
+    FAILED = "failed"  # given up
+
+
+class Delivery(NamedTuple):
+    """A notification on one channel, without the channel's address; `by` is the machine that tried last."""
+
+    id: str
+    kind: NotificationKind
+    channel: str
+    state: DeliveryState
+    time: float
+    by: str = ""
+    problem: str = ""
+
+    def to_text(self) -> str:
+        """The text of its file."""
+        return json.dumps({**self._asdict(), "kind": self.kind.value, "state": self.state.value})
+
+    @classmethod
+    def from_text(cls, text: bytes) -> Delivery:
+        """Reads the text of its file; raises ValueError if it is malformed."""
+        try:
+            data = json.loads(text)
+            state = data.get("state") or ("failed" if data.get("problem") else "delivered")
+            known = {name: data[name] for name in cls._fields if name in data}
+            made = {"kind": NotificationKind(data["kind"]), "state": DeliveryState(state)}
+            return cls(**{**known, **made})
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"no delivery: {error}") from None
+
+    def __str__(self) -> str:
+        when = datetime.fromtimestamp(self.time, timezone.utc).astimezone()
+        reason = f": {self.problem}" if self.problem else ""
+        return f"{self.kind.value} by {self.channel}: {self.state.value} {when:%Y-%m-%d %H:%M:%S}{reason}"
 
 
 class ChannelKind(enum.Enum):

@@ -1,17 +1,19 @@
-"""The provenance of a run: what was submitted, and the machines that it ran on."""
+"""The provenance of a run: what was submitted, the machines that it ran on, who was notified."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from operator import attrgetter
 from typing import Any
 
 from batchai_magics.records.machine import Machine
-from batchai_magics.records.record_files import MACHINES, SUBMISSION
+from batchai_magics.records.notifications import Delivery
+from batchai_magics.records.record_files import DELIVERIES, MACHINES, SUBMISSION
 from batchai_magics.records.submission import GitState, Submission, Variable
 
-NAMES = (SUBMISSION, MACHINES)  # the record files that it is read from
+NAMES = (SUBMISSION, MACHINES, DELIVERIES)  # the record files that it is read from
 _COMMIT = 10  # characters of a commit that are shown
 
 
@@ -27,20 +29,24 @@ class Provenance:
     submission: Submission | None = None
     machines: tuple[Machine, ...] = ()
     problems: tuple[str, ...] = field(default=())
+    deliveries: tuple[Delivery, ...] = ()
 
     @classmethod
     def of_files(cls, run: str, files: Mapping[str, bytes]) -> Provenance:
         """The provenance of a run from its record files; unreadable ones are among the problems."""
-        submission, machines, problems = None, [], []
+        submission, machines, problems, deliveries = None, list[Machine](), list[str](), list[Delivery]()
         for name, data in files.items():
             try:
                 if name == SUBMISSION:
                     submission = Submission.from_text(data)
+                elif name.startswith(DELIVERIES):
+                    deliveries.append(Delivery.from_text(data))
                 else:
                     machines.append(Machine.from_text(data))
             except ValueError as error:
                 problems.append(f"{name}: {error}")
-        return cls(run, submission, tuple(machines), tuple(problems))
+        told = sorted(deliveries, key=attrgetter("time"))
+        return cls(run, submission, tuple(machines), tuple(problems), tuple(told))
 
     def to_data(self) -> dict[str, Any]:
         """JSON-ready data with everything."""
@@ -58,6 +64,8 @@ class Provenance:
             yield from ((title, text) for title, text in _submitted(self.submission) if text)
         for machine in self.machines:
             yield from _machine(machine)
+        for number, delivery in enumerate(self.deliveries):
+            yield "" if number else "notified", str(delivery)
         for problem in self.problems:
             yield "unreadable", problem
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -14,8 +16,17 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
 from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.records import notifications, record_files
-from batchai_magics.records.notifications import Channel, ChannelKind, Notification, NotificationKind, to_text
+from batchai_magics.records.notifications import (
+    Channel,
+    ChannelKind,
+    Delivery,
+    DeliveryState,
+    Notification,
+    NotificationKind,
+    to_text,
+)
 from batchai_magics.records.watch_request import WatchRequest
 
 RETRIES_S = (0.0, 1.0, 5.0, 25.0, 60.0)  # the pauses before the attempts of one sender
@@ -81,22 +92,31 @@ class Outbox:
                 if delivery.mark not in names:
                     yield delivery
 
-    def note(self, delivery: PendingDelivery, problem: str = "", *, by: str = "") -> None:
-        """Marks a delivery as done, or given up because of a problem, and adds it to the run's record."""
-        private_files.write_new(self._folder / delivery.mark, "")
-        if delivery.channel.kind is ChannelKind.MLFLOW:
+    def note(
+        self, delivery: PendingDelivery, state: DeliveryState, problem: str = "", *, by: str = ""
+    ) -> None:
+        """Adds what became of a delivery to the run's record, and marks it if it is not tried again."""
+        if state is not DeliveryState.RETRYING:
+            private_files.write_new(self._folder / delivery.mark, "")
+        told, channel = delivery.notification, delivery.channel.label
+        entry = Delivery(told.id, told.kind, channel, state, time.time(), by, problem)
+        if channel == ChannelKind.MLFLOW.value and state is DeliveryState.DELIVERED:
             return
-        entry = {
-            "id": delivery.notification.id,
-            "kind": delivery.notification.kind.value,
-            "channel": delivery.channel.label,
-            "time": time.time(),
-            "by": by,
-            **({"problem": problem} if problem else {}),
-        }
         name = f"{delivery.notification.id}-{delivery.number}.json"
         with contextlib.suppress(OSError):
-            private_files.write(self._job.records / record_files.DELIVERIES / name, json.dumps(entry))
+            private_files.write(self._job.records / record_files.DELIVERIES / name, entry.to_text())
+
+    @contextlib.contextmanager
+    def exclusive(self, delivery: PendingDelivery) -> Iterator[bool]:
+        """Within the context, no other process of this machine delivers; whether it is still to be done."""
+        try:
+            lock = (self._folder / "lock").open("ab")
+        except FileNotFoundError:  # all was delivered, and the outbox removed
+            yield False
+            return
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield delivery.mark not in self._names()
 
     def release(self) -> None:
         """Ends the claim of a sender."""
@@ -146,13 +166,14 @@ class Outbox:
 class Sender:
     """Delivers the notifications of a run, with retries."""
 
-    def __init__(self, outbox: Outbox, by: str, pause: Callable[[float], None] = time.sleep) -> None:
-        self._outbox, self._by, self._pause = outbox, by, pause
+    def __init__(self, outbox: Outbox, by: str, over: threading.Event | None = None) -> None:
+        self._outbox, self._by, self._over = outbox, by, over or threading.Event()
 
     def send(self, retries_s: Sequence[float] = RETRIES_S) -> bool:
-        """Delivers what is pending; True if nothing is left."""
+        """Delivers what is pending, until it is `over`; True if nothing is left."""
         for delay_s in retries_s:
-            self._pause(delay_s)
+            if delay_s and self._over.wait(delay_s):
+                return False
             problems = [problem for problem in map(self._attempt, self._outbox.pending()) if problem]
             if all(isinstance(problem, NotHereError) for problem in problems):
                 return not problems
@@ -160,15 +181,20 @@ class Sender:
 
     def _attempt(self, delivery: PendingDelivery) -> DeliveryError | None:
         """Attempts a delivery; returns the problem unless it succeeded or will never."""
+        with self._outbox.exclusive(delivery) as is_pending:
+            problem = self._deliver(delivery) if is_pending else None
+        return problem
+
+    def _deliver(self, delivery: PendingDelivery) -> DeliveryError | None:
         try:
             deliver(delivery.channel, delivery.notification)
         except DeliveryError as error:
             is_late = time.time() - delivery.notification.time > GIVE_UP_S
-            if not (error.is_final or is_late):
-                return error
-            self._outbox.note(delivery, str(error), by=self._by)
-            return None
-        self._outbox.note(delivery, by=self._by)
+            is_failed = error.is_final or is_late
+            state = DeliveryState.FAILED if is_failed else DeliveryState.RETRYING
+            self._outbox.note(delivery, state, str(error), by=self._by)
+            return None if is_failed else error
+        self._outbox.note(delivery, DeliveryState.DELIVERED, by=self._by)
         return None
 
 
@@ -183,6 +209,25 @@ def watch_request(job: JobLayout) -> WatchRequest | None:
         return WatchRequest.from_json((job.records / record_files.WATCH).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def end_notifications(job: JobLayout, end: RunEnd) -> list[Notification]:
+    """What a run that has ended is to tell; what was told while it ran has the same ids, and counts once."""
+    last, errors = ended_notification(job, end), end.outcome.errors
+    before, told = last.time - 1e-3, list[Notification]()
+    failed = next((rank for rank in end.outcome.ranks if rank.exit_code), None)
+    if last.state == "failed" and failed and len(end.outcome.ranks) > 1:
+        told.append(failure_notification(job, failed)._replace(time=min(failed.ended or before, before)))
+    if last.state == "stopped":
+        reason = "; ".join(str(error["message"]) for error in errors)
+        told.append(running_notification(job, NotificationKind.STOPPING, 1, reason)._replace(time=before))
+    return [*told, last]
+
+
+def failure_notification(job: JobLayout, rank: ProcessExit) -> Notification:
+    """The notification that the first of several processes has failed."""
+    made = running_notification(job, NotificationKind.FAILURE, 1, "")
+    return made._replace(first_failure=notifications.first_failure([rank._asdict()]))
 
 
 def ended_notification(job: JobLayout, end: RunEnd) -> Notification:

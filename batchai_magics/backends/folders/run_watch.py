@@ -14,13 +14,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout
-from batchai_magics.backends.folders.outbox import Outbox, Sender, running_notification, watch_request
+from batchai_magics.backends.folders.outbox import (
+    Outbox,
+    Sender,
+    failure_notification,
+    running_notification,
+    watch_request,
+)
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.output_records import RankSpan
+from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
-from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan
+from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan, ProcessExit
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.record import Record, ValueRecord
 from batchai_magics.metrics.runs.metric_traits import headline_of, traits_of
@@ -29,7 +36,7 @@ from batchai_magics.models.stop_conditions import stop_condition
 from batchai_magics.records import record_files
 from batchai_magics.records.event_files import EventFileWriter
 from batchai_magics.records.mlflow_runs import MlflowRun
-from batchai_magics.records.notifications import NotificationKind
+from batchai_magics.records.notifications import Notification, NotificationKind
 from batchai_magics.records.scalar_export import (
     ExportedRun,
     ExportKind,
@@ -92,6 +99,9 @@ def _writer(target: ExportTarget, run: ExportedRun, folder: Path, env: Mapping[s
 BLOCK_BYTES = 1 << 20
 POLL_S = 0.5  # poll interval
 HEADLINE_S = 5.0  # how often the headline metric is written
+FAILURE_POLL_S, MAX_CPU_SHARE = 2.0, 0.01  # how often exits are read, and what that may cost of a core
+TERMINATED_CODE = 143  # of a process that was ended because of another one
+MAX_ATTEMPT_S = 35.0  # longer than any attempt to deliver a notification
 
 
 def is_needed(job: JobLayout) -> bool:
@@ -115,10 +125,12 @@ class RunWatch:
         run = ExportedRun(request.name, job.root.name, request.experiment, started, request.parameters)
         self._exports = [LiveExport(target, run, folder, env) for target in request.targets]
         self._headline = _Headline(job.records / record_files.HEADLINE)
-        self._standstill = _Standstill(job, request.stalled_s, by)
+        self._notifier = _Notifier(job, by)
+        self._standstill = _Standstill(request.stalled_s)
+        self._failures = _Failures(plan) if self._notifier.is_used else None
         self._is_stopped = False
 
-    def check(self, now_s: float) -> str:
+    def check(self, now_s: float, *, is_last: bool = False) -> str:
         """Why the job is to be stopped, according to its logs so far; empty if it is not."""
         for log in self._logs:
             for records in log.read():
@@ -127,7 +139,7 @@ class RunWatch:
             new = self._numbers.new_logged(records)
             self._take(new if self._has_ranks else list(map(_without_rank, new)), now_s)
         size_bytes = sum(log.size_bytes for log in (*self._logs, self._trainer_log))
-        self._standstill.check(size_bytes, now_s)
+        self._notify(size_bytes, now_s, is_last=is_last)
         for export in self._exports:
             export.flush()
         return "" if self._is_stopped else self._stopping.reason(now_s)
@@ -136,19 +148,32 @@ class RunWatch:
         """Polls until the job is to be stopped, and returns the reason once; empty when it is over."""
         while True:
             is_last = over.is_set()
-            reason = self.check(time.monotonic())
+            reason = self.check(time.monotonic(), is_last=is_last)
             if is_last:
                 return ""
             if reason:
                 self._is_stopped = True
+                self._notifier.send(NotificationKind.STOPPING, reason)
                 return reason
             over.wait(POLL_S)
 
     def finish(self) -> list[str]:
         """Completes exports and files when the run is over; returns what could not be done, in sentences."""
         self._headline.write()
+        self._notifier.close()
         notes = [note for export in self._exports if (note := export.close())]
         return notes if self._is_stopped else [*self._stopping.unseen, *notes]
+
+    def _notify(self, size_bytes: int, now_s: float, *, is_last: bool) -> None:
+        """Notifies users of a standstill, and of the first failure unless the job is to end anyway."""
+        if number := self._standstill.count_at(size_bytes, now_s):
+            self._notifier.send(NotificationKind.STALLED, self._standstill.reason, number=number)
+        failed = (
+            self._failures.first(now_s, is_last=is_last) if self._failures and not self._is_stopped else None
+        )
+        if failed:
+            self._failures = None
+            self._notifier.send_failure(failed)
 
     def _take(self, records: Sequence[Record], now_s: float) -> None:
         self._stopping.add(records, now_s)
@@ -204,26 +229,73 @@ class _Headline:
 
 
 class _Standstill:
-    """Notifies users when a run has printed nothing for a while, once until it prints again."""
+    """Notices that a run has printed nothing for a while, once until it prints again."""
 
-    def __init__(self, job: JobLayout, limit_s: float, by: str) -> None:
-        self._job, self._limit_s, self._by = job, limit_s or math.inf, by
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s or math.inf
         self._size_bytes, self._since_s = -1, 0.0
         self._count, self._is_told = 0, False
+        self.reason = f"it has printed nothing for {_minutes(self._limit_s)}"
 
-    def check(self, size_bytes: int, now_s: float) -> None:
-        """Takes the size of all logs at a time."""
+    def count_at(self, size_bytes: int, now_s: float) -> int:
+        """Takes the size of all logs at a time; the number of a new standstill, else 0."""
         if size_bytes != self._size_bytes:
             self._size_bytes, self._since_s, self._is_told = size_bytes, now_s, False
         elif not self._is_told and now_s - self._since_s >= self._limit_s:
             self._is_told, self._count = True, self._count + 1
-            threading.Thread(target=self._notify, args=(self._count,), daemon=True).start()
+            return self._count
+        return 0
 
-    def _notify(self, number: int) -> None:
-        box = Outbox.of_run(self._job)
-        reason = f"it has printed nothing for {_minutes(self._limit_s)}"
-        box.put(running_notification(self._job, NotificationKind.STALLED, number, reason))
-        Sender(box, self._by).send()
+
+class _Failures:
+    """Looks for the first failure among several processes while the others go on."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._folder = Path(plan.exits)  # which each attempt empties
+        self._due_s = 0.0 if len(plan.processes) > 1 else math.inf
+
+    def first(self, now_s: float, *, is_last: bool) -> ProcessExit | None:
+        """The first process that has failed; None, or if it is not time to look."""
+        if self._due_s == math.inf or (now_s < self._due_s and not is_last):
+            return None
+        began = time.thread_time()
+        ends = [end for end in exits_in(self._folder) if end.exit_code not in (None, 0, TERMINATED_CODE)]
+        self._due_s = now_s + max(FAILURE_POLL_S, (time.thread_time() - began) / MAX_CPU_SHARE)
+        return min(ends, key=lambda end: end.ended or math.inf, default=None)
+
+
+class _Notifier:
+    """Sends notifications about a run in progress from threads; what is left is sent at its end."""
+
+    def __init__(self, job: JobLayout, by: str) -> None:
+        self._job, self._box, self._by = job, Outbox.of_run(job), by
+        self._over, self._threads = threading.Event(), list[threading.Thread]()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the run has channels."""
+        return self._box.is_used
+
+    def send(self, kind: NotificationKind, reason: str, *, number: int = 1) -> None:
+        """Keeps a notification, and sends it without waiting for it."""
+        if self.is_used:
+            self._put(running_notification(self._job, kind, number, reason))
+
+    def send_failure(self, rank: ProcessExit) -> None:
+        """Tells that the first of several processes has failed."""
+        self._put(failure_notification(self._job, rank))
+
+    def close(self) -> None:
+        """Ends the retries; an attempt that has begun is completed, so that nothing is sent twice."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join(MAX_ATTEMPT_S)
+
+    def _put(self, notification: Notification) -> None:
+        self._box.put(notification)
+        thread = threading.Thread(target=Sender(self._box, self._by, self._over).send, daemon=True)
+        self._threads = [*(each for each in self._threads if each.is_alive()), thread]
+        thread.start()
 
 
 def _minutes(seconds: float) -> str:

@@ -14,7 +14,7 @@ import urllib.error
 from typing import Any
 
 from batchai_magics.records import http_client
-from batchai_magics.records.mlflow_runs import MlflowError, MlflowRun
+from batchai_magics.records.mlflow_runs import MlflowError, MlflowLoginError, MlflowRun
 from batchai_magics.records.notifications import Channel, ChannelKind, Notification, NotificationKind, to_text
 from batchai_magics.records.scalar_export import ExportedRun
 
@@ -115,5 +115,7 @@ def _finish_mlflow_run(uri: str, notification: Notification) -> None:
     run = ExportedRun(notification.job, notification.run, notification.experiment, notification.time)
     try:
         MlflowRun(uri, run).finish(notification.state, notification.time)
+    except MlflowLoginError as error:  # the next client may have one
+        raise NotHereError(str(error)) from None
     except MlflowError as error:
         raise DeliveryError(str(error), is_final=error.is_final) from None

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, ended_notification
+from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
@@ -41,7 +41,8 @@ def main() -> None:
     with SharedStore(layout.database, may_make=False).read() as db:
         run = job_table.find_by_guid(db, guid)
     if run and run.ended is not None:
-        box.put(ended_notification(layout.job(guid), _end_of(run, run.ended)))
+        for notification in end_notifications(layout.job(guid), _end_of(run, run.ended)):
+            box.put(notification)
     is_all_sent = Sender(box, by=socket.gethostname()).send()
     if run and run.is_open:
         box.release()
@@ -78,7 +79,7 @@ def start_missing(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]
         guids = [entry.name for entry in layout.outboxes.iterdir() if entry.is_dir()]
     except OSError:  # no run has notifications
         return []
-    return [child for guid in _ended(store, layout, guids) for child in start(layout.job(guid))]
+    return [child for guid in _ended(store, layout, guids) for child in start(layout.job(guid), os.environ)]
 
 
 def _ended(store: Store, layout: Layout, guids: list[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, ended_notification
+from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
@@ -49,7 +49,8 @@ def deliver_end(files: RunFiles, retries_s: Sequence[float], *, retry_later_s: f
     box, end, own = Outbox.of_run(files.layout), files.end, f"{socket.gethostname()}:{os.getpid()}"
     if end is None or not box.is_used or not box.claim(own, lambda _: False, lease_s=LEASE_S):
         return
-    box.put(ended_notification(files.layout, end))
+    for notification in end_notifications(files.layout, end):
+        box.put(notification)
     if Sender(box, socket.gethostname()).send(retries_s):
         box.remove()
     else:

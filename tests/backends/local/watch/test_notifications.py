@@ -46,18 +46,61 @@ def test_the_first_failure_is_named(world: World, webhook: Webhook) -> None:
     world.run(
         f"r --processes 2 --notify {webhook.url}", "import os, sys\nsys.exit(int(os.environ['PMI_RANK']) * 3)"
     )
-    until(lambda: webhook.received)
-    (body,) = webhook.received
+    until(lambda: sent(world))
+    first, body = webhook.received
+    assert (first["kind"], first["title"]) == ("failure", "r: a process has failed")
+    assert first["first_failure"] == body["first_failure"]
     assert (body["state"], body["exit_code"], body["first_failure"]["rank"]) == ("failed", 3, 1)
     assert f"First failure: rank 1 on {body['first_failure']['node']}, exit code 3." in body["body"]
 
 
 def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> None:
     script = 'import time\nprint(\'{"step": 1, "loss": 11}\', flush=True)\ntime.sleep(600)'
-    world.run(f'r --stop-if "loss > 10" --notify {webhook.url}', script)
+    job = world.run(f'r --stop-if "loss > 10" --notify {webhook.url}', script)
+    until(lambda: sent(world))
+    assert [(body["kind"], body["state"]) for body in webhook.received] == [
+        ("stopping", "running"),
+        ("ended", "stopped"),
+    ]
+    assert [body["key"] for body in webhook.received] == [
+        f"{world.guid(job)}-stopping-1",
+        f"{world.guid(job)}-ended",
+    ]
+    assert all("loss was 11 at step 1" in body["reason"] for body in webhook.received)
+    told = [(each.kind.value, each.channel, each.state.value) for each in job.notifications()]
+    assert told == [("stopping", "webhook", "delivered"), ("ended", "webhook", "delivered")]
+
+
+def test_the_first_failure_is_told_while_the_other_processes_go_on(world: World, webhook: Webhook) -> None:
+    script = "import os, sys, time\nif os.environ['PMI_RANK'] == '1': sys.exit(3)\ntime.sleep(600)"
+    held = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    job = world.submit(f"r --processes 2 --notify {webhook.url}", held + script)
     until(lambda: webhook.received)
-    assert webhook.received[0]["state"] == "stopped"
-    assert "loss was 11 at step 1" in webhook.received[0]["reason"]
+    assert not job.is_done
+    until(lambda: sent(world))
+    assert [body["kind"] for body in webhook.received] == ["failure", "ended"]
+
+
+def test_what_the_watching_program_could_not_tell_is_told_at_the_end_once(
+    world: World, webhook: Webhook
+) -> None:
+    script = 'import time\nprint(\'{"step": 1, "loss": 11}\', flush=True)\ntime.sleep(600)'
+    webhook.statuses = [503] * 3
+    job = world.submit(f'r --stop-if "loss > 10" --notify {webhook.url}', script)
+    until(lambda: [each for each in job.notifications() if each.state.value == "retrying"])
+    assert "the webhook answered 503" in str(job.provenance())
+    until(lambda: sent(world))
+    assert [body["kind"] for body in webhook.received] == ["stopping", "ended"]
+
+
+def test_an_address_that_is_refused_is_given_up_and_shown_without_it(world: World, webhook: Webhook) -> None:
+    webhook.statuses = [403]
+    job = world.run(f"r --notify {webhook.url}")
+    until(lambda: sent(world))
+    (delivery,) = job.notifications()
+    assert (delivery.state.value, delivery.problem) == ("failed", "the webhook answered 403")
+    assert SECRET not in repr(delivery)
+    assert ("notified", str(delivery)) in list(job.provenance().facts())
 
 
 def test_an_address_is_in_no_record_listing_or_log(world: World, webhook: Webhook) -> None:
