@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -13,25 +10,18 @@ import traitlets
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import PageData
-from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, main_loop_scheduler
-from batchai_magics.widgets.core.pages import Pages
-from batchai_magics.widgets.job.job_facts import counts_of, facts_of
+from batchai_magics.widgets.core.flow_control import main_loop_scheduler
 from batchai_magics.widgets.job.job_feed import JobFeed
-from batchai_magics.widgets.job.message_batch import Batch, Cursor
-from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler, text_answer
+from batchai_magics.widgets.job.job_stream import JobStream
+from batchai_magics.widgets.job.message_batch import Batch
+from batchai_magics.widgets.job.page_requests import OpenJob
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
 
 
-PAGE_TIMEOUT_S = 60.0  # a page sends a heartbeat every 20 s
-
-
-class JobView(anywidget.AnyWidget):
-    """The live view. The publisher's thread calls `send_next`; messages from the page arrive in any thread.
-
-    `work` schedules a function on a thread that may block; no method here blocks.
-    """
+class JobView(JobStream, anywidget.AnyWidget):
+    """The live view in a notebook: the kernel carries what it is sent."""
 
     _esm = traitlets.Unicode().tag(sync=True)
     _css = traitlets.Unicode().tag(sync=True)
@@ -44,95 +34,24 @@ class JobView(anywidget.AnyWidget):
     def __init__(
         self, job: Job, feed: JobFeed, *, view_id: str, work: RunInBackground, open_job: OpenJob | None = None
     ) -> None:
-        self._requests = RequestHandler(job, open_job, feed=feed)
-        self._can_again = open_job is not None
-        self._ack_window = AckWindow(main_loop_scheduler())
-        self._feed = feed
-        self._work = work
-        self._cursor = Cursor()
-        self._lock = threading.Lock()
-        self._replies: deque[Batch] = deque()
-        self._hello: PageData | None = None
-        self._version = feed.version
-        self._last_seen_at = 0.0
-        self._pages = Pages(time.monotonic)
-        self._is_in_use = False
-        self.has_page = False  # a page has said hello
-        self.is_hello_new = False  # and the hello has not been handled yet
-        self.is_detached = False
-        self.is_removed = False  # the page has removed the view
-        super().__init__(
-            _esm=pages.script(),
-            _css=pages.style(),
-            view_id=view_id,
-            facts=self._facts(feed),
-            counts=counts_of(feed),
-            history=list(feed.history),
-            files=feed.files,
+        JobStream.__init__(self, job, feed, work=work, schedule=main_loop_scheduler(), open_job=open_job)
+        anywidget.AnyWidget.__init__(
+            self, _esm=pages.script(), _css=pages.style(), view_id=view_id, **self.state
         )
-        self.on_msg(self._on_message)
+        self.on_msg(lambda _widget, content, _buffers: self.receive(content))
         self._forget_route()
 
-    @property
-    def is_in_use(self) -> bool:
-        """Whether the pointer or focus is in the view, on a page that still answers."""
-        return self._is_in_use and time.monotonic() - self._last_seen_at < PAGE_TIMEOUT_S
-
-    @property
-    def is_up_to_date(self) -> bool:
-        """Whether the page has been sent everything, or no longer acknowledges messages."""
-        with self._lock:
-            is_waiting = bool(self._replies) or self._hello is not None
-        if is_waiting or self._version != self._feed.version:
-            return False
-        return self._cursor.is_up_to_date(self._feed) or not self._ack_window.is_open
-
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
-        if self._version != self._feed.version:
-            return self._sync()
-        if not self.has_page:
-            return 0
-        with self._lock:
-            hello, self._hello = self._hello, None
-            reply = self._replies.popleft() if self._replies else None
-        if hello:
-            self._rewind(hello)
-        if reply is None and self._ack_window.is_open:
-            reply = self._cursor.next_batch(self._feed, limit_bytes)
-        if reply is None:
-            return 0
-        self.send(reply.content, reply.buffers)
-        self._ack_window.sent(self._cursor.seq)
-        self._forget_route()
-        return reply.size_bytes
-
-    def keep(self) -> None:
-        """Tells the page to keep the view although its output is about to be frozen."""
-        self.send({"kind": "keep"})
+    def transmit(self, message: Batch) -> None:
+        """Sends a message to the page."""
+        self.send(message.content, message.buffers)
         self._forget_route()
 
-    def _facts(self, feed: JobFeed) -> PageData:
-        facts = facts_of(feed)
-        return {**facts, "can_again": self._can_again} if facts else facts
-
-    def _rewind(self, hello: PageData) -> None:
-        self._cursor.rewind(
-            int(hello.get("points", 0)),
-            dict(hello.get("logs", {})),
-            values=dict(hello.get("values", {})),
-            generation=int(hello.get("generation", 0)),
-        )
-
-    def _sync(self) -> int:
-        self._version = self._feed.version
+    def publish_state(self, state: PageData) -> None:
+        """Replaces the state that the page has, by name."""
         with self.hold_sync():
-            self.facts = self._facts(self._feed)
-            self.counts = counts_of(self._feed)
-            self.history = list(self._feed.history)
-            self.files = self._feed.files
+            for name, value in state.items():
+                setattr(self, name, value)
         self._forget_route()
-        return OVERHEAD_BYTES
 
     def _forget_route(self) -> None:
         """Restores the routing of the page's messages to the subshell that it chose.
@@ -141,53 +60,3 @@ class JobView(anywidget.AnyWidget):
         the main loop, which receives nothing while a cell runs.
         """
         self.comm.__dict__.pop("_reply_subshell_id", None)
-
-    def _on_message(self, _widget: object, content: PageData, _buffers: object) -> None:
-        """Dispatches a message from the page; requests are queued for the background thread."""
-        self._last_seen_at = time.monotonic()
-        handlers = {
-            "ready": self._on_ready,
-            "ack": self._on_ack,
-            "alive": self._on_ack,
-            "detach": self._on_detach,
-            "hold": self._on_hold,
-            "bye": self._on_bye,
-        }
-        handler = handlers.get(content.get("kind", ""))
-        if handler:
-            handler(content)
-        elif self._requests.handles(content):
-            self._work(lambda: self._reply(self._requests.handle(content)))
-
-    def _on_ready(self, content: PageData) -> None:
-        with self._lock:
-            if not self._pages.hello(content):
-                return
-            self._hello = dict(content.get("have") or {"points": 0})
-            self.has_page = self.is_hello_new = True
-            self.is_removed = False
-        self._ack_window.acknowledge()
-        self._work(lambda: None)
-
-    def _on_ack(self, content: PageData) -> None:
-        self._pages.alive(content)
-        self._ack_window.acknowledge(int(content.get("seq", 0)))
-
-    def _on_detach(self, content: PageData) -> None:
-        self.is_detached = True
-        self._reply(text_answer(content, "detached: the job keeps running"))
-        self._work(lambda: None)
-
-    def _on_hold(self, content: PageData) -> None:
-        self._is_in_use = bool(content.get("on"))
-
-    def _on_bye(self, content: PageData) -> None:
-        with self._lock:
-            self._pages.bye(content)
-            self.is_removed = not self._pages.is_any_open
-            self.has_page = self.has_page and not self.is_removed
-        self._work(lambda: None)
-
-    def _reply(self, reply: Batch) -> None:
-        with self._lock:
-            self._replies.append(reply)

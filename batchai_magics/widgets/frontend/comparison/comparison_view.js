@@ -6,7 +6,7 @@ import { Dashboard } from "../dashboards/dashboard.js";
 import { runTable } from "./run_table.js";
 import { isDashed, LinesChart, runColour } from "./runs_chart.js";
 
-/** @typedef {import("../core/messages.d.ts").DashboardModel} DashboardModel */
+/** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
 /** @typedef {import("../core/messages.d.ts").Lines} Lines */
@@ -24,7 +24,7 @@ const TELL = /** @type {Record<Over, (x: number) => string>} */ ({
 });
 
 export default {
-  /** @param {{model: DashboardModel, el: HTMLElement}} context */
+  /** @param {{model: KernelModel, el: HTMLElement}} context */
   render({ model, el: root }) {
     const dashboard = new Dashboard(model, "runs");
     const isScaling = model.get("facts").kind === "scaling";

@@ -1,12 +1,33 @@
-// The shapes that the kernel and the page share: the model that anywidget passes to a view, traits and messages.
+// The shapes that a view and its host share: the host itself, state and messages.
 
-/** The model that anywidget passes to a view. */
-export interface Model {
+type Listener = (...values: any[]) => void;
+
+/**
+ * Where a view has its data from and sends its messages to: a kernel, the server of a plain page, or a recording.
+ *
+ * `get` returns a part of the state, such as `facts`; `embed` is a function that creates another view, or null. Events:
+ * `change:NAME` of the state, `msg:custom` with content and buffers, `lost` when no more answers will come, and
+ * `connected` when the view has to say hello again.
+ */
+export interface Host {
   get(name: string): any;
-  on(event: string, listener: (...values: any[]) => void): void;
-  off(event?: string | null, listener?: ((...values: any[]) => void) | null): void;
+  on(event: string, listener: Listener): void;
+  off(event: string, listener: Listener): void;
   send(content: Record<string, unknown>): void;
-  widget_manager?: any;
+}
+
+/** The model that anywidget passes to a view. It looks up other models in every front end except marimo. */
+export interface KernelModel extends Host {
+  widget_manager?: {
+    kernel?: { statusChanged?: Signal } | null;
+    get_model(id: string): Promise<unknown>;
+    create_view(model: unknown, options?: object): Promise<ChildView>;
+  };
+}
+
+interface Signal {
+  connect(slot: (sender: unknown, status: string) => void): void;
+  disconnect(slot: (sender: unknown, status: string) => void): void;
 }
 
 /** The synced trait `counts`: nodes of the cluster by state. */
@@ -18,14 +39,6 @@ export interface Progress {
   words: string;
   ends: number | null;
   is_of_epoch: boolean; // it refers to the current epoch: the number of epochs is unknown
-}
-
-/** A model that can look up other models: anywidget's, in every front end except marimo. */
-export interface DashboardModel extends Model {
-  widget_manager?: {
-    get_model(id: string): Promise<unknown>;
-    create_view(model: unknown, options?: object): Promise<ChildView>;
-  };
 }
 
 /** Another widget's view. */

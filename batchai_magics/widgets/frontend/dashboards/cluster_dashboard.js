@@ -6,12 +6,12 @@ import { duration } from "../core/format.js";
 import { Dashboard } from "./dashboard.js";
 import { ScaleForm } from "./scale_form.js";
 
-/** @typedef {import("../core/messages.d.ts").DashboardModel} DashboardModel */
+/** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 /** @typedef {import("../core/messages.d.ts").ClusterFacts} ClusterFacts */
 /** @typedef {import("../core/messages.d.ts").NodeRow} NodeRow */
 
 export default {
-  /** @param {{model: DashboardModel, el: HTMLElement}} context */
+  /** @param {{model: KernelModel, el: HTMLElement}} context */
   render({ model, el: root }) {
     const dashboard = new Dashboard(model, "cluster");
     const head = clusterHead();

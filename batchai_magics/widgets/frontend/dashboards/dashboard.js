@@ -1,10 +1,12 @@
 // The base of all dashboards: the article in the page, the connection to the kernel, a status note.
 
 import { el, setText } from "../core/dom.js";
-import { BUSY, gone, holdWhileUsed, onKernelLost } from "../core/kernel.js";
+import { BUSY, gone, holdWhileUsed } from "../core/kernel.js";
 import { hideSnapshot } from "../core/snapshot.js";
+import { kernelHost } from "../hosts/kernel_host.js";
 
-/** @typedef {import("../core/messages.d.ts").DashboardModel} DashboardModel */
+/** @typedef {import("../core/messages.d.ts").Host} Host */
+/** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 /** @typedef {import("../core/messages.d.ts").DashboardAnswer} DashboardAnswer */
 
 const PATIENCE_MS = 1500; // without an answer, after which the kernel counts as busy
@@ -15,11 +17,11 @@ const HEARTBEAT_MS = 20_000;
 /** Greets the kernel, sends heartbeats and requests, and reports when nobody answers. */
 class KernelConnection {
   /**
-   * @param {DashboardModel} model
+   * @param {Host} host
    * @param {(isBusy: boolean) => void} onBusy
    */
-  constructor(model, onBusy) {
-    this.model = model;
+  constructor(host, onBusy) {
+    this.host = host;
     this.onBusy = onBusy;
     /** @type {Map<string, {give: (answer: DashboardAnswer) => void, timer: ReturnType<typeof setTimeout>}>} */
     this.pending = new Map();
@@ -30,7 +32,7 @@ class KernelConnection {
     this.isLost = false; // the kernel is gone
     this.page = Math.random().toString(36).slice(2); // a random page id
     this.take = (/** @type {any} */ content) => this.#take(content);
-    model.on("msg:custom", this.take);
+    host.on("msg:custom", this.take);
     this.heartbeat = setInterval(() => this.tell({ kind: "alive", page: this.page }), HEARTBEAT_MS);
     this.#hello(HELLO_MS);
   }
@@ -55,7 +57,7 @@ class KernelConnection {
   tell(content) {
     if (this.isLost) return;
     try {
-      this.model.send(content);
+      this.host.send(content);
     } catch {
       this.onBusy(true); // the kernel is gone: the view keeps showing what it has
     }
@@ -75,7 +77,7 @@ class KernelConnection {
     clearTimeout(this.greeting);
     for (const { timer } of this.pending.values()) clearTimeout(timer);
     this.tell({ kind: "bye", page: this.page, turn: 1 });
-    this.model.off("msg:custom", this.take);
+    this.host.off("msg:custom", this.take);
   }
 
   /** @param {number} delay until the next attempt */
@@ -112,14 +114,14 @@ export class Dashboard {
 #cleanups = [];
 
   /**
-   * @param {DashboardModel} model
+   * @param {KernelModel} model
    * @param {string} noun what the dashboard shows, for messages
    */
   constructor(model, noun) {
-    this.model = model;
+    this.host = kernelHost(model);
     this.noun = noun;
     this.note = el("span", { class: "ba-note", role: "status" });
-    this.connection = new KernelConnection(model, (isBusy) => setText(this.note, isBusy ? BUSY : ""));
+    this.connection = new KernelConnection(this.host, (isBusy) => setText(this.note, isBusy ? BUSY : ""));
   }
 
   /**
@@ -131,10 +133,11 @@ export class Dashboard {
   show(root, label, ...parts) {
     const view = el("article", { class: "ba-view ba-dashboard", "aria-label": label, "data-lm-suppress-shortcuts": "true" }, ...parts);
     holdWhileUsed(view, (content) => this.connection.tell(content));
-    const showSnapshot = hideSnapshot(this.model.get("view_id"), view, () => this.connection.isAnswered);
+    const showSnapshot = hideSnapshot(this.host.get("view_id"), view, () => this.connection.isAnswered);
     root.append(view);
-    const stopWatching = onKernelLost(this.model, () => this.#onKernelLost(view));
-    this.#cleanups.push(showSnapshot, stopWatching, () => view.remove());
+    const onLost = () => this.#onKernelLost(view);
+    this.host.on("lost", onLost);
+    this.#cleanups.push(showSnapshot, () => this.host.off("lost", onLost), () => view.remove());
   }
 
   /**
@@ -144,8 +147,8 @@ export class Dashboard {
    */
   watch(traits, update) {
     for (const trait of traits) {
-      this.model.on(`change:${trait}`, update);
-      this.#cleanups.push(() => this.model.off(`change:${trait}`, update));
+      this.host.on(`change:${trait}`, update);
+      this.#cleanups.push(() => this.host.off(`change:${trait}`, update));
     }
     update();
   }

@@ -1,18 +1,17 @@
 // The live list of an experiment's jobs: filters, the table, and one job opened below. Python holds the data; this draws it.
 
-import { childView } from "../core/kernel.js";
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
 import { Dashboard } from "./dashboard.js";
 import { JobTable } from "./job_table.js";
 
-/** @typedef {import("../core/messages.d.ts").DashboardModel} DashboardModel */
+/** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 /** @typedef {import("../core/messages.d.ts").ChildView} ChildView */
 /** @typedef {import("../core/messages.d.ts").JobsFacts} JobsFacts */
 /** @typedef {import("../core/messages.d.ts").JobRow} JobRow */
 
 export default {
-  /** @param {{model: DashboardModel, el: HTMLElement}} context */
+  /** @param {{model: KernelModel, el: HTMLElement}} context */
   render({ model, el: root }) {
     const dashboard = new Dashboard(model, "jobs");
     const head = jobsHead(dashboard.note);
@@ -88,8 +87,8 @@ class OpenedJob {
     const answer = await this.dashboard.connection.ask({ kind: "open", name });
     if (this.#name !== name) return;
     setText(this.dashboard.note, answer.text);
-    const { widget_manager: manager } = this.dashboard.model;
-    const view = answer.model && manager ? await childView(manager, answer.model) : null;
+    const embed = this.dashboard.host.get("embed");
+    const view = answer.model && embed ? await embed(answer.model) : null;
     if (this.#name !== name) view?.remove();
     else if (view) this.#show(view);
     else this.close();

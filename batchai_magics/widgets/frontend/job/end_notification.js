@@ -9,7 +9,7 @@ export class EndNotification {
   constructor() {
     const title = "Show a notification of the browser when the job ends; this page must stay open";
     /** Asks for it; hidden where the browser has no notifications, and once the job has ended. */
-    this.element = el("button", { type: "button", class: "ba-button", title, hidden: true, click: () => this.#toggle() });
+    this.element = el("button", { type: "button", class: "ba-button ba-notify", title, hidden: true, click: () => this.#toggle() });
     this.element.textContent = "Notify me";
     this.element.setAttribute("aria-pressed", "false");
   }

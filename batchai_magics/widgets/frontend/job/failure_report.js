@@ -96,13 +96,13 @@ export class FailurePanel {
     /** @type {HTMLElement | undefined} */
     this.last = undefined; // the last line
     this.words = el("div", { class: "ba-words", tabindex: 0, role: "group", "aria-label": "last lines" });
-    const label = `first failure of ${session.model.get("facts").name}`;
+    const label = `first failure of ${session.host.get("facts").name}`;
     this.element = el("section", { class: "ba-failure", "aria-label": label, hidden: true });
   }
 
   /** Requests the failure report once the job has failed. */
   async update() {
-    const facts = /** @type {JobFacts} */ (this.session.model.get("facts"));
+    const facts = /** @type {JobFacts} */ (this.session.host.get("facts"));
     if (this.isAsked || facts.state !== "failed") return;
     this.isAsked = true;
     const { content } = await this.session.request({ kind: "failure" });

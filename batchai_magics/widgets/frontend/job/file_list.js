@@ -37,7 +37,7 @@ export class FileList {
   }
 
   async #load() {
-    const { directories } = this.session.model.get("facts");
+    const { directories } = this.session.host.get("facts");
     setText(this.preview, "Choose a file to look into it.");
     const nodes = directories.map((/** @type {string} */ directory) => this.#folder(directory, "", directory));
     this.tree.replaceChildren(...nodes);

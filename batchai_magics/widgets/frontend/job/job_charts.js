@@ -73,9 +73,9 @@ export class JobCharts {
   /** Draws new data in the next frame. */
   update() {
     const { points } = this.session;
-    const { charts, axis, attempt_steps: attempts } = /** @type {JobFacts} */ (this.session.model.get("facts"));
+    const { charts, axis, attempt_steps: attempts } = /** @type {JobFacts} */ (this.session.host.get("facts"));
     const subjects = subjectsOf(points, charts);
-    const unread = subjects.length ? null : (this.session.model.get("facts").unread ?? null);
+    const unread = subjects.length ? null : (this.session.host.get("facts").unread ?? null);
     this.hint.show(!subjects.length, unread, this.session.isComplete);
     this.bar.element.hidden = this.grid.hidden = !subjects.length;
     const titles = subjects.map(({ title }) => title);
@@ -89,7 +89,7 @@ export class JobCharts {
       chart.setScale(scale, scales);
       chart.attempts = attempts;
       chart.isComplete = this.session.isComplete;
-      chart.warmUp = this.session.model.get("facts").warm_up ?? null;
+      chart.warmUp = this.session.host.get("facts").warm_up ?? null;
       chart.update();
     }
   }
@@ -136,7 +136,7 @@ export class JobCharts {
     if (!chart) {
       chart = new StepChart(subject, `ba-${this.viewId}`);
       chart.smooth(this.weight);
-      chart.owner = this.session.model.get("facts").name;
+      chart.owner = this.session.host.get("facts").name;
       // Charts zoom together.
       chart.onReset = () => this.charts.forEach((each) => each.resetZoom());
       chart.onZoom = (range) => this.charts.forEach((each) => each.zoomTo(range));

@@ -67,7 +67,7 @@ export class JobHeader {
   }
 
   #read() {
-    return /** @type {JobFacts} */ (this.session.model.get("facts"));
+    return /** @type {JobFacts} */ (this.session.host.get("facts"));
   }
 
   /** @param {JobFacts} now */
@@ -202,7 +202,7 @@ class Buttons {
   }
 
   async #copied() {
-    const command = this.session.model.get("facts").way_back;
+    const command = this.session.host.get("facts").way_back;
     setText(this.#note, (await copyText(command)) ? "copied" : command);
     this.#noting = setTimeout(() => setText(this.#note, ""), CONFIRM_MS);
   }

@@ -1,9 +1,8 @@
-// The connection to the kernel that a job's views share, one per model: greets, asks, receives the stream.
+// The connection to the host that a job's views share: greets, asks, receives the stream.
 
-import { onKernelLost } from "../core/kernel.js";
 import { bytesOf, JobData } from "./job_data.js";
 
-/** @typedef {import("../core/messages.d.ts").Model} Model */
+/** @typedef {import("../core/messages.d.ts").Host} Host */
 /** @typedef {import("./job_data.js").News} News */
 /** @typedef {import("../core/messages.d.ts").Batch} Batch */
 /** @typedef {import("../core/messages.d.ts").Reply} Reply */
@@ -16,9 +15,9 @@ const ACK_EVERY = 16; // messages: the kernel stops sending without acks
 export const MAIN_LOG = "stdout.txt";
 
 export class JobSession {
-  /** @param {Model} model */
-  constructor(model) {
-    this.model = model;
+  /** @param {Host} host */
+  constructor(host) {
+    this.host = host;
     this.data = new JobData();
     /** @type {Set<(kind: string, file: string, added: number) => void>} */
     this.listeners = new Set();
@@ -32,8 +31,11 @@ export class JobSession {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.greeting = undefined;
     this.onMessage = (/** @type {any} */ content, /** @type {DataView[]} */ buffers) => this.#take(content, buffers);
-    model.on("msg:custom", this.onMessage);
-    this.stopWatching = onKernelLost(model, () => this.#lost());
+    this.onLost = () => this.#lost();
+    this.onConnected = () => this.hello();
+    host.on("msg:custom", this.onMessage);
+    host.on("lost", this.onLost);
+    host.on("connected", this.onConnected);
     this.heartbeat = setInterval(() => this.#confirm("alive"), HEARTBEAT_MS);
   }
 
@@ -145,12 +147,13 @@ export class JobSession {
 
   /** Stops timers and listeners. */
   close() {
-    this.stopWatching();
     clearInterval(this.heartbeat);
     clearTimeout(this.greeting);
     this.requests.stop();
     this.#notify("closed");
-    this.model.off("msg:custom", this.onMessage);
+    this.host.off("lost", this.onLost);
+    this.host.off("connected", this.onConnected);
+    this.host.off("msg:custom", this.onMessage);
   }
 
   #lost() {
@@ -225,7 +228,7 @@ export class JobSession {
   #send(content) {
     if (this.isKernelLost) return;
     try {
-      this.model.send(content);
+      this.host.send(content);
     } catch {
       // The kernel is gone: the view keeps showing what it has.
       this.#setBusy(true);

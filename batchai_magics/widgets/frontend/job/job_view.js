@@ -2,15 +2,17 @@
 
 import { nodeBar, progressBar } from "../core/bars.js";
 import { el } from "../core/dom.js";
-import { childView, holdWhileUsed } from "../core/kernel.js";
+import { holdWhileUsed } from "../core/kernel.js";
 import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
+import { kernelHost } from "../hosts/kernel_host.js";
 import { JobCharts } from "./job_charts.js";
 import { JobHeader } from "./job_header.js";
 import { JobSession, MAIN_LOG } from "./job_session.js";
 import { LogPanel } from "./log_panel.js";
 import { UsagePanel } from "./resource_usage.js";
 
-/** @typedef {import("../core/messages.d.ts").Model} Model */
+/** @typedef {import("../core/messages.d.ts").Host} Host */
+/** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 
 const SECOND_MS = 1000;
 
@@ -18,49 +20,49 @@ export default () => {
   /** @type {JobSession} */
   let session;
   return {
-    /** @param {{model: Model}} context */
+    /** @param {{model: KernelModel}} context */
     initialize({ model }) {
-      session = new JobSession(model);
+      session = new JobSession(kernelHost(model));
       return () => session.close();
     },
-    /** @param {{model: Model, el: HTMLElement}} context */
+    /** @param {{model: KernelModel, el: HTMLElement}} context */
     render({ model, el: root }) {
-      const view = new JobView(session, model, root);
+      const view = new JobView(session, kernelHost(model), root);
       return () => view.out();
     },
   };
 };
 
 /** A job shown in one place of the page. */
-class JobView {
+export class JobView {
   /**
    * Puts the view into `root`.
    * @param {JobSession} session
-   * @param {Model} model
+   * @param {Host} host
    * @param {HTMLElement} root
    */
-  constructor(session, model, root) {
+  constructor(session, host, root) {
     this.session = session;
-    this.model = model;
+    this.host = host;
     /** The view of the job that was submitted again from this one. */
     this.next = el("div", { class: "ba-next", hidden: true });
-    /** @type {import("../core/kernel.js").ChildView | null} */
+    /** @type {import("../core/messages.d.ts").ChildView | null} */
     this.following = null;
     this.head = new JobHeader(session, (id) => this.#open(id));
     this.nodes = nodeBar();
     this.progress = progressBar();
     this.ticking = setInterval(() => this.#updateProgress(), SECOND_MS);
-    this.charts = new JobCharts(session, model.get("view_id"));
+    this.charts = new JobCharts(session, host.get("view_id"));
     this.use = new UsagePanel();
     this.output = new LogPanel(session);
     /** @type {(() => void) | null} */
     this.leave = null; // removes a view that was kept in the page
     this.isOver = false;
     this.element = this.#put(root);
-    this.showSnapshot = hideSnapshot(model.get("view_id"), this.element, () => session.isAnswered);
+    this.showSnapshot = hideSnapshot(host.get("view_id"), this.element, () => session.isAnswered);
     holdWhileUsed(this.element, (content) => session.tell(content));
     this.stopListening = session.listen((kind, file, added) => this.#take(kind, file, added));
-    const onCounts = () => this.nodes.update(model.get("counts"), model.get("history"), model.get("facts").ended);
+    const onCounts = () => this.nodes.update(host.get("counts"), host.get("history"), host.get("facts").ended);
     /** @type {[string, () => void][]} */
     this.traits = [
       ["change:facts", () => this.#updateFacts()],
@@ -68,7 +70,7 @@ class JobView {
       ["change:history", onCounts],
       ["change:files", () => this.output.offer()],
     ];
-    for (const [event, listener] of this.traits) model.on(event, listener);
+    for (const [event, listener] of this.traits) host.on(event, listener);
     this.#updateFacts();
     this.use.update(session.data.use);
     onCounts();
@@ -83,10 +85,10 @@ class JobView {
 
   /** @param {HTMLElement} root */
   #put(root) {
-    const { head, nodes, charts, use, output, model } = this;
+    const { head, nodes, charts, use, output, host } = this;
     const element = el(
       "article",
-      { class: "ba-view ba-waiting", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
+      { class: "ba-view ba-waiting", "aria-label": `Job ${host.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
       head.element,
       el("div", { class: "ba-below" }, nodes.element, this.progress.element, head.problem),
       charts.element,
@@ -117,7 +119,7 @@ class JobView {
 
   /** @param {string} id model id of another job's view */
   async #open(id) {
-    const view = await childView(this.model.widget_manager, id);
+    const view = await this.host.get("embed")(id);
     this.following?.remove();
     this.following = view;
     this.next.hidden = false;
@@ -135,18 +137,18 @@ class JobView {
 
   /** Makes the view tall when the job leaves the queue, and keeps it so: a requeued job has output already. */
   #expand() {
-    const isWaiting = this.model.get("facts").state === "queued" && !this.session.data.logs.get(MAIN_LOG)?.size;
+    const isWaiting = this.host.get("facts").state === "queued" && !this.session.data.logs.get(MAIN_LOG)?.size;
     if (!isWaiting) this.element.classList.remove("ba-waiting");
   }
 
   /** Updates the progress bar, which stops when the kernel is lost. */
   #updateProgress() {
-    this.progress.update(this.session.status.progress, this.model.get("facts").state, !this.session.isKernelLost);
+    this.progress.update(this.session.status.progress, this.host.get("facts").state, !this.session.isKernelLost);
   }
 
   #keep() {
     if (this.leave) return;
-    this.leave = keepInPage(this.element, snapshotOf(this.model.get("view_id")), () => this.#end());
+    this.leave = keepInPage(this.element, snapshotOf(this.host.get("view_id")), () => this.#end());
     if (this.leave) this.output.moved();
   }
 
@@ -155,7 +157,7 @@ class JobView {
     this.isOver = true;
     this.following?.remove();
     this.stopListening();
-    for (const [event, listener] of this.traits) this.model.off(event, listener);
+    for (const [event, listener] of this.traits) this.host.off(event, listener);
     clearInterval(this.ticking);
     for (const part of [this.head, this.charts, this.output]) part.stop();
     this.leave?.();

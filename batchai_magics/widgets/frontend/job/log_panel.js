@@ -164,8 +164,8 @@ export class LogPanel {
 
   /** Updates the tabs. */
   offer() {
-    const files = /** @type {string[]} */ (this.session.model.get("files"));
-    const { has_ranks: hasRanks, processes } = this.session.model.get("facts");
+    const files = /** @type {string[]} */ (this.session.host.get("files"));
+    const { has_ranks: hasRanks, processes } = this.session.host.get("facts");
     this.tabs.offer(files.includes(MAIN_LOG) ? files : [MAIN_LOG, ...files], hasRanks ? processes : 0);
     this.#openMain(files);
     this.#showPosition();

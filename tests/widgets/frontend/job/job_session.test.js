@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 
+import { kernelHost } from "../../../../batchai_magics/widgets/frontend/hosts/kernel_host.js";
 import { JobSession } from "../../../../batchai_magics/widgets/frontend/job/job_session.js";
 
 let sent, take, closed, kernel, model, session;
@@ -11,7 +12,7 @@ beforeEach(() => {
   const statusChanged = { connect: (slot) => (kernel = (status) => slot(null, status)), disconnect: () => (kernel = () => {}) };
   const widget_manager = { kernel: { statusChanged } };
   model = { widget_manager, on: (event, listener) => event === "msg:custom" && (take = listener), off: (event) => (closed = event), get: () => ({}), send: (content) => sent.push(content) };
-  session = new JobSession(model);
+  session = new JobSession(kernelHost(model));
 });
 afterEach(() => {
   session.close();
