@@ -14,7 +14,7 @@ export PATH := $(BIN):$(PATH)
 CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard tests/server/clients/*.txt tests/records/programs/*.txt))) .clients/js
 
 .DEFAULT_GOAL := help
-.PHONY: help clients demo test test-fast lint lab docs docs-links bench publish-as mutants clean
+.PHONY: help clients demo test test-fast lint recipes lab docs docs-links bench publish-as mutants clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -35,6 +35,11 @@ lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, w
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy --no-error-summary
 	@if command -v npm >/dev/null; then npm run --silent check; else echo "lint: the front end is not checked: no npm"; fi
+
+recipes: $(VENV)/recipes.installed  ## run the tutorials of PyTorch and Keras: several GB of packages, results in out/
+	@mkdir -p out
+	@for name in 08_pytorch_ddp 09_keras; do \
+	  $(BIN)/jupyter execute --output=$(CURDIR)/out/$$name.ipynb notebooks/$$name.ipynb || exit 1; done
 
 lab: $(VENV)/demo.installed  ## open the quickstart in JupyterLab
 	@$(BIN)/jupyter lab $(ROOT_MAY) notebooks/01_quickstart.ipynb
