@@ -41,7 +41,7 @@ class JobCard:
 
     `failure_lines` are the last lines of the process that failed first; `activity` says what a job without
     output is doing. `now` is when the card is made, the end of the elapsed time of a running job.
-    `reopen_command` reopens the live view.
+    `reopen_command` reopens the live view. `is_refreshed`: it tells when it was made, until the job ends.
     """
 
     job: JobResource
@@ -54,6 +54,7 @@ class JobCard:
     reopen_command: str = ""
     progress: Progress | None = None
     activity: str = ""
+    is_refreshed: bool = False
 
     @property
     def title(self) -> str:
@@ -95,6 +96,8 @@ class JobCard:
             facts["exit code"] = str(execution.exit_code)
         if self.counts is not None and not self.job.state.is_final:
             facts["nodes"] = _nodes(self.counts)
+        if self.is_refreshed and not self.job.state.is_final:
+            facts["updated"] = f"{self.now.astimezone():%Y-%m-%d %H:%M:%S}"
         return {**facts, **_attempts(self.job), **self._activity_detail, **self.metrics}
 
     @property

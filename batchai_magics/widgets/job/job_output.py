@@ -15,6 +15,7 @@ from batchai_magics.models.job_execution import ERR
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import (
     REFRESH_INTERVAL_S,
+    SNAPSHOT_INTERVAL_S,
     CellOutput,
     Clock,
     LiveOutput,
@@ -53,6 +54,7 @@ def card_of(feed: JobFeed, way_back: str) -> JobCard | None:
         failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
         reopen_command=way_back,
         activity=feed.activity,
+        is_refreshed=True,
     )
 
 
@@ -168,15 +170,30 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         view = JobView(job, feed, view_id=self.id, work=work, open_job=open_job)
         self._attach(view, is_kept=is_kept)
         self._over_at: float | None = None
+        self._has_card = False  # in place of the view
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
+        if self.view.is_detached:
+            return self._refresh_card(limit_bytes)
         if self._is_at_rest():
             return self.freeze()
         sent = self.view.send_next(limit_bytes)
         if sent or not self._is_due(self._snapshot_interval_s, limit_bytes):
             return sent
         return self._update(self._snapshot(), self.second_id)
+
+    def _refresh_card(self, limit_bytes: int) -> int:
+        """Shows the card in place of a detached view; it is refreshed now and then until the job ends."""
+        if self.feed.is_over:
+            return self.freeze()
+        if not self._has_card:
+            self._has_card = True
+            return self._update(chart_bundle(self.feed), self.second_id) + self._update(
+                self._render(), self.id
+            )
+        is_due = self._is_due(SNAPSHOT_INTERVAL_S, limit_bytes)
+        return self._update(self._render(), self.id) if is_due else 0
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Freezes the output if the job has ended and no page shows it live, or may still do so."""
@@ -213,8 +230,6 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
 
     def _is_at_rest(self) -> bool:
         """Whether the job has ended, the page has everything and the view is not in use."""
-        if self.view.is_detached:
-            return True
         if not self.feed.is_over or self._is_kept:
             return False
         self._over_at = self._over_at or self._clock()

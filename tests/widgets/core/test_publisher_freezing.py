@@ -1,7 +1,10 @@
 """What stays of a view in the page when its job has ended, was deleted, or is let go."""
 
+import re
+
 from batchai_magics.errors import NotFoundError
 from batchai_magics.widgets.core import display
+from batchai_magics.widgets.core.cell_output import SNAPSHOT_INTERVAL_S
 from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.core.publisher import MAX_FROZEN
 from tests.widgets.core.recorded_page import live, say, turns
@@ -94,6 +97,24 @@ def test_a_detached_view_becomes_a_card_and_the_job_runs_on(publisher, backend, 
     turns(publisher, clock, 1)
     assert set(page.shown[output.id]) == {"text/html", "text/plain"}
     assert backend.job.state is ExecutionState.RUNNING
+
+
+def test_the_card_of_a_detached_view_tells_when_it_was_updated_and_is_so_until_the_end(
+    publisher, backend, page, clock
+):
+    output = live(publisher, backend, page, clock)
+    say(output, kind="ready", have={})
+    say(output, kind="detach", id="d")
+    turns(publisher, clock, 1)
+    assert re.search(r"updated +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", page.shown[output.id]["text/plain"])
+    backend.write("a later line\n")
+    turns(publisher, clock, int(SNAPSHOT_INTERVAL_S) + 1)
+    assert "a later line" in page.shown[output.id]["text/plain"]
+    backend.finish()
+    turns(publisher, clock, 2)
+    assert output.is_frozen
+    assert "[succeeded]" in page.shown[output.id]["text/plain"]
+    assert "updated" not in page.shown[output.id]["text/plain"]
 
 
 def test_a_page_that_asked_gets_time_to_say_hello(publisher, backend, page, clock, monkeypatch):
