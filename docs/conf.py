@@ -43,7 +43,9 @@ html_css_files = ["site.css"]
 html_extra_path = ["_root"]
 html_copy_source = False
 html_show_sourcelink = False
-html_sidebars = {"docs/index": []}
+html_sidebars: dict[str, list[str]] = {"CHANGELOG": []}  # pages without a section have nothing to list there
+for page in ("index", "start", "gallery", "troubleshooting", "glossary"):
+    html_sidebars[f"docs/{page}"] = []
 html_theme_options = {
     "logo": {"text": "batchai_magics"},
     "navbar_align": "left",
@@ -56,7 +58,17 @@ html_theme_options = {
 }
 
 
+def mark_code(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Marks indented lines after a paragraph of a docstring as code."""
+    for i in range(len(lines) - 1, 1, -1):
+        paragraph, blank, line = lines[i - 2 : i + 1]
+        is_paragraph = paragraph and not paragraph.startswith(" ") and not paragraph.endswith(":")
+        if is_paragraph and not blank and line.startswith("    "):
+            lines[i - 1 : i] = ["", "::", ""]
+
+
 def setup(app: Sphinx) -> None:
-    """Reads Python as notebooks do: `%%batchai_job` is no error of syntax."""
+    """Reads Python as notebooks do, where `%%batchai_job` is no error of syntax, and code in docstrings."""
+    app.connect("autodoc-process-docstring", mark_code, priority=400)  # before napoleon
     app.add_lexer("python", IPython3Lexer)
     app.add_lexer("mermaid", TextLexer)  # GitHub draws it; here it stays readable text

@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,13 @@ def test_binder_runs_post_build(pack):
     (script,) = pack.get_post_build_scripts()
     assert script == "binder/postBuild"
     assert os.access(ROOT / script, os.X_OK)
+
+
+def test_the_dockerfile_copies_the_sources_installs_them_and_then_runs_post_build(pack):
+    pack.platform = "linux/amd64"  # of Binder
+    text = pack.render()
+    sources = text.index("COPY --chown=1000:1000 src/ ${REPO_DIR}")
+    install = text.index('pip install --no-cache-dir -r "binder/requirements.txt"')
+    after = text.index("RUN ./binder/postBuild")
+    assert sources < install < after
+    assert not re.search(r"^RUN .*npm", text, re.MULTILINE)  # the build takes node from PyPI
