@@ -16,7 +16,7 @@ from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs import argument_checks, job_download
 from batchai_magics.jobs.job_files import all_files, one_level
 from batchai_magics.jobs.job_logs import log_metrics, progress_of, retry_if_changed, tail_of
-from batchai_magics.jobs.job_record import JobRecord
+from batchai_magics.jobs.job_pages import JobPages
 from batchai_magics.jobs.job_result import read_result
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics import LogMetrics, Record, Summary, figure_png, plot, summarize
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.rank_stacks import RankStacks
 
 
-class Job(JobRecord):
+class Job(JobPages):
     """A job on any backend: a backend and an id, so that a handle never goes stale.
 
     Every method asks the backend. It raises NotFoundError if the job was deleted and UnreachableError if the

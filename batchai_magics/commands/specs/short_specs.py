@@ -14,6 +14,14 @@ _FILE = Option(("--file",), "Print another file of the job's logs.", completes=N
 _RANK = Option(("--rank",), "Only what this rank has written.", "NUMBER", ValueKind.NUMBER, minimum=0)
 _SINCE = Option(("--since",), "Only what was written in this time until now: 30s, 5m, 2h.", "TIME")
 _TAIL = Option(("--tail",), "Only the last lines.", "COUNT", ValueKind.NUMBER, minimum=1)
+_NAME_OR_FILE = Option(
+    ("NAME",), "Name of the job, or a recording's file.", is_required=True, completes=NameKind.JOB
+)
+_NO_BROWSER = Option(("--no-browser",), "Only print the address.", value_kind=ValueKind.NOTHING)
+_HTML = Option(
+    ("--html",), "Write the replay of a recording as a page to this file, and open nothing.", "FILE"
+)
+_TO = Option(("--to", "-f"), "The file; one that ends in .html is a page that replays it.", "FILE")
 
 COMMANDS = (
     CommandSpec(
@@ -33,6 +41,24 @@ COMMANDS = (
         "Show where each rank of a running job is, and which one differs.",
         "handlers.run_record_commands:stacks",
         (*_SOME, _NAME),
+    ),
+    CommandSpec(
+        "open",
+        "Open the live view of a job, or a recording, as a page of its own.",
+        "handlers.view_commands:open_page",
+        (*_SOME, _NAME_OR_FILE, _NO_BROWSER, _HTML),
+    ),
+    CommandSpec(
+        "record",
+        "Record what the live view of a job shows, until it has ended.",
+        "handlers.view_commands:record",
+        (*_SOME, _NAME, _TO),
+    ),
+    CommandSpec(
+        "bug-report",
+        "Record a job with versions and settings, secrets masked, to attach to an issue.",
+        "handlers.view_commands:bug_report",
+        (*_SOME, _NAME, _TO),
     ),
     CommandSpec("cancel", "Cancel a job.", "handlers.short_commands:cancel", (*_SOME, _NAME)),
     CommandSpec("ps", "List the jobs that wait or run.", "handlers.short_commands:active", _SOME),

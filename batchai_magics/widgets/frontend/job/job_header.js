@@ -153,6 +153,7 @@ class Buttons {
     this.session = session;
     this.open = open;
     this.#again.hidden = true;
+    this.#detach.classList.add("ba-detach");
     this.element = el("span", { class: "ba-buttons" }, this.#note, this.#again, this.#copy, this.#plain, this.#sure);
     this.#yes.classList.add("ba-danger");
     this.stopListening = session.listen((kind, text) => this.#hear(kind, text));

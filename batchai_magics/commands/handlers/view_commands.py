@@ -1,0 +1,77 @@
+"""`batchai open`, `record` and `bug-report`."""
+
+from __future__ import annotations
+
+import time
+import webbrowser
+from argparse import Namespace
+from pathlib import Path
+
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.handlers import resource_commands
+from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
+from batchai_magics.errors import UsageError
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_pages import Page, export_recording, open_recording, record_job
+from batchai_magics.models.resource_ids import Kind
+
+SUFFIX = ".batchai"
+POLL_S = 1.0
+
+
+def open_page(context: Context, arguments: Namespace) -> Stream:
+    """Serves the page of a job or of a recording until an interrupt."""
+    path = Path(arguments.name)
+    is_recording = path.suffix == SUFFIX or path.is_file()
+    if arguments.html:
+        if not is_recording:
+            raise UsageError(
+                "--html goes with a recording", hint=f"record the job first: batchai record {path}"
+            )
+        target = export_recording(path, Path(arguments.html))
+        return Stream(_said(f"Wrote {target}."), "")
+    page = open_recording(path) if is_recording else _job(context, arguments).open(browser=False)
+    return Stream(
+        _served(page, is_shown=not arguments.no_browser), "Closed the page; the job is left as it is."
+    )
+
+
+def record(context: Context, arguments: Namespace) -> Stream:
+    """Records a job until it has ended."""
+    job = _job(context, arguments)
+    return Stream(_recorded(job, Path(arguments.to or f"{job.name}{SUFFIX}"), is_report=False), "")
+
+
+def bug_report(context: Context, arguments: Namespace) -> Stream:
+    """Records a job with versions and settings."""
+    job = _job(context, arguments)
+    return Stream(_recorded(job, Path(arguments.to or f"{job.name}-report{SUFFIX}"), is_report=True), "")
+
+
+def _job(context: Context, arguments: Namespace) -> Job:
+    return Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
+
+
+def _said(text: str) -> StreamParts:
+    yield Message(text)
+
+
+def _served(page: Page, *, is_shown: bool) -> StreamParts:
+    try:
+        is_open = is_shown and webbrowser.open(page.url)
+        yield Message(f"{'Opened' if is_open else 'Open'} {page.url}\nCtrl-C closes the page.")
+        while True:
+            time.sleep(POLL_S)
+    finally:
+        page.close()
+
+
+def _recorded(job: Job, target: Path, *, is_report: bool) -> StreamParts:
+    if not job.is_done:
+        yield Message(f"Recording {job.name} until it has ended; Ctrl-C ends the recording before.")
+    path = record_job(job, target, is_report=is_report)
+    yield Message(f"Recorded {job.name}: {path}")
+    if is_report:
+        yield Message(
+            "Secrets are masked, but the log is in it: look at it before you attach it to an issue."
+        )

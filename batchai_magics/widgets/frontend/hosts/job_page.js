@@ -1,0 +1,41 @@
+// A job's view in a plain page: live, from the server that `batchai open` starts, or as a replay. For replays the module
+// has the form of an anywidget, so that any page can show one: `render({model, el})` with the model's `recording`, an
+// address; and if wanted its `speed`, and `autoplay` as false.
+
+import { el } from "../core/dom.js";
+import { JobSession } from "../job/job_session.js";
+import { JobView } from "../job/job_view.js";
+import { PageHost } from "./page_host.js";
+import { readRecording } from "./recording_host.js";
+import { Replay } from "./replay.js";
+
+/** @typedef {{get(name: string): any}} Options */
+
+/**
+ * Shows the job of the server that the page is from.
+ * @param {HTMLElement} root
+ */
+export async function showLive(root) {
+  const host = new PageHost();
+  await host.ready;
+  document.title = `${host.get("facts").name} · batchai`;
+  return new JobView(new JobSession(host), host, root);
+}
+
+/** @param {{model: Options, el: HTMLElement}} context */
+async function render({ model, el: root }) {
+  const isStill = model.get("autoplay") === false || matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const message = el("p", { class: "ba-view", role: "status" }, "Loading the recording …");
+  root.append(message);
+  try {
+    const host = await readRecording(await fetch(model.get("recording")));
+    message.remove();
+    const replay = new Replay(host, root, { speed: Number(model.get("speed") || 1), isPlaying: !isStill });
+    return () => replay.stop();
+  } catch (error) {
+    message.textContent = String(error instanceof Error ? error.message : error);
+    return () => message.remove();
+  }
+}
+
+export default { render };

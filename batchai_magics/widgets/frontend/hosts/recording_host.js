@@ -1,0 +1,109 @@
+// The host of a view that replays a recording: what another view was sent, at the same times.
+
+import { StateHost } from "./state_host.js";
+
+/**
+ * A line of a recording, `t` seconds after its start: a state by name, a message with its buffers (base64), or the
+ * answer to later requests of the kind `reply`.
+ * @typedef {{t: number, state?: Record<string, any>, content?: any, buffers?: string[], reply?: string}} Entry
+ */
+/** The first line. @typedef {{format: string, version: number, name: string, started: number, report?: string}} Header */
+
+const FORMAT = "batchai-recording";
+const VERSION = 1;
+const NOT_RECORDED = "This was not recorded.";
+const TIMES = /** @type {const} */ (["created", "started", "ended"]);
+
+export class RecordingHost extends StateHost {
+  #position = 0;
+
+  /**
+   * @param {Header} header
+   * @param {Entry[]} entries in the order of their times
+   */
+  constructor(header, entries) {
+    super();
+    this.header = header;
+    this.entries = entries;
+    this.duration = entries.at(-1)?.t ?? 0; // seconds
+    this.time = 0; // seconds, of what was replayed last
+    this.replies = new Map(entries.flatMap(({ reply, content }) => (reply ? [[reply, content]] : [])));
+  }
+
+  /**
+   * A part of the state, as if it were recorded now: its times are as long ago as they were then.
+   * @param {string} name
+   */
+  get(name) {
+    const value = super.get(name);
+    const shift = this.#shift;
+    if (name === "history") return value.map((/** @type {number[]} */ [time = 0, ...counts]) => [time + shift, ...counts]);
+    return name === "facts" ? { ...shifted(value, shift), has_ranks: false, directories: [], can_again: false } : value;
+  }
+
+  /** Answers a request if its answer was recorded. @param {Record<string, any>} content */
+  send({ kind, id }) {
+    if (id === undefined) return;
+    const content = this.replies.get(kind) ?? { kind: "answer", text: NOT_RECORDED };
+    queueMicrotask(() => this.emit("msg:custom", { ...content, id }, []));
+  }
+
+  /** Starts over: the views must be made anew. */
+  rewind() {
+    this.#position = this.time = 0;
+  }
+
+  /**
+   * Replays everything up to a time.
+   * @param {number} time seconds
+   */
+  advance(time) {
+    this.time = Math.min(time, this.duration);
+    for (let entry = this.entries[this.#position]; entry && entry.t <= this.time; entry = this.entries[this.#position]) {
+      this.#position += 1;
+      this.#replay(entry);
+    }
+  }
+
+  /** Milliseconds from what was recorded to what is shown now. */
+  get #shift() {
+    return Date.now() - (this.header.started + this.time * 1000);
+  }
+
+  /** @param {Entry} entry */
+  #replay({ state, content, buffers = [], reply }) {
+    if (state) this.setState(state);
+    else if (!reply && content) this.emit("msg:custom", this.#current(content), buffers.map(bytesOf));
+  }
+
+  /** A message whose time of the job's end is as far away as it was. @param {any} content */
+  #current(content) {
+    const progress = content.status?.progress;
+    if (!progress?.ends) return content;
+    return { ...content, status: { ...content.status, progress: { ...progress, ends: progress.ends + this.#shift } } };
+  }
+}
+
+/**
+ * Reads a recording: gzip of JSON lines.
+ * @param {Response} response
+ * @returns {Promise<RecordingHost>}
+ */
+export async function readRecording(response) {
+  if (!response.ok || !response.body) throw new Error(`The recording cannot be read: ${response.statusText}`);
+  const text = await new Response(response.body.pipeThrough(new DecompressionStream("gzip"))).text();
+  const [header, ...entries] = text.trimEnd().split("\n").map((line) => JSON.parse(line));
+  if (header?.format !== FORMAT) throw new Error("This is not a recording of a job.");
+  if (header.version !== VERSION) throw new Error(`This recording has version ${header.version}; version ${VERSION} can be replayed.`);
+  return new RecordingHost(header, entries);
+}
+
+/** @type {(facts: Record<string, any>, shift: number) => Record<string, any>} */
+function shifted(facts, shift) {
+  return { ...facts, ...Object.fromEntries(TIMES.map((name) => [name, facts[name] && facts[name] + shift])) };
+}
+
+/** @param {string} base64 */
+function bytesOf(base64) {
+  return new DataView(Uint8Array.from(atob(base64), (character) => character.charCodeAt(0)).buffer);
+}

@@ -1,0 +1,193 @@
+"""Records what a job's view is sent, for a replay without the job."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.backends.base import Chunk
+from batchai_magics.errors import BatchAIError
+from batchai_magics.follow import LogBytes
+from batchai_magics.models.secret_masking import SecretMask, is_secret_name
+from batchai_magics.version import __version__
+from batchai_magics.widgets.core.feed import PageData, Source
+from batchai_magics.widgets.core.flow_control import Budget
+from batchai_magics.widgets.core.publisher import Publisher
+from batchai_magics.widgets.hosts.recording_file import RecordingFile
+from batchai_magics.widgets.hosts.stream_output import StreamOutput, open_feed
+from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.job.job_stream import JobStream
+from batchai_magics.widgets.job.message_batch import Batch
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.job_handle import Job
+
+REPLIES = ("failure", "record")  # requests whose answers are recorded
+MESSAGES_PER_S = 20
+BYTES_PER_S = 4_000_000
+REPORTED = ("ipykernel", "ipython", "jupyterlab", "notebook", "anywidget", "numpy", "mpi4py")  # packages
+MAX_HELD_BYTES = 1 << 16  # of an unterminated line
+
+
+def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
+    """Records a job until it has ended, or until an interrupt; the file then has what came before.
+
+    `extra` is added to the header.
+    """
+    mask = environment_mask()
+    header = {"name": job.name, "batchai_magics": __version__, **extra}
+    file = RecordingFile(path, header, mask=mask)
+    budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
+    try:
+        source, feed = open_feed(job)
+        with closing(Publisher(budget=budget)) as publisher:
+            feed = publisher.feed(job.id.key, lambda: (MaskedSource(source, mask), feed))
+            stream = _RecordedStream(job, feed, file)
+            publisher.add(StreamOutput(job, feed, stream))
+            _follow(publisher, stream)
+    except BaseException:
+        file.discard()
+        raise
+    file.close()
+    return path
+
+
+def _follow(publisher: Publisher, stream: _RecordedStream) -> None:
+    with suppress(KeyboardInterrupt):
+        publisher.start()
+        while not publisher.wait_for(lambda: stream.is_closed, 3600):
+            pass
+
+
+def environment_mask() -> SecretMask:
+    """Masks what looks like a secret, and the values of this process' variables that hold one."""
+    return SecretMask(value for name, value in os.environ.items() if is_secret_name(name))
+
+
+class _RecordedStream(JobStream):
+    """Writes to a file what a page would be sent."""
+
+    def __init__(self, job: Job, feed: JobFeed, file: RecordingFile) -> None:
+        super().__init__(job, feed, work=lambda task: task(), schedule=lambda call: call())
+        self.is_closed = False
+        self._file = file
+        self.publish_state(self.state)
+        self.receive({"kind": "ready", "page": "recording", "turn": 1})
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the job has ended and everything was recorded."""
+        return self._feed.is_over and self.is_up_to_date
+
+    def transmit(self, message: Batch) -> None:
+        """Records a message, which counts as acknowledged."""
+        self._file.add_message(message)
+        self._ack_window.acknowledge()
+
+    def publish_state(self, state: PageData) -> None:
+        """Records the state."""
+        self._file.add_state(state)
+
+    def finish(self) -> None:
+        """Records the answers to what a view asks at the end."""
+        for kind in REPLIES:
+            with suppress(BatchAIError):
+                self._file.add_reply(kind, self._requests.handle({"kind": kind, "id": kind}))
+        self.is_closed = True
+
+
+class MaskedSource:
+    """The events of a source, with asterisks for what looks like a secret in its logs.
+
+    An unterminated line is held back until its end is known, so that no secret is cut in two.
+    """
+
+    def __init__(self, source: Source, mask: SecretMask) -> None:
+        self._source = source
+        self._mask = mask
+        self._held: dict[str, LogBytes] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the source has ended."""
+        return self._source.is_over
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+        return self._source.is_behind
+
+    def poll(self) -> Sequence[Any]:
+        """Returns the events since the last poll; does not block."""
+        events = [self._taken(event) for event in self._source.poll()]
+        if self.is_over:
+            events += [self._blanked(event) for event in self._held.values()]
+            self._held.clear()
+        return events
+
+    def _taken(self, event: Any) -> Any:
+        if not isinstance(event, LogBytes):
+            return event
+        path = event.file.path
+        held = self._held.pop(path, None)
+        if held and held.chunk.end == event.chunk.offset and not event.restarted:
+            event = replace(held, chunk=_joined(held.chunk, event.chunk))
+        data = event.chunk.data
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if len(data) - cut > MAX_HELD_BYTES:
+            cut = len(data)
+        if cut < len(data):
+            self._held[path] = replace(event, chunk=_part(event.chunk, cut, len(data)), restarted=False)
+        return self._blanked(replace(event, chunk=_part(event.chunk, 0, cut)))
+
+    def _blanked(self, event: LogBytes) -> LogBytes:
+        return replace(event, chunk=replace(event.chunk, data=self._mask.blank(event.chunk.data)))
+
+
+def _joined(first: Chunk, second: Chunk) -> Chunk:
+    return replace(
+        second,
+        data=first.data + second.data,
+        offset=first.offset,
+        spans=first.spans + second.spans,
+        times=first.times + second.times,
+    )
+
+
+def _part(chunk: Chunk, start: int, end: int) -> Chunk:
+    """The bytes `start` to `end` of a chunk, with what is known of them."""
+    first, last = chunk.offset + start, chunk.offset + end
+    spans = tuple(
+        replace(span, start=max(span.start, first), end=min(span.end, last))
+        for span in chunk.spans
+        if span.start < last and span.end > first
+    )
+    return replace(chunk, data=chunk.data[start:end], offset=first, spans=spans)
+
+
+def settings_report() -> PageData:
+    """Versions and settings, for the header of a bug report."""
+    packages = {
+        each.metadata["Name"]: each.version for each in distributions() if each.metadata["Name"] in REPORTED
+    }
+    mask = environment_mask()
+    settings = {
+        name: "***" if is_secret_name(name) else mask.line(value)
+        for name, value in sorted(os.environ.items())
+        if name.startswith("BATCHAI_")
+    }
+    return {
+        "report": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "packages": packages,
+        "settings": settings,
+    }

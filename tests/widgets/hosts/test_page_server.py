@@ -1,0 +1,72 @@
+"""The server of a plain page: who gets in, and what it never says."""
+
+import http.client
+import threading
+from urllib.parse import urlsplit
+
+import pytest
+
+from batchai_magics.jobs.job_handle import Job
+from tests.widgets.scripted_job import JOB, ScriptedBackend
+
+
+@pytest.fixture
+def page(tmp_path):
+    opened = Job(ScriptedBackend(tmp_path / "job"), JOB).open(browser=False)
+    yield opened
+    opened.close()
+
+
+def ask(page, path, *, method="GET", body=None, **headers):
+    """Status, headers and the first bytes of an answer."""
+    port = urlsplit(page.url).port
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, path, body, named)
+    answer = connection.getresponse()
+    content = b"" if path.startswith("/stream") else answer.read()
+    connection.close()
+    return answer.status, answer.headers, content
+
+
+def cookie(page):
+    url = urlsplit(page.url)
+    status, headers, _ = ask(page, f"/?{url.query}")
+    assert status == 200
+    return headers["Set-Cookie"].partition(";")[0]
+
+
+def test_only_who_has_the_token_gets_in(page):
+    for path in ("/", "/?token=wrong", "/job_page.js", "/stream?page=x"):
+        assert ask(page, path)[0] == 403
+    assert ask(page, "/job_page.js", Cookie=cookie(page))[0] == 200
+    assert ask(page, "/", Cookie=cookie(page) + "x")[0] == 403
+    assert ask(page, "/../etc/passwd", Cookie=cookie(page))[0] == 404
+
+
+def test_a_web_page_of_another_name_is_refused(page):
+    port = urlsplit(page.url).port
+    assert ask(page, "/", Cookie=cookie(page), Host=f"evil.example:{port}")[0] == 421
+    origins = {"": 403, "http://evil.example": 403, f"http://127.0.0.1:{port}": 400}
+    for origin, status in origins.items():
+        own = {"Origin": origin} if origin else {}
+        assert (
+            ask(page, "/messages?page=x", method="POST", body="{}", Cookie=cookie(page), **own)[0] == status
+        )
+
+
+def test_the_token_is_in_no_log_and_the_cookie_not_for_scripts(page, capfd):
+    token = urlsplit(page.url).query.partition("=")[2]
+    _, headers, content = ask(page, f"/?token={token}")
+    ask(page, f"/?token={token}wrong")
+    assert "; HttpOnly; SameSite=Lax" in headers["Set-Cookie"]
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert token.encode() not in content
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_page_that_is_closed_leaves_no_thread_of_its_server(tmp_path):
+    opened = Job(ScriptedBackend(tmp_path / "job"), JOB).open(browser=False)
+    assert "batchai-page" in {thread.name for thread in threading.enumerate()}
+    opened.close()
+    assert "batchai-page" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}

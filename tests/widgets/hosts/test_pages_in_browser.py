@@ -1,0 +1,78 @@
+"""A job's own page and the replay of a recording in a real browser."""
+
+import threading
+
+import pytest
+from playwright.sync_api import expect
+
+from batchai_magics.jobs.job_pages import export_recording, open_recording
+from tests.patience import PATIENCE_S
+from tests.widgets.axe import violations
+from tests.widgets.notebook_jobs import NotebookJob
+from tests.world import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+
+@pytest.fixture
+def page(chrome):
+    opened = chrome.new_page(viewport={"width": 1300, "height": 1000})
+    opened.set_default_timeout(1000 * PATIENCE_S)
+    errors = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    opened.close()
+    assert errors == []
+
+
+@pytest.fixture
+def running(world):  # a fixture
+    job = NotebookJob(world, "paged", "--processes 2")
+    yield job
+    job.end()
+
+
+def test_a_page_shows_a_job_live_and_cancels_it(page, running):
+    served = running.job.open(browser=False)
+    page.goto(served.url)
+    page.locator(".ba-row", has_text="rank 1 line").first.wait_for()
+    page.locator(".ba-plot canvas").first.wait_for()
+    assert page.url == f"{served.url.partition('?')[0]}"
+    page.reload()
+    page.locator(".ba-badge", has_text="running").wait_for()
+    page.get_by_label("Search the log").fill("line 000001")
+    page.locator("mark", has_text="line 000001").first.wait_for()
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        assert violations(page, "body") == []
+    page.get_by_role("button", name="Cancel job").click()
+    page.get_by_role("button", name="Yes, cancel it").click()
+    expect(page.locator(".ba-badge")).to_have_text("cancelled")
+    served.close()
+
+
+def test_a_recording_is_replayed_and_scrubbed(page, running, tmp_path):
+    path = tmp_path / "run.batchai"
+    recording = threading.Thread(target=running.job.record, args=(path,))
+    recording.start()
+    until(lambda: next(tmp_path.glob(".run.batchai-*"), None))
+    running.waits_for(running.log.stat().st_size + 100)
+    running.end()
+    recording.join()
+    exported = export_recording(path, tmp_path / "run.html")
+    served = open_recording(path)
+    for address in (served.url, exported.as_uri()):
+        page.goto(address)
+        page.get_by_label("Speed of the replay").select_option("100")
+        expect(page.locator(".ba-badge")).to_have_text("succeeded")
+        page.locator(".ba-row", has_text="rank 0 is done").wait_for()
+        page.locator(".ba-plot canvas").first.wait_for()
+        expect(page.get_by_role("button", name="Replay")).to_be_visible()
+        page.get_by_label("Time of the recording").fill("0.5")
+        expect(page.locator(".ba-badge")).to_have_text("running")
+        expect(page.locator(".ba-row", has_text="is done")).to_have_count(0)
+        page.get_by_label("Speed of the replay").select_option("20")
+        page.get_by_role("button", name="Play").click()
+        page.locator(".ba-row", has_text="rank 0 is done").wait_for()
+        assert violations(page, "body") == []
+    served.close()
