@@ -109,16 +109,8 @@ def _run(words: list[str]) -> int:
 
         print(__version__)
         return 0
-    if words[:1] == ["serve"]:
-        from batchai_magics.server.serve_command import main as serve
-
-        return serve(words[1:])
-    if words[:1] == ["mcp"]:
-        from batchai_magics.agents import main as agents
-
-        return agents(words[1:])
-    if words[:1] == ["run"]:
-        return _run_script(words[1:])
+    if words and words[0] in SHELL_WORDS:
+        return _run_shell_word(words[0], words[1:])
     invocation = parse(words)
     if isinstance(invocation, DisplayText):
         print(invocation)
@@ -127,6 +119,24 @@ def _run(words: list[str]) -> int:
         return 0
     _confirm(invocation)
     return _carry_out(invocation)
+
+
+def _run_shell_word(word: str, words: Sequence[str]) -> int:
+    """Run a command that is not in the table: each has a program of its own."""
+    if word == "serve":
+        from batchai_magics.server.serve_command import main as serve
+
+        return serve(words)
+    if word == "mcp":
+        from batchai_magics.agents import main as agents
+
+        return agents(words)
+    if word == "completion":
+        from batchai_magics.commands.parsing.shell_completion import completion
+
+        print(completion(words))
+        return 0
+    return _run_script(words)
 
 
 def _run_script(words: Sequence[str]) -> int:

@@ -114,8 +114,9 @@ def matching_paths(fragment: str) -> list[str]:
 class NameLookup:
     """Looks up names in the background, so that a slow backend or import never blocks the keyboard."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, timeout_s: float = _TIMEOUT_S) -> None:
         self._session = session
+        self._timeout_s = timeout_s
         self._known: dict[str, Sequence[str]] = {}
 
     def names(self, expected: Expected) -> Sequence[str]:
@@ -127,7 +128,7 @@ class NameLookup:
             target=self._ask, args=(key, expected), name="batchai-completion", daemon=True
         )
         asking.start()
-        asking.join(_TIMEOUT_S)
+        asking.join(self._timeout_s)
         return self._known.get(key, ())
 
     def _ask(self, key: str, expected: Expected) -> None:

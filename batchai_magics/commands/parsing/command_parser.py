@@ -86,6 +86,7 @@ SHELL_WORDS = {
     "mcp": "Let a coding agent look at jobs, over the Model Context Protocol.",
     "run": "Run a script, with the files of its folder, as a job.",
     "serve": "Serve this machine's jobs to a team.",
+    "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Commands of the shell alone, which are not in the table: what they do."""
 SYNONYMS = {
