@@ -28,7 +28,7 @@ HOMES = {
     "uvicorn": {"server"},
     "subprocess": {
         "jobs.folder_snapshot",
-        "jobs.git_checkout",
+        "jobs.submission_recorder",
         "backends.node",
         "backends.machines",
         "backends.local",

@@ -1,10 +1,11 @@
-"""HTML and text components of the static cards."""
+"""Components of the static cards as HTML and text, and cards that are only a table."""
 
 from __future__ import annotations
 
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from batchai_magics.errors import visible
 from batchai_magics.models.states import CANCELLED, STOPPED, ExecutionState
@@ -149,3 +150,67 @@ def pluralize(count: int, noun: str) -> str:
 def escaped(text: str) -> str:
     """Text escaped for HTML."""
     return html.escape(text, quote=True)
+
+
+@dataclass(frozen=True)
+class TableCard:
+    """Rows under a heading: the first cell of a row is its name, the second its state, a coloured badge.
+
+    A cell may have a second line, shown muted. `title` is next to the name, `counts` below it; `omitted` is a
+    note on rows that are not listed.
+    """
+
+    name: str
+    title: str
+    titles: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    colours: Mapping[str, str]
+    badge: tuple[str, str] | None = None  # a word and its colour
+    counts: str = ""
+    problems: Sequence[str] = ()
+    omitted: str = ""
+    reopen_command: str = ""
+
+
+def table_card_html(sheet: TableCard) -> str:
+    """The card as one self-contained HTML element."""
+    label = f"{badge(*sheet.badge)} &nbsp;" if sheet.badge else ""
+    counts = f'<div style="margin-top:8px">{escaped(sheet.counts)}</div>' if sheet.counts else ""
+    return frame(
+        f"<div>{label}{title(sheet.name)} &nbsp;{muted(sheet.title)}</div>{counts}",
+        *map(problem, sheet.problems),
+        html_table(sheet.titles, [_html_row(row, sheet.colours) for row in sheet.rows]) if sheet.rows else "",
+        muted(sheet.omitted),
+        reopen_hint(sheet.reopen_command) if sheet.reopen_command else "",
+    )
+
+
+def table_card_text(sheet: TableCard) -> str:
+    """The card as plain text."""
+    badge = f"[{sheet.badge[0]}] " if sheet.badge else ""
+    lines = [f"{badge}{sheet.name}   {sheet.title}"]
+    if sheet.counts:
+        lines.append(f"  {sheet.counts}")
+    lines += [f"  ! {problem}" for problem in sheet.problems]
+    if sheet.rows:
+        lines.append(text_table(sheet.titles, sheet.rows))
+    if sheet.omitted:
+        lines.append(f"  {sheet.omitted}")
+    if sheet.reopen_command:
+        lines.append(f"Again: {sheet.reopen_command}")
+    return "\n".join(lines)
+
+
+def _html_row(row: Sequence[str], colours: Mapping[str, str]) -> list[str]:
+    name, state, *rest = (_lines(cell) for cell in row)
+    return [
+        f"<strong>{escaped(name[0])}</strong>{name[1]}",
+        f"{badge(state[0], colours[state[0]])}{state[1]}",
+        *(f"{escaped(first)}{second}" for first, second in rest),
+    ]
+
+
+def _lines(cell: str) -> tuple[str, str]:
+    """The first line of a cell, and the HTML of its second line."""
+    first, _, second = cell.partition("\n")
+    return first, f"<br>{muted(second)}" if second else ""

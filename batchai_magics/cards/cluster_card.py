@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from batchai_magics.cards import card_parts
-from batchai_magics.cards.table_card import TableCard, table_card_html, table_card_text
+from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
 from batchai_magics.models.cluster_spec import ScaleSettings
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState

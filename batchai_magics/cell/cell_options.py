@@ -7,8 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from batchai_magics.cell.cell_option_values import CellOptions, values_of
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 from batchai_magics.models.backend_options import BackendOption
-from batchai_magics.options.option import NameKind, Option, ValueKind, option_lines, with_declared
-from batchai_magics.options.option_completion import Expected, candidates_after
+from batchai_magics.options.option import (
+    Expected,
+    NameKind,
+    Option,
+    ValueKind,
+    candidates_after,
+    option_lines,
+    with_declared,
+)
 from batchai_magics.options.option_parsing import join_dashed_values, parse_options
 
 MAGIC = "%%batchai_job"

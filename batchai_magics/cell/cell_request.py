@@ -13,7 +13,12 @@ from pathlib import Path
 from batchai_magics.cell.cell_job_spec import (
     COPY_FOLDER,
     MOUNT_ROOT,
+    Bundle,
+    bundle,
+    check_script,
+    runner_program,
     script_fields,
+    sets_result,
     with_mounts,
     with_options,
     with_program,
@@ -21,7 +26,6 @@ from batchai_magics.cell.cell_job_spec import (
 )
 from batchai_magics.cell.cell_option_values import CellOptions
 from batchai_magics.cell.cell_options import read_options
-from batchai_magics.cell.cell_script import Bundle, bundle, check_script, runner_program, sets_result
 from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes

@@ -5,7 +5,7 @@ from .event_loop import (
     endings as endings,
     events as events,
 )
-from .event_types import (
+from .job_events import (
     ConnectionLost as ConnectionLost,
     ConnectionRestored as ConnectionRestored,
     Event as Event,
@@ -18,4 +18,4 @@ from .event_types import (
 )
 from .follower import Follower as Follower
 from .metric_streams import METRICS_FILES as METRICS_FILES
-from .job_pollers import QueueChanged as QueueChanged, UsageSampled as UsageSampled
+from .job_events import QueueChanged as QueueChanged, UsageSampled as UsageSampled

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, FileRef, StatusPoller, StatusSnapshot
 from batchai_magics.errors import UnreachableError
-from batchai_magics.follow.event_types import ConnectionLost, ConnectionRestored, Event
 from batchai_magics.follow.follower import Follower
+from batchai_magics.follow.job_events import ConnectionLost, ConnectionRestored, Event
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource, Resource
 

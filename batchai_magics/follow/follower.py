@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, StatusPoller, StatusSnapshot
-from batchai_magics.follow.event_types import (
+from batchai_magics.follow.job_events import (
     Event,
     LogBytes,
     LogFault,
     MetricMismatched,
     MetricsAdded,
     NodesChanged,
+    QueuePoller,
     StateChanged,
+    TelemetryPoller,
 )
-from batchai_magics.follow.job_pollers import QueuePoller, TelemetryPoller
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError, WaitInterrupted
 from batchai_magics.follow import Event, endings, events
-from batchai_magics.jobs import argument_checks, job_download
+from batchai_magics.jobs import argument_checks, job_files
 from batchai_magics.jobs.job_files import all_files, one_level
 from batchai_magics.jobs.job_logs import log_metrics, progress_of, retry_if_changed, tail_of
 from batchai_magics.jobs.job_pages import JobPages
@@ -358,10 +358,10 @@ class Job(JobPages):
             raise argument_checks.argument_error("job.download", "path", path, argument_checks.NAME_OR_FILE)
         if path:
             file = FileRef(self.id, path, directory_id or STDOUTERR)
-            return job_download.download(self.backend, file, target, partial=partial)
+            return job_files.download(self.backend, file, target, partial=partial)
         if not directory_id:
-            return job_download.download_all(self.backend, self.show(), target, partial=partial)
-        return job_download.download_directory(self.backend, self.id, directory_id, target, partial=partial)
+            return job_files.download_all(self.backend, self.show(), target, partial=partial)
+        return job_files.download_directory(self.backend, self.id, directory_id, target, partial=partial)
 
     def stacks(self) -> RankStacks:
         """The Python stack of every rank, and which rank is somewhere else than the others.

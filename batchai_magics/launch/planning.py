@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.launch import process_logs
-from batchai_magics.launch.job_site import JobSite, NodeShare
+from batchai_magics.launch.job_site import JobSite, NodeShare, batch_variables, thread_variables
 from batchai_magics.launch.plan import (
     Containers,
     Directory,
@@ -22,7 +22,6 @@ from batchai_magics.launch.plan import (
     Process,
     Requirement,
 )
-from batchai_magics.launch.process_variables import batch_variables, thread_variables
 from batchai_magics.launch.references import joined
 from batchai_magics.launch.toolkits import topology
 from batchai_magics.models.wire_times import duration

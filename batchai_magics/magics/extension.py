@@ -59,7 +59,7 @@ def show_cards() -> None:
 
 
 def _card(job: Job) -> str:
-    from batchai_magics.cards.job_card_data import job_html
+    from batchai_magics.cards.job_card import job_html
 
     return job_html(job)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from batchai_magics.commands.parsing.command_completion import NameLookup
     from batchai_magics.config import Settings
-    from batchai_magics.options.option_completion import Expected
+    from batchai_magics.options.option import Expected
 
 
 _ON_CELL_LINE = re.compile(r"%%?batchai_job\s+(?P<rest>.*)")
@@ -54,7 +54,7 @@ def parse_line(line: str, *, is_first: bool, settings: Settings | None = None) -
     match = in_cell or _ON_LINE.fullmatch(line)
     if match is None:  # any other line must not import anything
         return None
-    from batchai_magics.options.option_completion import split_at_cursor
+    from batchai_magics.options.option import split_at_cursor
 
     parts = split_at_cursor(match["rest"])
     if parts is None:
@@ -87,7 +87,7 @@ def _expected(magic: str, words: list[str], settings: Settings | None) -> Expect
         return expected_in_line(words, settings)
     from batchai_magics.commands.parsing.command_parser import AZ_WORDS
     from batchai_magics.commands.specs.command_spec import PROGRAM
-    from batchai_magics.options.option_completion import Expected
+    from batchai_magics.options.option import Expected
 
     if not words:
         return Expected(AZ_WORDS)

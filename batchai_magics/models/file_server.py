@@ -11,9 +11,8 @@ from pydantic import Field
 
 from batchai_magics.models.cluster_spec import UserAccountSettings
 from batchai_magics.models.mount_volumes import ResourceRef
-from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject, WireObject
+from batchai_magics.models.response_object import Provisioning, ResponseObject, WireObject, head
 from batchai_magics.models.wire_model import WireModel
 
 

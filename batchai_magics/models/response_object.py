@@ -1,7 +1,4 @@
-"""Tolerant access to JSON objects in service responses, which differ between services.
-
-Keys match case-insensitively, null counts as missing, unknown fields are ignored.
-"""
+"""Tolerant access to JSON objects in service responses, and the fields that all resources share."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from batchai_magics.errors import ServiceError, SpecError, join_path
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.wire_times import parse_time
+from batchai_magics.models.wire_times import parse_time, wire_time
 
 if TYPE_CHECKING:
     from batchai_magics.models.wire_model import WireModel
@@ -140,3 +137,50 @@ class ResponseObject:
 def unreadable(path: str, message: str) -> ServiceError:
     """The ServiceError (code InvalidAnswer) for a value at `path` that cannot be read."""
     return ServiceError(f"the service's answer cannot be read: {path}: {message}", code="InvalidAnswer")
+
+
+class ProvisioningState(enum.Enum):
+    """Whether the resource exists, or is being created, changed or deleted."""
+
+    CREATING = "creating"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    UPDATING = "updating"  # a file server only
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True)
+class Provisioning:
+    """A resource's creation time, its provisioning state, and the time of its last change, in UTC."""
+
+    created: datetime
+    changed: datetime
+    state: ProvisioningState = ProvisioningState.SUCCEEDED
+
+    def to_wire(self) -> WireObject:
+        """The wire fields `creationTime`, `provisioningState` and `provisioningStateTransitionTime`."""
+        return {
+            "creationTime": wire_time(self.created),
+            "provisioningState": self.state.value,
+            "provisioningStateTransitionTime": wire_time(self.changed),
+        }
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Provisioning:
+        """Reads the three fields among a resource's `properties`.
+
+        Raises:
+            ServiceError: The creation time is missing, or a value is invalid.
+        """
+        properties = ResponseObject.of(data, "properties")
+        created = properties.time("creationTime")
+        return cls(
+            created=created,
+            changed=properties.time("provisioningStateTransitionTime", created),
+            state=properties.choice("provisioningState", ProvisioningState, ProvisioningState.SUCCEEDED),
+        )
+
+
+def head(id: ResourceId) -> WireObject:
+    """The first wire fields of every resource: `id`, `name`, `type`."""
+    return {"id": str(id), "name": id.name, "type": id.kind.wire_type}

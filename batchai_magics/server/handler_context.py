@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.server.access.owners import UNKNOWN_OWNER, Owners
-from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.access.access_control import UNKNOWN_OWNER, Owners
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.operations import Operations
-from batchai_magics.server.storage.account_keys import AccountKeys
+from batchai_magics.server.storage.sas import AccountKeys
 from batchai_magics.server.storage.storage_metadata import MetadataStore
 
 

@@ -20,7 +20,7 @@ from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.wire_times import wire_time
-from batchai_magics.server.api_errors import error_body
+from batchai_magics.server.api_call import error_body
 
 RETENTION_S = 24 * 3600.0  # how long an ended operation can be queried
 WORKERS = 4

@@ -21,7 +21,7 @@ from batchai_magics.options.option import (
 )
 from batchai_magics.options.option_parsing import parse_options
 from batchai_magics.server import server_home
-from batchai_magics.server.access.authentication import LOOPBACK, Users
+from batchai_magics.server.access.access_control import LOOPBACK, Users
 from batchai_magics.server.server_home import ServerHome, read_token
 
 PROGRAM = "batchai serve"

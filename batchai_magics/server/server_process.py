@@ -59,7 +59,7 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
     try:
         import uvicorn
 
-        from batchai_magics.server.app_factory import make_app, open_context
+        from batchai_magics.server.http.asgi_app import make_app, open_context
         from batchai_magics.server.http.request_limits import ServerLimits
     except ImportError as error:
         hint = "pip install 'batchai-magics[server]'"

@@ -147,8 +147,7 @@ def _embed_job(job: Job) -> str:
 def _show_text(job: Job) -> None:
     from dataclasses import replace
 
-    from batchai_magics.cards.job_card import to_text
-    from batchai_magics.cards.job_card_data import job_card
+    from batchai_magics.cards.job_card import job_card, to_text
     from batchai_magics.widgets.core import display
 
     way_back = f"%batchai job show -n {job.name}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from batchai_magics.server.access.authentication import Users
+from batchai_magics.server.access.access_control import Users
 
 if TYPE_CHECKING:
     from benchmarks.chaos.harms import Place

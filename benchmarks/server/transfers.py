@@ -20,7 +20,7 @@ from batchai_magics.config import Settings
 from batchai_magics.follow import LogBytes
 from batchai_magics.jobs.submit import submit
 from batchai_magics.server.server_home import ServerHome
-from batchai_magics.server.storage.account_keys import AccountKeys
+from batchai_magics.server.storage.sas import AccountKeys
 from benchmarks.row import Row
 from benchmarks.server.running import Server
 

@@ -19,7 +19,7 @@ from batchai_magics.cards.job_list_card import JobListCard
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
-from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted_job import FAILURE, START, resource
 

@@ -13,7 +13,7 @@ from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_options import OPTIONS, expected_in_cell
 from batchai_magics.cell.cell_request import describe
 from batchai_magics.config import Settings
-from batchai_magics.options.option_completion import split_at_cursor
+from batchai_magics.options.option import split_at_cursor
 from tests import odd_inputs
 from tests.models.samples import job_body
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.cell.cell_script import bundle, check_script
+from batchai_magics.cell.cell_job_spec import bundle, check_script
 from batchai_magics.errors import ScriptError, UsageError
 
 

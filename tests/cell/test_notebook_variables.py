@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from batchai_magics.cell import Notebook, parse
-from batchai_magics.cell.cell_script import RUNNER_FILE
+from batchai_magics.cell.cell_job_spec import RUNNER_FILE
 from batchai_magics.cell.notebook_variables import free_names, variable_names, variables_file
 from batchai_magics.cell.run_cell import MOST_BYTES
 from batchai_magics.cell.run_cell import VARIABLES as FILE

@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.follow import Follower, NodesChanged, QueueChanged, endings
-from batchai_magics.follow.job_pollers import MAX_POLL_S, QUEUE_POLL_S, QueuePoller
+from batchai_magics.follow.job_events import MAX_POLL_S, QUEUE_POLL_S, QueuePoller
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Node

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import Pace
 from batchai_magics.follow import Follower
-from batchai_magics.follow.job_pollers import TELEMETRY_POLL_S, TelemetryPoller, UsageSampled
+from batchai_magics.follow.job_events import TELEMETRY_POLL_S, TelemetryPoller, UsageSampled
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.telemetry_records import MachineUse, Sample, TelemetryRecord
 from tests.follow.event_steps import states

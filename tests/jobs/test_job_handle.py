@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.cards.job_card_data import job_html
+from batchai_magics.cards.job_card import job_html
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
 from batchai_magics.jobs.job_logs import script_name, with_cell_lines
 from batchai_magics.jobs.submit import find, submit

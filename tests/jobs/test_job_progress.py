@@ -2,8 +2,7 @@
 
 import pytest
 
-from batchai_magics.cards.job_card import to_text
-from batchai_magics.cards.job_card_data import job_card
+from batchai_magics.cards.job_card import job_card, to_text
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState

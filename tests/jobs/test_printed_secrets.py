@@ -12,8 +12,7 @@ import pytest
 
 from batchai_magics import cli
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.cards.job_card import to_html, to_text
-from batchai_magics.cards.job_card_data import job_card
+from batchai_magics.cards.job_card import job_card, to_html, to_text
 from batchai_magics.follow import LogBytes
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.job.job_feed import JobFeed
@@ -108,6 +107,6 @@ def test_whoever_shows_a_log_reads_it_where_secrets_are_hidden() -> None:
         for file in (package / folder).rglob("*.py")
         if re.search(r"backend\.(read|tail)\(|(?<!shown_)chunks\(self", file.read_text(encoding="utf-8"))
     }
-    copies = {"jobs/job_download.py"}
+    copies = {"jobs/job_files.py"}
     numbers = {"jobs/latest_metrics.py", "widgets/dashboards/job_rates.py"}
     assert raw == {"jobs/job_logs.py", *copies, *numbers}

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cli
-from batchai_magics.cards.job_card import to_text
-from batchai_magics.cards.job_card_data import job_card
+from batchai_magics.cards.job_card import job_card, to_text
 from batchai_magics.commands.handlers.job_wait import job_exit
 from batchai_magics.errors import JobFailedError, SpecError, UsageError
 from batchai_magics.models.job_spec import JobSpec

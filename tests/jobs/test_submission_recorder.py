@@ -8,8 +8,13 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.config import Settings
-from batchai_magics.jobs.git_checkout import MAX_DIFF, GitCheckout, with_status
-from batchai_magics.jobs.submission_recorder import SubmissionRecorder, records_of_another
+from batchai_magics.jobs.submission_recorder import (
+    MAX_DIFF,
+    GitCheckout,
+    SubmissionRecorder,
+    records_of_another,
+    with_status,
+)
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.records.labels import Labels
 from batchai_magics.records.record_files import LABELS, SUBMISSION, check_submitted
@@ -128,7 +133,7 @@ def test_a_repository_that_git_does_not_read_is_a_problem(tmp_path):
 
 @pytest.mark.slow
 def test_a_git_that_hangs_delays_no_submission(checkout, monkeypatch):
-    monkeypatch.setattr("batchai_magics.jobs.git_checkout.TIMEOUT_S", 0.0)
+    monkeypatch.setattr("batchai_magics.jobs.submission_recorder.TIMEOUT_S", 0.0)
     assert "in time" in GitCheckout(checkout).state().problem
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from batchai_magics.cards import job_card_data
-from batchai_magics.cards.job_card_data import job_card
+from batchai_magics.cards import job_card as job_card_data
+from batchai_magics.cards.job_card import job_card
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs import job_handle
 from batchai_magics.jobs.job_handle import Job

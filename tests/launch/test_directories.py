@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.launch.job_site import NodeShare
+from batchai_magics.launch.job_site import THREADS, NodeShare, batch_variables
 from batchai_magics.launch.plan import Directory, Image, Requirement
 from batchai_magics.launch.planning import expand, plan
-from batchai_magics.launch.process_variables import THREADS, batch_variables
 from tests.launch.descriptions import SCRIPT, shares, site, spec
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from batchai_magics.launch.job_site import THREADS, describe_threads
 from batchai_magics.launch.planning import plan
-from batchai_magics.launch.process_variables import THREADS, describe_threads
 from tests.launch.descriptions import SCRIPT, shares, site, spec
 
 

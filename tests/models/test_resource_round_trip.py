@@ -22,9 +22,9 @@ from batchai_magics.models.file_server import (
 )
 from batchai_magics.models.job_execution import ExecutionInfo, FileKind, OutputFile, RankExit
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.provisioning import Provisioning, ProvisioningState
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.response_object import Provisioning, ProvisioningState
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from tests.models.test_round_trip import clusters, jobs, text

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT
-from batchai_magics.server.published_api import openapi_document
+from batchai_magics.server.http.response_encoder import openapi_document
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator

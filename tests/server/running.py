@@ -18,8 +18,8 @@ from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
-from batchai_magics.server.app_factory import make_app, open_context
 from batchai_magics.server.handler_context import HandlerContext
+from batchai_magics.server.http.asgi_app import make_app, open_context
 from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.server_home import ServerHome
 from tests.server.published_api import Watched

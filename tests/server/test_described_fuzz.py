@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 
-from batchai_magics.server.published_api import openapi_document
+from batchai_magics.server.http.response_encoder import openapi_document
 from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, Running
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is of the extra `test`")

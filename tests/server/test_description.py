@@ -9,8 +9,8 @@ import pytest
 import requests
 
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.server.batchai.batchai_routes import ROUTES
-from batchai_magics.server.published_api import openapi_document
+from batchai_magics.server.api_routes import ROUTES
+from batchai_magics.server.http.response_encoder import openapi_document
 from tests.server.published_api import METHODS, deviations, operation_at
 from tests.server.running import Running
 

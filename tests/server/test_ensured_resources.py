@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.server.access.authentication import Users
+from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.server_home import ServerHome
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
 

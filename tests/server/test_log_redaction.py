@@ -14,7 +14,7 @@ from batchai_magics.backends.base import Copy, FileRef
 from batchai_magics.jobs.job_logs import chunks, consume
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.server.access.authentication import Users
+from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.server_home import ServerHome
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import Running, connected

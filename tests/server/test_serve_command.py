@@ -25,7 +25,7 @@ from batchai_magics.cli import main
 from batchai_magics.errors import StorageError, UsageError
 from batchai_magics.server import serve_command, server_home
 from batchai_magics.server.server_home import ServerHome
-from batchai_magics.server.storage.account_keys import AccountKeys
+from batchai_magics.server.storage.sas import AccountKeys
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started

@@ -7,9 +7,9 @@ from batchai_magics.backends.base import BackendDefaults, Capabilities, Chunk
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.job_execution import ExecutionInfo, FileKind, OutputFile
-from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster, JobResource, Node
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from tests.widgets.scripted_job import JOB, SPEC, JobSpec, step_line
 

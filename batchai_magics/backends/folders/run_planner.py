@@ -16,9 +16,8 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.home_folders import RunFolder
 from batchai_magics.backends.service.runner import Launch, NodeSetup, Site
 from batchai_magics.launch import planning
-from batchai_magics.launch.job_site import JobSite, NodeShare
+from batchai_magics.launch.job_site import THREADS, JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
-from batchai_magics.launch.process_variables import THREADS
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask

@@ -11,7 +11,6 @@ from batchai_magics.backends.service.stored_descriptions import moment, with_ima
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
-from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import (
     Cluster,
@@ -21,6 +20,7 @@ from batchai_magics.models.resources import (
     Workspace,
     WorkspaceSpec,
 )
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import AllocationState, NodeState
 
 CHANGED = "changed"  # in a cluster's `more`: when it was last resized

@@ -8,9 +8,9 @@ from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
-from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources.job_resource import KeptJob
+from batchai_magics.models.response_object import Provisioning
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Spec

@@ -16,7 +16,6 @@ _FILES = (
     "launch/plan.py",
     "backends/service/remote_path.py",
     "launch/references.py",
-    "launch/typed_json.py",
     "backends/service/private_files.py",
     "backends/folders/layout.py",
     "backends/folders/run_end.py",

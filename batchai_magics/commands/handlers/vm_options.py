@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import command_error
-from batchai_magics.models.documents.document_parsing import read_file
+from batchai_magics.models.documents.description import read_file
 
 _KEY = Path("~/.ssh/id_rsa")
 GENERATED = (

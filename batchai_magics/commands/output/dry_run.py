@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sized
 
 from batchai_magics.cell.cell_request import CellRequest, describe
 from batchai_magics.config import Settings
+from batchai_magics.launch import job_site
 from batchai_magics.launch import planning as launch
-from batchai_magics.launch import process_variables
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
@@ -22,7 +22,7 @@ def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
     lines = [
         describe(request),
         *_process_lines(plan := _plan(request, gpus), preparation.command_line if preparation else ""),
-        process_variables.describe_threads(_job_variables(request), plan.processes_per_node),
+        job_site.describe_threads(_job_variables(request), plan.processes_per_node),
         *_gpu_order(plan, _job_variables(request)),
     ]
     if is_default and request.spec.node_count > settings.cluster_nodes:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.commands.output.az_json import DURATION_FIELD, format_time, to_az_json
-from batchai_magics.models.provisioning import ProvisioningState
 from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.response_object import ProvisioningState
 
 if TYPE_CHECKING:
     from batchai_magics.models.resources import JobResource

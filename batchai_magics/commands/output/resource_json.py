@@ -16,7 +16,7 @@ from batchai_magics.models.resources.job_resource import ATTEMPTS, WAITING
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 if TYPE_CHECKING:
-    from batchai_magics.models.provisioning import Provisioning
+    from batchai_magics.models.response_object import Provisioning
 
 
 def as_json(value: Any) -> Any:

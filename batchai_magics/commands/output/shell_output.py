@@ -148,7 +148,7 @@ def _filled(data: Any) -> Any:
 
 def read_card(job: Job) -> JobCard:
     """What the text of a job needs, from the ends of its logs."""
-    from batchai_magics.cards.job_card_data import short_card
+    from batchai_magics.cards.job_card import short_card
 
     return short_card(job, FAILURE_LINES)
 

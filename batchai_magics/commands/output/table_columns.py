@@ -11,9 +11,9 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.job_execution import OutputFile
-from batchai_magics.models.provisioning import ProvisioningState
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.response_object import ProvisioningState
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 Column = tuple[str, Callable[[Any], object]]

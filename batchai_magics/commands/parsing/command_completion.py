@@ -15,8 +15,7 @@ from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.commands.specs.shared_options import options_of
 from batchai_magics.errors import visible
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.options.option import NameKind
-from batchai_magics.options.option_completion import Expected, candidates_after
+from batchai_magics.options.option import Expected, NameKind, candidates_after
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Storage

@@ -15,8 +15,7 @@ from batchai_magics.commands.parsing.command_completion import NameLookup, candi
 from batchai_magics.commands.parsing.command_parser import SHELL_WORDS
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.backend_options import declared_by
-from batchai_magics.options.option import DisplayText, NameKind
-from batchai_magics.options.option_completion import Expected, candidates_after
+from batchai_magics.options.option import DisplayText, Expected, NameKind, candidates_after
 
 CANDIDATES = "candidates"  # `batchai completion candidates -- WORD…`, which the scripts run
 _TIMEOUT_S = 1.0  # of live names: a shell waits longer for TAB than a notebook

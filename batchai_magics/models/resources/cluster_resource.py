@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject, WireObject
+from batchai_magics.models.response_object import Provisioning, ResponseObject, WireObject, head
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.models.wire_times import wire_time
 

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
-from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject, WireObject, unreadable
+from batchai_magics.models.response_object import Provisioning, ResponseObject, WireObject, head, unreadable
 from batchai_magics.models.states import CANCELLED, CONDITION_MET, STOPPED, TERMINATED, ExecutionState
 from batchai_magics.models.wire_times import wire_time
 

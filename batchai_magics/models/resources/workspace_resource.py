@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.response_object import ResponseObject, WireObject
+from batchai_magics.models.response_object import Provisioning, ResponseObject, WireObject, head
 from batchai_magics.models.wire_model import WireModel
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from batchai_magics.backends.base import GROUPS, Groups
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import check_group_name
 from batchai_magics.models.subscription import ResourceGroup
-from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import DELETE_GROUP
 

@@ -10,10 +10,9 @@ from batchai_magics.backends.base import ACCOUNTS, Accounts
 from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import StorageAccount
-from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
-from batchai_magics.server.published_api import OPENAPI_PATH
+from batchai_magics.server.http.response_encoder import OPENAPI_PATH
 from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 
 # First path segments that this server uses otherwise.

@@ -10,8 +10,7 @@ import uuid
 from typing import Any
 
 from batchai_magics.errors import did_you_mean
-from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
 
 TENANT = "00000000-0000-0000-0000-000000000000"

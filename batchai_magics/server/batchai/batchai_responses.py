@@ -11,11 +11,10 @@ from urllib.parse import quote, urlencode
 
 from batchai_magics.backends.base import Page
 from batchai_magics.models.cluster_spec import ClusterSpec
-from batchai_magics.models.provisioning import ProvisioningState
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import NOTES, Cluster, Resource, Workspace
-from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.models.response_object import ProvisioningState
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import Operation
 

@@ -35,14 +35,14 @@ from batchai_magics.records.labels import LabelChange
 from batchai_magics.server.api_call import (
     MAX_READ_BYTES,
     ApiCall,
+    ApiError,
     ApiResponse,
     content_digest,
     integer_field,
     positions_field,
     string_field,
 )
-from batchai_magics.server.api_errors import ApiError
-from batchai_magics.server.batchai import job_logs, resource_handlers
+from batchai_magics.server.batchai import job_handlers, resource_handlers
 from batchai_magics.server.batchai.batchai_responses import resource_json
 from batchai_magics.server.batchai.job_handlers import directory_path
 from batchai_magics.server.handler_context import Handler, HandlerContext
@@ -84,7 +84,7 @@ def read_file(context: HandlerContext, call: ApiCall) -> ApiResponse:
         file, integer_field(body, "offset", 0), integer_field(body, "limit", MAX_READ_BYTES)
     )
     return ApiResponse(
-        data=extension_bodies.chunk_to_wire(job_logs.chunk_redactor(context, call, file.job)(chunk))
+        data=extension_bodies.chunk_to_wire(job_handlers.chunk_redactor(context, call, file.job)(chunk))
     )
 
 
@@ -96,7 +96,7 @@ def tail_logs(context: HandlerContext, call: ApiCall) -> ApiResponse:
     context.check_subscription(call)
     body, job = call.json(), call.id(Kind.JOB)
     new = context.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
-    readable = job_logs.chunk_redactor(context, call, job)
+    readable = job_handlers.chunk_redactor(context, call, job)
     data = {"value": {path: extension_bodies.chunk_to_wire(readable(chunk)) for path, chunk in new.items()}}
     return ApiResponse(data=data, is_news=bool(new))
 

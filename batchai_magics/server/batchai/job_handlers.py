@@ -1,22 +1,135 @@
-"""Handlers of jobs: terminate, and list output files."""
+"""Handlers of jobs: terminate, list output files, and read logs.
+
+Logs are redacted for everyone but the job's owner; all watchers of a job share its long polls.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from batchai_magics.backends.base import Chunk, FileRef, StatusSnapshot
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT
-from batchai_magics.models.job_execution import OutputFile
-from batchai_magics.models.resource_ids import Kind
+from batchai_magics.errors import BatchAIError
+from batchai_magics.models.job_execution import STDOUTERR, OutputFile
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse, content_digest, positions_field
 from batchai_magics.server.batchai.batchai_responses import (
     MAX_PAGE_SIZE,
     accepted_response,
     check_skip_token,
     page_response,
+    resource_json,
 )
-from batchai_magics.server.batchai.output_addresses import OutputAddresses
+from batchai_magics.server.batchai.output_addresses import OutputAddresses, output_file_at
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import TERMINATE
+
+_GENERATION_PARTS = 2  # of a generation; after them comes a digest of the first bytes
+Mask = Callable[[int, bytes], bytes]  # from an offset and the bytes there, to as many bytes
+
+
+def chunk_redactor(context: HandlerContext, call: ApiCall, job: ResourceId) -> Callable[[Chunk], Chunk]:
+    """A function that redacts chunks of a job's files for the caller; the owner gets them unchanged."""
+    if context.is_owner(call, job.key) or not _has_secrets(context, job):
+        return lambda chunk: chunk
+    return _redact_chunk
+
+
+def byte_mask(context: HandlerContext, path: str) -> Mask | None:
+    """A function that redacts bytes read through a share or signed URL; None unless it is a log with secrets.
+
+    Neither account keys nor URLs identify the reader, so everyone gets redacted logs there.
+    """
+    file = output_file_at(context, path)
+    if file is None or file.directory_id != STDOUTERR or not _has_secrets(context, file.job):
+        return None
+    return lambda offset, data: _redact_bytes(context, file, offset, data)
+
+
+def _redact_bytes(context: HandlerContext, file: FileRef, offset: int, data: bytes) -> bytes:
+    """The bytes of a log with asterisks where its job printed a secret."""
+    chunk = context.backend.read(file, offset, len(data))
+    return replace(chunk, data=data, offset=offset).redacted.data
+
+
+def _redact_chunk(chunk: Chunk) -> Chunk:
+    """The chunk without secrets, and without digests from which they could be guessed."""
+    number = "-".join(chunk.generation.split("-")[:_GENERATION_PARTS])
+    return replace(chunk.redacted, seal=None, generation=number)
+
+
+def _has_secrets(context: HandlerContext, job: ResourceId) -> bool:
+    try:
+        found = context.backend.show(job)
+    except BatchAIError:  # reported when its file is read
+        return False
+    return isinstance(found, JobResource) and bool(found.spec.secrets)
+
+
+@dataclass(frozen=True)
+class JobLogState:
+    """A job at one moment: a digest of its and its cluster's state, and the size of each log."""
+
+    state: str
+    sizes: Mapping[str, int]
+    cluster: ResourceId | None = None
+
+
+class LogWatcher:
+    """Waits for new bytes of a job's logs, or a state change of the job or its cluster.
+
+    The client's known state has two parts. The second covers logs missing from its positions, so that they
+    are reported once and not in every response.
+    """
+
+    def __init__(self, call: ApiCall) -> None:
+        self._call = call
+        self._positions = positions_field(call.json())
+
+    def poll(self, context: HandlerContext, last: ApiResponse | None) -> ApiResponse:
+        """Reads the job's state and log sizes; later polls read only what has changed."""
+        context.check_subscription(self._call)
+        job = self._call.id(Kind.JOB)
+        before = last.data if last and isinstance(last.data, JobLogState) else JobLogState("", {})
+        look, cluster = _observe(context, job, before.cluster)
+        state = content_digest([resource_json(context, resource) for resource in look.states.values()])
+        changed = context.backend.tail(job, before.sizes, 1)
+        sizes = {**before.sizes, **{path: chunk.size for path, chunk in changed.items()}}
+        return ApiResponse(data=JobLogState(state, sizes, cluster))
+
+    def state(self, logs: JobLogState) -> str:
+        """The state to respond with."""
+        left_out = {path: size for path, size in logs.sizes.items() if size and path not in self._positions}
+        return f"{logs.state}.{content_digest(left_out)}" if left_out else logs.state
+
+    def first_state(self, logs: JobLogState) -> str:
+        """The state assumed for a client that sends none: the current one, if it has read any log."""
+        return self.state(logs) if self._positions else ""
+
+    def is_other_state(self, logs: JobLogState, known: str) -> bool:
+        """Whether the state differs from the one the client knows."""
+        state, _, left_out = self.state(logs).partition(".")
+        known_state, _, known_left_out = known.partition(".")
+        return state != known_state or left_out not in ("", known_left_out)
+
+    def has_bytes(self, logs: JobLogState) -> bool:
+        """Whether a log's size differs from the client's position."""
+        return any(logs.sizes.get(path, position) != position for path, position in self._positions.items())
+
+
+def _observe(
+    context: HandlerContext, job: ResourceId, cluster: ResourceId | None
+) -> tuple[StatusSnapshot, ResourceId | None]:
+    """The status of a job and its cluster, and the cluster's id."""
+    look = context.backend.status([job, cluster] if cluster else [job])
+    resource = look.of(job)
+    if cluster is None and isinstance(resource, JobResource):
+        cluster = ResourceId.parse(resource.spec.cluster.id)
+        look = context.backend.status([job, cluster])
+    return look, cluster
+
 
 _LONGEST_LINK_MIN = 600  # as the API has it
 

@@ -1,4 +1,4 @@
-"""Handlers that create, show, list, update and delete resources of the Batch AI API."""
+"""Handlers of resources of the Batch AI API: create, show, list, update, delete; quotas, operations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
-from batchai_magics.backends.base import Spec
+from batchai_magics.backends.base import USAGES, Spec, Usages
 from batchai_magics.backends.service import extension_bodies
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
@@ -15,8 +15,7 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_group_name
 from batchai_magics.models.resources import ExperimentSpec, Resource, Workspace, WorkspacePatch, WorkspaceSpec
 from batchai_magics.records import record_files
-from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.batchai.batchai_responses import (
     accepted_response,
     check_skip_token,
@@ -233,3 +232,69 @@ def _location(call: ApiCall) -> str:
         message = "The location property is required for this definition."
         raise ApiError(400, "LocationRequired", message)
     return location
+
+
+# Actions on the contents of a workspace.
+_ACTIONS = {
+    "workspaces": ("Workspaces", "workspace", ("read", "write", "delete")),
+    "workspaces/experiments": ("Experiments", "experiment", ("read", "write", "delete")),
+    "workspaces/experiments/jobs": (
+        "Jobs",
+        "job",
+        (
+            "read",
+            "write",
+            "delete",
+            "terminate/action",
+            "listoutputfiles/action",
+            "listremotelogininformation/action",
+        ),
+    ),
+    "workspaces/clusters": (
+        "Clusters",
+        "cluster",
+        ("read", "write", "delete", "listremotelogininformation/action"),
+    ),
+    "workspaces/fileservers": ("File Servers", "file server", ("read", "write", "delete")),
+    "locations/usages": ("Usages", "usage", ("read",)),
+}
+_WORDS = {
+    "read": ("List or get", "Lists {}s or gets the properties of a {}"),
+    "write": ("Create or update", "Creates a new {} or updates an existing {}"),
+    "delete": ("Delete", "Deletes a {}"),
+    "terminate/action": ("Terminate", "Terminates a {}"),
+    "listoutputfiles/action": ("List output files of", "Lists the output files of a {}"),
+    "listremotelogininformation/action": ("List remote login of", "Lists where the nodes of a {} are"),
+}
+
+
+def list_usages(context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Lists the usage of each quota in a location."""
+    context.check_subscription(call)
+    usages: Usages = USAGES.of(context.backend)
+    return ApiResponse(data={"value": [usage.to_wire() for usage in usages.list(call.parts["location"])]})
+
+
+def list_operations(context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """Lists the operations of the provider."""
+    value = [
+        _operation(path, resource, noun, action)
+        for path, (resource, noun, actions) in _ACTIONS.items()
+        for action in actions
+    ]
+    return ApiResponse(data={"value": value})
+
+
+def _operation(path: str, resource: str, noun: str, action: str) -> dict[str, object]:
+    verb, sentence = _WORDS[action]
+    name = f"Batch AI {noun}"
+    return {
+        "name": f"Microsoft.BatchAI/{path}/{action}",
+        "display": {
+            "provider": "Microsoft Batch AI",
+            "resource": f"Batch AI {resource}",
+            "operation": f"{verb} {name}",
+            "description": sentence.format(name, name),
+        },
+        "origin": "user,system",
+    }

@@ -1,8 +1,4 @@
-"""The ASGI application: its middleware, in order, and the address that each request goes to.
-
-An outer middleware sees a request first and its response last. Inside `ResponseEncoder`, applications send
-`ApiResponse`s; the scope gets `user`, `call` and `sender` on the way in.
-"""
+"""The ASGI application in front of a backend: its state, its middleware in order, and its addresses."""
 
 from __future__ import annotations
 
@@ -18,16 +14,15 @@ from starlette.requests import Request
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from batchai_magics.server.access.access_log import AccessLog
-from batchai_magics.server.access.authentication import Authenticator
-from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.api_errors import ApiError
-from batchai_magics.server.arm.arm_routes import ROUTES as ARM_ROUTES
+from batchai_magics.backends.base import Backend
+from batchai_magics.config import Settings
+from batchai_magics.server.access.access_control import Authenticator, Owners, Users
+from batchai_magics.server.api_call import ApiError, ApiResponse
+from batchai_magics.server.api_routes import ARM_ROUTES
+from batchai_magics.server.api_routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.arm.storage_accounts import RESERVED_PATHS
 from batchai_magics.server.az_config import managed_identity_token
-from batchai_magics.server.batchai.batchai_routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.handler_context import Handler, HandlerContext, Route
-from batchai_magics.server.http.error_responses import ApiErrors
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_bodies import BodyReader, RequestBodies
 from batchai_magics.server.http.request_checks import (
@@ -39,22 +34,28 @@ from batchai_magics.server.http.request_checks import (
     raw_path,
 )
 from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits, ThreadPool
+from batchai_magics.server.http.request_telemetry import AccessLog, ServerMetrics
 from batchai_magics.server.http.response_encoder import (
+    OPENAPI_PATH,
+    ApiErrors,
     ExtensionFilter,
     ResponseEncoder,
+    openapi_document,
     send_response,
 )
-from batchai_magics.server.http.server_metrics import ServerMetrics
-from batchai_magics.server.published_api import OPENAPI_PATH, openapi_document
-from batchai_magics.server.storage.storage_middleware import (
+from batchai_magics.server.operations import Operations
+from batchai_magics.server.server_home import ServerHome
+from batchai_magics.server.storage.sas import AccountKeys
+from batchai_magics.server.storage.storage_metadata import MetadataStore
+from batchai_magics.server.storage.storage_resource import is_storage_host
+from batchai_magics.server.storage.storage_router import (
     StorageAuthorization,
     StorageEndpoint,
     StorageErrors,
     StorageResponses,
+    StorageRouter,
 )
-from batchai_magics.server.storage.storage_resource import is_storage_host
-from batchai_magics.server.storage.storage_router import StorageRouter
-from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
+from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 
 
 class HandlerEndpoint:
@@ -211,3 +212,40 @@ def _case_insensitive(route: StarletteRoute) -> StarletteRoute:
     """The route with its path matched case-insensitively, as Azure ids are."""
     route.path_regex = re.compile(route.path_regex.pattern, re.IGNORECASE)
     return route
+
+
+def open_context(backend: Backend, settings: Settings, home: ServerHome) -> HandlerContext:
+    """The backend with the server's state; resumes operations that an earlier server left unfinished."""
+    home.make()
+    operations = Operations(home.operations, backend)
+    operations.resume()
+    return HandlerContext(
+        backend=backend,
+        subscription=settings.subscription,
+        location=settings.location,
+        group=settings.resource_group,
+        operations=operations,
+        owners=Owners(home.owners, backend.ownership),
+        keys=AccountKeys(home.keys, backend),
+        metadata=MetadataStore(home.metadata),
+    )
+
+
+def make_app(
+    context: HandlerContext,
+    limits: ServerLimits,
+    home: ServerHome,
+    *,
+    token: str,
+    names: Sequence[str],
+    is_files_only: bool = False,
+) -> App:
+    """The ASGI application of a server.
+
+    `token` is the administrator's, `names` are the accepted hosts. Deletes part files of earlier servers.
+    """
+    gate = Authenticator(token, names, Users(home.users).tokens)
+    parts = PartFiles(home.uploads)
+    parts.sweep(context.backend)
+    log, uploads = AccessLog(home.access_log), UnfinishedUploads(parts)
+    return App(context, gate, limits, log, uploads=uploads, is_files_only=is_files_only)

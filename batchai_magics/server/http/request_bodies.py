@@ -14,10 +14,9 @@ import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from batchai_magics.server.api_call import ApiCall
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.api_call import ApiCall, ApiError
 from batchai_magics.server.http.request_limits import ServerLimits
-from batchai_magics.server.http.server_metrics import ServerMetrics
+from batchai_magics.server.http.request_telemetry import ServerMetrics
 
 _SPOOL_AFTER_BYTES = 1 << 20  # larger bodies go to disk
 _BODIES, _MEMORY, _DISK = "bodies", "memory", "disk"

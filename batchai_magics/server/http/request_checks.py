@@ -8,9 +8,8 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from batchai_magics.server.access.authentication import Authenticator
-from batchai_magics.server.api_call import ApiCall, User, decode_url_text, parse_query
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.access.access_control import Authenticator
+from batchai_magics.server.api_call import ApiCall, ApiError, User, decode_url_text, parse_query
 from batchai_magics.server.batchai.batchai_responses import API_VERSION
 from batchai_magics.server.http.request_bodies import BodySender
 

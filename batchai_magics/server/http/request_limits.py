@@ -13,8 +13,7 @@ import anyio
 import anyio.to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from batchai_magics.server.access.access_log import AccessLog
-from batchai_magics.server.http.server_metrics import ServerMetrics
+from batchai_magics.server.http.request_telemetry import AccessLog, ServerMetrics
 
 
 @dataclass(frozen=True)

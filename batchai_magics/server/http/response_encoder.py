@@ -1,17 +1,16 @@
-"""`ApiResponse`s as ASGI messages: inner applications send them, and middleware encodes them as HTTP.
-
-An inner application sends one message of the type RESPONSE, so that middleware can read and replace what it
-holds. `ResponseEncoder` encodes it once the application has returned: while it is sent, which may take long,
-nothing is reserved for the request any more.
-"""
+"""Responses and errors as ASGI messages; middleware encodes them as HTTP, reduced to the published API."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
+import traceback
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -19,10 +18,90 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT
-from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.api_errors import INTERNAL_ERROR, ApiError, error_body
+from batchai_magics.errors import BatchAIError, is_disk_full
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.server.api_call import (
+    INTERNAL_ERROR,
+    ApiError,
+    ApiResponse,
+    disk_full_error,
+    error_body,
+    status_of,
+)
+from batchai_magics.server.http.request_checks import raw_path
 from batchai_magics.server.http.request_limits import ThreadPool
-from batchai_magics.server.published_api import is_extension, published_response
+
+OPENAPI_PATH = "openapi.json"  # its path
+
+
+@cache
+def openapi_document() -> Mapping[str, Any]:
+    """The OpenAPI 3.1 document of the 29 published operations, without our extensions."""
+    import yaml
+
+    text = (files("batchai_magics.server") / "openapi.yaml").read_text(encoding="utf-8")
+    document: Mapping[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return document
+
+
+_EXTENSION_PREFIX = "batchai"  # prefix of our own keys and operations
+_USER_DEFINED = ("tags",)  # keys chosen by users
+_EXTENSION_DETAILS = frozenset({"failedRank", "failedNode", "exitCode"})  # of an error
+_FILE_SERVER, _CLUSTER = "/fileservers", "/clusters"  # suffixes of types
+
+
+def is_extension(path: str) -> bool:
+    """Whether a route is one of our own operations, which only our own client uses."""
+    return path.rpartition("/")[2].startswith(_EXTENSION_PREFIX)
+
+
+def published_response(response: ApiResponse) -> ApiResponse:
+    """The response without our extension fields."""
+    return response if response.data is None else replace(response, data=_published(response.data))
+
+
+def _published(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_published(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    kept = {
+        key: value if key in _USER_DEFINED else _published(value)
+        for key, value in data.items()
+        if not key.startswith(_EXTENSION_PREFIX)
+    }
+    if "code" in kept and "details" in kept:
+        kept = _with_published_details(kept)
+    kind = str(kept.get("type", ""))
+    return _with_subnet(kept) if kind.endswith((_FILE_SERVER, _CLUSTER)) else kept
+
+
+def _with_published_details(error: dict[str, Any]) -> dict[str, Any]:
+    """An error without details that the service did not report."""
+    details = [each for each in error.pop("details") if each.get("name") not in _EXTENSION_DETAILS]
+    return {**error, "details": details} if details else error
+
+
+def _with_subnet(resource: dict[str, Any]) -> dict[str, Any]:
+    """A file server, or a cluster that mounts one, with the subnet that the service reported."""
+    properties = resource.get("properties") or {}
+    if properties.get("subnet"):
+        return resource
+    mounts = ((properties.get("nodeSetup") or {}).get("mountVolumes") or {}).get("fileServers") or ()
+    ids = [mount["fileServer"]["id"] for mount in mounts]
+    server = resource["id"] if resource["type"].endswith(_FILE_SERVER) else next(iter(ids), "")
+    subnet = {"subnet": {"id": _subnet(server)}} if server else {}
+    return {**resource, "properties": {**properties, **subnet}}
+
+
+def _subnet(server: str) -> str:
+    """A stable made-up subnet id for a file server."""
+    id = ResourceId.parse(server)
+    name = uuid.uuid5(uuid.NAMESPACE_URL, id.key)
+    network = f"Microsoft.Network/virtualNetworks/{name}vnet"
+    group = f"/subscriptions/{id.subscription}/resourceGroups/fileserverrg-{name}"
+    return f"{group}/providers/{network}/subnets/Subnet-1"
+
 
 LOG = logging.getLogger("batchai.server")
 RESPONSE = "batchai.response"
@@ -121,3 +200,40 @@ def _json(data: Any) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return _LONE_SURROGATE.sub("\ufffd", text).encode()
+
+
+class ApiErrors:
+    """Middleware: sends an error response for an exception of an inner application."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        try:
+            await self._app(scope, receive, send)
+        except BatchAIError as error:
+            await send_response(send, error_response(error))
+        except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
+            await send_response(send, error_response(to_api_error(scope, error)))
+
+
+def error_response(error: BatchAIError) -> ApiResponse:
+    """The response for an error."""
+    status = status_of(error)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return ApiResponse(status, error_body(error), {**headers, **_retry_after(status)})
+
+
+def to_api_error(scope: Scope, error: Exception) -> BatchAIError:
+    """The error to send for a foreign exception; unexpected ones are logged under a number."""
+    if isinstance(error, OSError) and is_disk_full(error):
+        return disk_full_error()
+    number = uuid.uuid4().hex[:12]
+    LOG.error("defect %s at %s %s\n%s", number, scope["method"], raw_path(scope), traceback.format_exc())
+    message = f"The server could not do this. Its log says why, under {number}."
+    return ApiError(500, INTERNAL_ERROR, message)
+
+
+def _retry_after(status: int) -> dict[str, str]:
+    return {"Retry-After": "1"} if status == 503 else {}

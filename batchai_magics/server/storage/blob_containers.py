@@ -11,15 +11,15 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import check_share_name
 from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.storage import conditional_headers, storage_metadata
+from batchai_magics.server.storage import storage_metadata, storage_request
 from batchai_magics.server.storage.file_shares import (
     listed_metadata,
     share_entries,
     share_headers,
     share_names,
 )
-from batchai_magics.server.storage.storage_errors import StorageApiError
 from batchai_magics.server.storage.storage_request import StorageRequest, version_headers
+from batchai_magics.server.storage.storage_resource import StorageApiError
 from batchai_magics.server.storage.storage_responses import (
     ListEntries,
     NamePage,
@@ -67,8 +67,8 @@ def delete(request: StorageRequest) -> ApiResponse:
 
 def _check_conditions(request: StorageRequest, *supported: str) -> None:
     stamp = share_headers(request)
-    version = conditional_headers.BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
-    conditional_headers.container_conditions(request.call.headers, *supported).check_write(version)
+    version = storage_request.BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
+    storage_request.container_conditions(request.call.headers, *supported).check_write(version)
 
 
 def list_all(request: StorageRequest) -> ApiResponse:

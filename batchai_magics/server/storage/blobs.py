@@ -1,4 +1,4 @@
-"""Blobs: put whole or in blocks, read, delete. A blob appears in its container once complete."""
+"""Blobs: put whole or in blocks, read, copied, deleted. A blob appears in its container once complete."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ import base64
 import hashlib
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
+from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
-from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.batchai import job_logs
-from batchai_magics.server.storage import conditional_headers, sas, storage_metadata
-from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.api_call import ApiCall, ApiResponse, decode_url_text
+from batchai_magics.server.batchai import job_handlers
+from batchai_magics.server.storage import sas, share_files, storage_metadata, storage_request
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest, blob_version, version_headers
-from batchai_magics.server.storage.storage_resource import ByteSpan
+from batchai_magics.server.storage.storage_resource import (
+    ByteSpan,
+    StorageApiError,
+    StorageResource,
+    backend_share,
+    resource_of_url,
+)
 from batchai_magics.server.storage.storage_responses import content_response, requested_span
 
 _PIECE = 1 << 20
@@ -73,9 +80,9 @@ def put_block_list(request: StorageRequest) -> ApiResponse:
 def read(request: StorageRequest) -> ApiResponse:
     """Reads a blob, or a range of it."""
     blob = _get_blob(request)
-    conditional_headers.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
+    storage_request.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
 
-    mask = job_logs.byte_mask(request.context, request.path)
+    mask = job_handlers.byte_mask(request.context, request.path)
 
     def read_span(span: ByteSpan) -> Iterator[bytes]:
         start = span.start
@@ -94,7 +101,7 @@ def read(request: StorageRequest) -> ApiResponse:
 def show(request: StorageRequest) -> ApiResponse:
     """The properties of a blob."""
     blob = _get_blob(request)
-    conditional_headers.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
+    storage_request.read_conditions(request.call.headers).check_read(blob_version(blob, request.record))
     size = {"Content-Length": str(blob.size_bytes)} if request.call.method == "HEAD" else {}
     return ApiResponse(200, body=b"", headers={**_blob_headers(request, blob), **size})
 
@@ -117,7 +124,7 @@ def set_properties(request: StorageRequest) -> ApiResponse:
 
 def delete(request: StorageRequest) -> ApiResponse:
     """Deletes a blob."""
-    conditions = conditional_headers.write_conditions(request.call.headers)
+    conditions = storage_request.write_conditions(request.call.headers)
     with request.context.metadata.exclusive(request.resource.key):
         conditions.check_write(blob_version(_get_blob(request), request.record))
         request.storage.delete(request.share, request.path)
@@ -127,7 +134,7 @@ def delete(request: StorageRequest) -> ApiResponse:
 
 def check_target(request: StorageRequest) -> None:
     """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder."""
-    conditions = conditional_headers.write_conditions(request.call.headers)
+    conditions = storage_request.write_conditions(request.call.headers)
     request.check_share()
     found = _find_blob(request)
     if found and (found.is_directory or conditions.none_match == ("*",)):
@@ -159,7 +166,7 @@ def _change_record(
     request: StorageRequest, change: Callable[[StorageRecord], StorageRecord]
 ) -> dict[str, str]:
     """Changes the record of a blob if the request's conditions hold; returns the response headers."""
-    conditions, store = conditional_headers.write_conditions(request.call.headers), request.context.metadata
+    conditions, store = storage_request.write_conditions(request.call.headers), request.context.metadata
     with store.exclusive(request.resource.key):
         blob = _get_blob(request)
         conditions.check_write(blob_version(blob, request.record))
@@ -246,3 +253,63 @@ def _verify_md5(pieces: Iterator[bytes], wanted_md5: str | None) -> Iterator[byt
         yield piece
     if wanted_md5 and base64.b64encode(digest.digest()).decode() != wanted_md5:
         raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body does not match its header.")
+
+
+COPY_SOURCE = "x-ms-copy-source"
+
+
+def copy(request: StorageRequest) -> ApiResponse:
+    """Copies a file or blob; complete when the response is sent."""
+    source, is_blob = _source_resource(request), request.resource.service == "blob"
+    request.check_share()
+    (check_target if is_blob else share_files.check_create)(request)
+    share = backend_share(source)
+    found = request.storage.show(share, source.path)
+    if not found.is_file:
+        raise source_error(request.call)
+    record = request.context.metadata.record(source.key)
+    storage_request.copy_source_conditions(request.call.headers).check_write(blob_version(found, record))
+    record = StorageRecord(
+        storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
+    )
+    with request.uploads.part_file(request.storage, request.resource, request.share) as part:
+        request.storage.resize(request.share, part, 0)
+        offset = 0
+        for piece in _read_pieces(request, share, source.path):
+            request.storage.change(request.share, part, offset, piece)
+            offset += len(piece)
+        stamp = commit_blob(request, part, record) if is_blob else _commit_file(request, part, record)
+    request.uploads.parts.end(part)
+    copy_headers = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
+    return ApiResponse(202, headers={**stamp, **copy_headers})
+
+
+def _commit_file(request: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
+    with request.context.metadata.exclusive(request.resource.key):
+        share_files.check_create(request)
+        request.storage.rename(request.share, part, request.path)
+        request.context.metadata.set_new(request.resource, record)
+        return version_headers(request.storage.show(request.share, request.path))
+
+
+def _read_pieces(request: StorageRequest, share: str, path: str) -> Iterator[bytes]:
+    offset = 0
+    while data := request.storage.read(share, path, offset, _PIECE):
+        yield data
+        offset += len(data)
+
+
+def _source_resource(request: StorageRequest) -> StorageResource:
+    """The source of the copy, in the same account."""
+    found = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
+    is_theirs = found.account == request.resource.account and found.path
+    if not is_theirs or backend_share(found) not in request.storage.shares():
+        raise source_error(request.call)
+    return found
+
+
+def source_error(call: ApiCall) -> StorageApiError:
+    """The error for a source that does not exist or may not be read."""
+    path = decode_url_text(urlsplit(call.headers[COPY_SOURCE]).path, f"The header {COPY_SOURCE}")
+    message = f"The source {path!r} is not a file of this account that the request may read."
+    return StorageApiError(404, "CannotVerifyCopySource", message)

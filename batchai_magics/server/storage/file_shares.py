@@ -13,9 +13,8 @@ from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import check_share_name
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.storage import storage_metadata
-from batchai_magics.server.storage.storage_errors import StorageApiError
 from batchai_magics.server.storage.storage_request import StorageRequest, version_headers
-from batchai_magics.server.storage.storage_resource import resource_of_share
+from batchai_magics.server.storage.storage_resource import StorageApiError, resource_of_share
 from batchai_magics.server.storage.storage_responses import (
     ListEntries,
     NamePage,

@@ -13,14 +13,14 @@ from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.batchai import job_logs
+from batchai_magics.server.batchai import job_handlers
 from batchai_magics.server.batchai.output_addresses import output_file_at
 from batchai_magics.server.storage import sas, storage_metadata
-from batchai_magics.server.storage.storage_errors import StorageApiError
 from batchai_magics.server.storage.storage_metadata import StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest, version_headers
 from batchai_magics.server.storage.storage_resource import (
     ByteSpan,
+    StorageApiError,
     parse_size_header,
     parse_span,
     same_share_path,
@@ -102,7 +102,7 @@ def show(request: StorageRequest) -> ApiResponse:
     if not request.is_own_client:
         return ApiResponse(200, headers={**_file_headers(request, file), **size}, body=b"")
     digest = {}
-    is_masked = job_logs.byte_mask(request.context, request.path) is not None
+    is_masked = job_handlers.byte_mask(request.context, request.path) is not None
     if WANT_DIGEST in request.call.headers and file.is_file and not is_masked:
         digest[DIGEST] = request.storage.digest(request.share, request.path)
     headers = {
@@ -119,7 +119,7 @@ def read(request: StorageRequest) -> ApiResponse:
     """Reads a file, or a range of it."""
     upload = request.uploads.find(request.resource)
     path = upload.part if upload else request.path
-    source, mask = _get_file(request), job_logs.byte_mask(request.context, request.path)
+    source, mask = _get_file(request), job_handlers.byte_mask(request.context, request.path)
     digest = {}
     is_digest_wanted = request.is_own_client and WANT_DIGEST in request.call.headers
     if is_digest_wanted and source.is_file and not upload and not mask:
@@ -308,7 +308,7 @@ def read_output(request: StorageRequest) -> ApiResponse:
     if is_head:
         return ApiResponse(200, headers={**headers, "Content-Length": str(first.size)}, body=b"")
 
-    mask = job_logs.byte_mask(request.context, request.path)
+    mask = job_handlers.byte_mask(request.context, request.path)
 
     def read_span(span: ByteSpan) -> Iterator[bytes]:
         start, end, data = span.start, span.end or 0, first.data[: (span.end or 0) - span.start]

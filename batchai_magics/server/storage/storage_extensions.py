@@ -11,13 +11,13 @@ from batchai_magics.backends.service.extension_wire import DIGEST, RECEIVED
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.server.api_call import ApiCall, ApiResponse, invalid_content
-from batchai_magics.server.batchai import job_logs
+from batchai_magics.server.batchai import job_handlers
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage.share_files import MAX_FILE_BYTES, check_body
-from batchai_magics.server.storage.storage_errors import StorageApiError
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD
 from batchai_magics.server.storage.storage_request import LAST_WRITE_HEADER, StorageRequest, version_headers
 from batchai_magics.server.storage.storage_resource import (
+    StorageApiError,
     check_path,
     parse_size_header,
     parse_span,
@@ -116,7 +116,7 @@ def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     for path in (check_path(str(path)) for path in paths):
         try:
             data = storage.read(share, path, 0, room + 1)
-            mask = job_logs.byte_mask(context, path)
+            mask = job_handlers.byte_mask(context, path)
             data = mask(0, data) if mask else data
         except NotFoundError:  # requested individually later, which reports the error
             continue

@@ -14,8 +14,7 @@ from xml.sax.saxutils import escape
 
 from batchai_magics.backends.service.private_files import append, write
 from batchai_magics.server.api_call import ApiCall
-from batchai_magics.server.storage.storage_errors import StorageApiError
-from batchai_magics.server.storage.storage_resource import StorageResource
+from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource
 
 _TYPE = "Content-Type"
 _DEFAULT_TYPE = "application/octet-stream"

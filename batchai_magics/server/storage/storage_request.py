@@ -1,4 +1,4 @@
-"""What storage handlers receive: the request, and the backend's shares or containers it addresses."""
+"""What storage handlers receive: the request, its conditions, the shares or containers it addresses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,152 @@ from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.storage import sas, storage_metadata
-from batchai_magics.server.storage.conditional_headers import BlobVersion
 from batchai_magics.server.storage.sas import SasRule
-from batchai_magics.server.storage.storage_errors import StorageApiError
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
-from batchai_magics.server.storage.storage_resource import StorageResource, backend_share
+from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource, backend_share
 from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
+
+_MATCH, _NONE_MATCH = "if-match", "if-none-match"
+_MODIFIED, _UNMODIFIED = "if-modified-since", "if-unmodified-since"
+_TAGS = "x-ms-if-tags"
+_SOURCE = "x-ms-source-"
+# A write may have one condition, or one of these pairs, of which the first takes precedence.
+_PAIRS = ({_NONE_MATCH, _MODIFIED}, {_MATCH, _UNMODIFIED})
+
+
+@dataclass(frozen=True)
+class BlobVersion:
+    """The version of a blob: its ETag and modification time."""
+
+    tag: str
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a request; None for an absent header."""
+
+    match: tuple[str, ...] | None = None
+    none_match: tuple[str, ...] | None = None
+    modified_since: datetime | None = None
+    unmodified_since: datetime | None = None
+
+    def check_read(self, version: BlobVersion) -> None:
+        """Raises StorageApiError unless a blob may be read: 412, 304 if the client has it already, or 400."""
+        if self.none_match == ("*",):
+            raise _error(400, "UnsatisfiableCondition", "A blob that is there never meets If-None-Match: *.")
+        if self._is_other(version) or self._is_too_new(version):
+            raise _not_met_error(412)
+        if not self._is_new(version):
+            raise _not_met_error(304)
+
+    def check_write(self, version: BlobVersion | None) -> None:
+        """Raises StorageApiError (412) unless a blob may be written; `version` is None if it is missing."""
+        if version is None:
+            if self.match is not None:
+                raise _not_met_error(412)
+            return
+        if self.none_match is not None:
+            is_met = self.none_match != ("*",) and version.tag not in self.none_match
+        elif self.match is not None:
+            is_met = not self._is_other(version)
+        elif self.modified_since is not None:
+            is_met = _is_after(version, self.modified_since)
+        else:
+            is_met = not self._is_too_new(version)
+        if not is_met:
+            raise _not_met_error(412)
+
+    def _is_new(self, version: BlobVersion) -> bool:
+        """Whether the client lacks this version: by its ETag or its time, where the request names them."""
+        tells = []
+        if self.none_match is not None:
+            tells.append(version.tag not in self.none_match)
+        if self.modified_since is not None:
+            tells.append(_is_after(version, self.modified_since))
+        return any(tells) or not tells
+
+    def _is_other(self, version: BlobVersion) -> bool:
+        return self.match is not None and self.match != ("*",) and version.tag not in self.match
+
+    def _is_too_new(self, version: BlobVersion) -> bool:
+        return self.unmodified_since is not None and _is_after(version, self.unmodified_since)
+
+
+def read_conditions(headers: Mapping[str, str]) -> Conditions:
+    """The conditions of a read: any combination, with any number of ETags."""
+    return _conditions(headers, "")
+
+
+def write_conditions(headers: Mapping[str, str]) -> Conditions:
+    """The conditions of a write; StorageApiError (400) for unsupported combinations."""
+    return _change_conditions(headers, "")
+
+
+def copy_source_conditions(headers: Mapping[str, str]) -> Conditions:
+    """The conditions on the source of a copy."""
+    return _change_conditions(headers, _SOURCE)
+
+
+def container_conditions(headers: Mapping[str, str], *supported: str) -> Conditions:
+    """The conditions of a write to a container, which supports only dates."""
+    return _change_conditions({name: headers[name] for name in supported if name in headers}, "")
+
+
+def _change_conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
+    names = {name for name in (_MATCH, _NONE_MATCH, _MODIFIED, _UNMODIFIED) if f"{prefix}{name}" in headers}
+    found = _conditions(headers, prefix)
+    tags = max(len(found.match or ()), len(found.none_match or ()))
+    if tags > 1 or (len(names) > 1 and names not in _PAIRS):
+        text = "Multiple condition headers are not supported."
+        raise _error(400, "MultipleConditionHeadersNotSupported", text)
+    return found
+
+
+def _conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
+    if f"{prefix}{_TAGS}" in headers or _TAGS in headers:
+        raise _error(400, "UnsupportedHeader", "Blobs have no index tags here: leave x-ms-if-tags out.")
+    return Conditions(
+        match=_tags(headers.get(f"{prefix}{_MATCH}")),
+        none_match=_tags(headers.get(f"{prefix}{_NONE_MATCH}")),
+        modified_since=_date_header(headers, f"{prefix}{_MODIFIED}"),
+        unmodified_since=_date_header(headers, f"{prefix}{_UNMODIFIED}"),
+    )
+
+
+def _tags(text: str | None) -> tuple[str, ...] | None:
+    """The ETags of a header, each quoted; clients may omit the quotes."""
+    if text is None:
+        return None
+    tags = (tag.strip() for tag in text.split(","))
+    return tuple(tag if tag == "*" or tag.startswith('"') else f'"{tag}"' for tag in tags if tag)
+
+
+def _date_header(headers: Mapping[str, str], name: str) -> datetime | None:
+    if name not in headers:
+        return None
+    try:
+        moment = parsedate_to_datetime(headers[name])
+    except (ValueError, TypeError):
+        text = f"The header {name} must be a date as RFC 1123 has it, not {headers[name]!r}."
+        raise _error(400, "InvalidHeaderValue", text) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def _is_after(version: BlobVersion, moment: datetime) -> bool:
+    """Whether a blob changed after a moment, in whole seconds like the HTTP date."""
+    return version.modified.replace(microsecond=0) > moment
+
+
+def _not_met_error(status: int) -> StorageApiError:
+    return _error(
+        status, "ConditionNotMet", "The condition specified using HTTP conditional header(s) is not met."
+    )
+
+
+def _error(status: int, code: str, text: str) -> StorageApiError:
+    return StorageApiError(status, code, text)
+
 
 LAST_WRITE_HEADER = "x-ms-file-last-write-time"
 

@@ -10,8 +10,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from batchai_magics.server.api_call import ApiCall, ApiResponse
-from batchai_magics.server.storage.storage_errors import StorageApiError
-from batchai_magics.server.storage.storage_resource import ByteSpan, parse_span
+from batchai_magics.server.storage.storage_resource import ByteSpan, StorageApiError, parse_span
 
 _INLINE_BYTES = 256 << 10
 

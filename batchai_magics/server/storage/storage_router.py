@@ -1,38 +1,49 @@
-"""Routes storage requests to handlers, and authorizes them."""
+"""Authorizes storage requests and routes them to handlers; middleware turns errors into XML."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from batchai_magics.backends.base import Storage
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT, SERVICE, UPLOAD, UploadStep
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, parse_query
 from batchai_magics.server.batchai.output_addresses import is_output_address
 from batchai_magics.server.handler_context import HandlerContext
+from batchai_magics.server.http.request_bodies import BodySender
+from batchai_magics.server.http.request_checks import client_address, parse_head
+from batchai_magics.server.http.request_limits import ThreadPool
+from batchai_magics.server.http.response_encoder import response_of, send_response, to_api_error
 from batchai_magics.server.storage import (
-    account_keys,
     blob_containers,
     blobs,
-    file_copies,
     file_shares,
     sas,
     share_files,
     storage_extensions,
 )
 from batchai_magics.server.storage.sas import RequestOrigin, SasRule
-from batchai_magics.server.storage.storage_errors import StorageApiError, authentication_failed
 from batchai_magics.server.storage.storage_request import StorageHandler, StorageRequest, has_account_key
 from batchai_magics.server.storage.storage_resource import (
     OUTPUTS,
     OWN_ACCOUNT,
+    StorageApiError,
     StorageResource,
+    authentication_failed,
     backend_share,
     parse_resource,
     resource_of_url,
+    storage_error_response,
+    without_extensions,
 )
 from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
 
@@ -103,7 +114,7 @@ _BLOB_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
 }
 _LIST_ACCOUNT = StorageAction(blob_containers.list_account, sas.LIST_SHARES)
 _READ_OUTPUT = StorageAction(share_files.read_output, sas.READ_FILE)
-_COPY = StorageAction(file_copies.copy, sas.CREATE_FILE, (file_copies.COPY_SOURCE, sas.READ_FILE))
+_COPY = StorageAction(blobs.copy, sas.CREATE_FILE, (blobs.COPY_SOURCE, sas.READ_FILE))
 # Chunked uploads of our own client: (method, `comp`, step) → action.
 _UPLOAD_ACTIONS: Mapping[tuple[str, str, str], StorageAction] = {
     ("PUT", "", UploadStep.BEGIN.value): StorageAction(storage_extensions.begin_upload, sas.CHANGE_FILE),
@@ -210,9 +221,9 @@ class StorageRouter:
             sas.check_permission(call.query, resource.service, action.rule)
             return f"signature {call.query['sig']}"
         if authorization:
-            if account_keys.authorized_account(authorization) != resource.account:
+            if sas.authorized_account(authorization) != resource.account:
                 raise authentication_failed("The key is another account's.")
-            account_keys.check_shared_key(
+            sas.check_shared_key(
                 call.method, call.path, call.query, call.headers, keys=keys, now=datetime.now(timezone.utc)
             )
             return f"account {resource.account}"
@@ -241,7 +252,7 @@ class StorageRouter:
             sas.check_permission(query, source.service, rule)
         except StorageApiError:
             if action is _COPY:
-                raise file_copies.source_error(call) from None
+                raise blobs.source_error(call) from None
             raise
 
     def _keys(self, account: str) -> tuple[str, str]:
@@ -276,7 +287,7 @@ def _find_action(
     method, _, comp = words
     if resource.path and UPLOAD in call.headers and has_account_key(call):
         return _UPLOAD_ACTIONS.get((method, comp, call.headers[UPLOAD]))
-    if resource.path and words == ("PUT", "", "") and file_copies.COPY_SOURCE in call.headers:
+    if resource.path and words == ("PUT", "", "") and blobs.COPY_SOURCE in call.headers:
         return _COPY
     if not resource.service and words == ("GET", "", "list"):
         return _LIST_ACCOUNT
@@ -287,3 +298,76 @@ def _actions(call: ApiCall, resource: StorageResource) -> Mapping[tuple[str, str
     """The actions of the resource's service. Our own client uses the share API for containers, too."""
     is_as_share = SERVICE in call.headers and has_account_key(call)
     return _BLOB_ACTIONS if resource.service == "blob" and not is_as_share else _FILE_ACTIONS
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_DEFAULT_VERSION = "2021-06-08"  # for requests without one
+
+
+class StorageResponses:
+    """Responses get the version of the request; those for other clients lose what only our own reads."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        response = await response_of(self._app, scope, receive)
+        if OWN_CLIENT not in Headers(scope=scope):
+            response = without_extensions(response)
+        await send_response(send, response.with_headers(x_ms_version=_version(scope.get("call"))))
+
+
+class StorageErrors:
+    """An exception of an inner application becomes an error response in XML."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        try:
+            await self._app(scope, receive, send)
+        except BatchAIError as error:
+            await send_response(send, storage_error_response(error, "-"))
+        except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
+            await send_response(send, storage_error_response(to_api_error(scope, error), "-"))
+
+
+class StorageAuthorization:
+    """Requests without a valid key or SAS are rejected (401, 403).
+
+    For others the scope gets the `call` without its body, the `sender` of that, and the `authorized` request.
+    """
+
+    def __init__(self, app: ASGIApp, router: StorageRouter, threads: ThreadPool) -> None:
+        self._app, self._router, self._threads = app, router, threads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        call = scope["call"] = parse_head(scope)
+        address, is_secure = client_address(scope), HTTPConnection(scope).url.scheme == "https"
+        caller = RequestOrigin(datetime.now(timezone.utc), address, is_secure)
+        host = call.headers.get("host", "")
+        authorized = await self._threads.run(partial(self._router.authorize, call, host, caller))
+        scope["authorized"] = authorized
+        scope["sender"] = BodySender(f"{authorized.principal} at {address}", address)
+        await self._app(scope, receive, send)
+
+
+class StorageEndpoint:
+    """The innermost application: runs the handler of the authorized request in a thread."""
+
+    def __init__(self, threads: ThreadPool) -> None:
+        self._threads = threads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        authorized: AuthorizedRequest = scope["authorized"]
+        response: ApiResponse = await self._threads.run(partial(authorized.respond, scope["call"]))
+        await send_response(send, response)
+
+
+def _version(call: ApiCall | None) -> str:
+    asked = call.headers.get("x-ms-version") or call.query.get("sv") or "" if call else ""
+    return asked if _DATE.fullmatch(asked) else _DEFAULT_VERSION

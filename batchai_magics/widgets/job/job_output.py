@@ -6,8 +6,15 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from batchai_magics.cards.job_card import JobCard, first_failure, recent_lines, to_html, to_text
-from batchai_magics.cards.job_card_data import READ_LINES, metrics_of
+from batchai_magics.cards.job_card import (
+    READ_LINES,
+    JobCard,
+    first_failure,
+    metrics_of,
+    recent_lines,
+    to_html,
+    to_text,
+)
 from batchai_magics.errors import BatchAIError
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable

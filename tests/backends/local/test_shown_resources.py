@@ -26,7 +26,6 @@ from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.job_execution import ExecutionInfo, RankExit
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.provisioning import Provisioning, ProvisioningState
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import (
     Cluster,
@@ -37,6 +36,7 @@ from batchai_magics.models.resources import (
     Workspace,
     WorkspaceSpec,
 )
+from batchai_magics.models.response_object import Provisioning, ProvisioningState
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from tests.backends.local.still import WORKSPACE, Still
 from tests.contract.place import USER, manual

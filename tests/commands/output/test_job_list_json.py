@@ -20,9 +20,9 @@ from batchai_magics.commands.output.result_formats import escaped_json
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import ExecutionState
 from tests.models.samples import job_body
 from tests.models.test_resource_round_trip import shown_jobs

@@ -11,9 +11,9 @@ from batchai_magics.commands.output.table_columns import Blob, SetupFile
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.job_execution import FileKind, OutputFile
-from batchai_magics.models.provisioning import Provisioning, ProvisioningState
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Node
+from batchai_magics.models.response_object import Provisioning, ProvisioningState
 from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from tests.widgets.scripted_job import JOB, START, cluster, resource

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.terminal_text import TerminalText
 from batchai_magics.commands.parsing.command_completion import candidates
-from batchai_magics.options.option_completion import Expected
+from batchai_magics.options.option import Expected
 
 HOSTILE = "\x1b]52;c;aGk=\x07-\x9b31m-\u202egpj.exe\n\r\t-\udcff-\u2066-\x7f-\x1b[2J"
 STEERING = ["\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\x7f", "\r", "\udcff"]

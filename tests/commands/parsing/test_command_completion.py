@@ -10,8 +10,7 @@ from batchai_magics.commands.parsing.command_completion import (
     live_names_of,
     matching_paths,
 )
-from batchai_magics.options.option import NameKind
-from batchai_magics.options.option_completion import split_at_cursor
+from batchai_magics.options.option import NameKind, split_at_cursor
 from tests.patience import PATIENCE_S
 from tests.world import until
 

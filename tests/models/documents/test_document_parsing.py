@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.models.documents.document_parsing import parse, read_file
+from batchai_magics.models.documents.description import parse, read_file
 
 
 def refused(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from batchai_magics.server.access.access_log import MAX_LOG_FILES, AccessLog
+from batchai_magics.server.http.request_telemetry import MAX_LOG_FILES, AccessLog
 
 
 def test_a_log_that_is_large_makes_room_for_another_and_the_oldest_goes(tmp_path: Path) -> None:

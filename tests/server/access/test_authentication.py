@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.errors import BatchAIError
-from batchai_magics.server.access.authentication import Authenticator, token_digest
+from batchai_magics.server.access.access_control import Authenticator, token_digest
 from batchai_magics.server.api_call import User
 
 GATE = Authenticator(

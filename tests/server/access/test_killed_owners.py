@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from batchai_magics.server.access.authentication import Users
+from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.server_home import ServerHome
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started

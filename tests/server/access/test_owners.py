@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.server.access.owners import UNKNOWN_OWNER, Owners
+from batchai_magics.server.access.access_control import UNKNOWN_OWNER, Owners
 
 
 @pytest.fixture

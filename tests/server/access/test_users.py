@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.server import serve_command
-from batchai_magics.server.access.authentication import Users, token_digest
+from batchai_magics.server.access.access_control import Users, token_digest
 from batchai_magics.server.server_home import ServerHome
 from tests.server.running import GROUP, TOKEN, WORKSPACE, Running
 from tests.world import until

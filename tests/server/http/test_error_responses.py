@@ -8,10 +8,9 @@ import logging
 import pytest
 
 from batchai_magics.errors import NotFoundError
-from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.api_errors import ApiError
-from batchai_magics.server.http.error_responses import ApiErrors, error_response
-from batchai_magics.server.storage.storage_middleware import StorageErrors
+from batchai_magics.server.api_call import ApiError, ApiResponse
+from batchai_magics.server.http.response_encoder import ApiErrors, error_response
+from batchai_magics.server.storage.storage_router import StorageErrors
 from tests.server.http.scopes import ask, responding, scope_of
 
 

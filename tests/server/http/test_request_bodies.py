@@ -15,11 +15,10 @@ import anyio
 import pytest
 from starlette.requests import Request
 
-from batchai_magics.server.api_call import ApiCall
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.api_call import ApiCall, ApiError
 from batchai_magics.server.http.request_bodies import BodySender, ExpectedBody, RequestBodies
 from batchai_magics.server.http.request_limits import ServerLimits
-from batchai_magics.server.http.server_metrics import ServerMetrics
+from batchai_magics.server.http.request_telemetry import ServerMetrics
 from tests.patience import PATIENCE_S
 from tests.server import process
 from tests.server.running import GROUP, WORKSPACE

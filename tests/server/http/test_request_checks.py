@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.server.access.authentication import Authenticator, token_digest
-from batchai_magics.server.api_call import ApiCall, ApiResponse, User
-from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.access.access_control import Authenticator, token_digest
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse, User
 from batchai_magics.server.http.request_bodies import BodySender
 from batchai_magics.server.http.request_checks import (
     ApiVersionCheck,

@@ -10,9 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from batchai_magics.server.access.access_log import AccessLog
 from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
-from batchai_magics.server.http.server_metrics import ServerMetrics
+from batchai_magics.server.http.request_telemetry import AccessLog, ServerMetrics
 from tests.patience import PATIENCE_S
 
 

@@ -13,11 +13,11 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
 from batchai_magics.server.http import long_polling
 from batchai_magics.server.http.asgi_app import HandlerEndpoint
-from batchai_magics.server.http.error_responses import ApiErrors, error_response
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_limits import ServerLimits, ThreadPool
-from batchai_magics.server.storage.storage_errors import StorageApiError
-from batchai_magics.server.storage.storage_middleware import StorageErrors
+from batchai_magics.server.http.response_encoder import ApiErrors, error_response
+from batchai_magics.server.storage.storage_resource import StorageApiError
+from batchai_magics.server.storage.storage_router import StorageErrors
 from tests.server.http.scopes import ask, responding, scope_of
 
 WAIT = {"prefer": "wait=20"}

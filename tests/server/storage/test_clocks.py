@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from batchai_magics.server.storage import account_keys
+from batchai_magics.server.storage import sas
 from batchai_magics.server.storage.sas import (
     CLOCK_SKEW,
     RequestOrigin,
@@ -18,8 +18,7 @@ from batchai_magics.server.storage.sas import (
     sign_sas,
     signature,
 )
-from batchai_magics.server.storage.storage_errors import StorageApiError
-from batchai_magics.server.storage.storage_resource import StorageResource
+from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=timezone.utc)
 KEY = base64.b64encode(b"a key of an account").decode()
@@ -59,8 +58,8 @@ def test_a_request_that_a_key_has_signed_is_good_for_a_quarter_of_an_hour(sign_o
     headers["authorization"] = f"SharedKey acct:{signature(KEY, text)}"
 
     def check(now: datetime) -> None:
-        account_keys.check_shared_key("GET", "/acct/share", {}, headers, keys=[KEY], now=now)
+        sas.check_shared_key("GET", "/acct/share", {}, headers, keys=[KEY], now=now)
 
-    check(NOW + sign_of * account_keys.MAX_REQUEST_AGE)
+    check(NOW + sign_of * sas.MAX_REQUEST_AGE)
     with pytest.raises(StorageApiError, match="too old"):
-        check(NOW + sign_of * (account_keys.MAX_REQUEST_AGE + MOMENT))
+        check(NOW + sign_of * (sas.MAX_REQUEST_AGE + MOMENT))

@@ -12,11 +12,10 @@ from time import sleep
 import pytest
 import requests
 
-from batchai_magics.server.storage import conditional_headers
-from batchai_magics.server.storage.conditional_headers import BlobVersion
-from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage import storage_request
 from batchai_magics.server.storage.storage_metadata import MetadataStore
-from batchai_magics.server.storage.storage_request import http_date
+from batchai_magics.server.storage.storage_request import BlobVersion, http_date
+from batchai_magics.server.storage.storage_resource import StorageApiError
 from tests.patience import PATIENCE_S
 from tests.server.running import Running, connected
 from tests.server.storage.signed_urls import account_sas
@@ -75,9 +74,9 @@ def refused(check: Callable[[], None]) -> int | None:
 def test_a_condition_refuses_what_the_table_says(
     headers: dict[str, str], read: int | None, write: int | None, write_of_none: int | None
 ) -> None:
-    assert refused(lambda: conditional_headers.read_conditions(headers).check_read(BLOB)) == read
-    assert refused(lambda: conditional_headers.write_conditions(headers).check_write(BLOB)) == write
-    assert refused(lambda: conditional_headers.write_conditions(headers).check_write(None)) == write_of_none
+    assert refused(lambda: storage_request.read_conditions(headers).check_read(BLOB)) == read
+    assert refused(lambda: storage_request.write_conditions(headers).check_write(BLOB)) == write
+    assert refused(lambda: storage_request.write_conditions(headers).check_write(None)) == write_of_none
 
 
 @dataclass

@@ -8,8 +8,7 @@ import pytest
 
 from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.storage import storage_responses
-from batchai_magics.server.storage.storage_errors import StorageApiError
-from batchai_magics.server.storage.storage_resource import ByteSpan
+from batchai_magics.server.storage.storage_resource import ByteSpan, StorageApiError
 from batchai_magics.server.storage.storage_responses import requested_span
 
 DATA = b"0123456789"

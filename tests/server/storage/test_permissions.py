@@ -16,7 +16,7 @@ from azure.storage.fileshare import ShareClient, ShareSasPermissions, generate_s
 
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.storage.sas import RequestOrigin, signature
-from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_resource import StorageApiError
 from batchai_magics.server.storage.storage_router import StorageRouter
 from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 from tests.server.running import Running

@@ -15,10 +15,9 @@ from batchai_magics.backends.service.extension_wire import DIGEST, RECEIVED
 from batchai_magics.errors import StorageError
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.storage import storage_extensions
-from batchai_magics.server.storage.storage_errors import StorageApiError
 from batchai_magics.server.storage.storage_metadata import MetadataStore, StorageRecord
 from batchai_magics.server.storage.storage_request import StorageRequest
-from batchai_magics.server.storage.storage_resource import StorageResource
+from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource
 from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 
 FILE = StorageResource("local", "file", "data", "in/a")

@@ -16,8 +16,7 @@ from azure.storage.fileshare import (
 )
 
 from batchai_magics.server.storage.sas import RequestOrigin, check_sas, signature
-from batchai_magics.server.storage.storage_errors import StorageApiError
-from batchai_magics.server.storage.storage_resource import StorageResource
+from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=timezone.utc)
 LATER = NOW + timedelta(hours=1)

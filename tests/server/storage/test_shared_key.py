@@ -6,9 +6,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from batchai_magics.server.storage import account_keys
+from batchai_magics.server.storage import sas
 from batchai_magics.server.storage.sas import signature
-from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_resource import StorageApiError
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=timezone.utc)
 DATE, LONG_AGO = "Sun, 22 Nov 2026 12:00:00 GMT", "Sun, 22 Nov 2020 12:00:00 GMT"
@@ -23,7 +23,7 @@ def check(
     own = [(standard or {}).get(number, "") for number in range(11)]
     text = "\n".join(["PUT", *own, *lines])
     signed = {**headers, "authorization": f"SharedKey acct:{signature(KEY, text)}"}
-    account_keys.check_shared_key("PUT", "/acct/share", query, signed, keys=["b3RoZXI=", KEY], now=NOW)
+    sas.check_shared_key("PUT", "/acct/share", query, signed, keys=["b3RoZXI=", KEY], now=NOW)
 
 
 def test_a_body_of_no_bytes_is_signed_as_if_it_had_no_length() -> None:
@@ -70,5 +70,5 @@ def test_the_query_is_signed_by_name_whatever_its_order() -> None:
 )
 def test_a_header_of_another_scheme_names_no_account(header: str) -> None:
     with pytest.raises(StorageApiError, match="not formed correctly"):
-        account_keys.authorized_account(header)
-    assert account_keys.authorized_account("SharedKey acct:sig") == "acct"
+        sas.authorized_account(header)
+    assert sas.authorized_account("SharedKey acct:sig") == "acct"

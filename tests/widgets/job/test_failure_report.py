@@ -3,8 +3,7 @@
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.cards.job_card import to_text
-from batchai_magics.cards.job_card_data import job_card
+from batchai_magics.cards.job_card import job_card, to_text
 from batchai_magics.jobs.job_logs import script_name
 from batchai_magics.widgets.job.job_facts import failure_report
 from tests.patience import PATIENCE_S

@@ -21,8 +21,8 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, mpi_launchers, requirements
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
 from batchai_magics.backends.service import private_files
+from batchai_magics.launch.job_site import thread_share
 from batchai_magics.launch.plan import Plan
-from batchai_magics.launch.process_variables import thread_share
 from batchai_magics.launch.references import Bindings
 
 LOOPBACK = "127.0.0.1"  # all nodes are on this machine
