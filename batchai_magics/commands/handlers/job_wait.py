@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message, StreamParts
-from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, StateChanged, events
+from batchai_magics.follow import (
+    METRICS_FILES,
+    ConnectionLost,
+    ConnectionRestored,
+    Event,
+    LogBytes,
+    MetricsAdded,
+    StateChanged,
+    events,
+)
+from batchai_magics.metrics import Record
+from batchai_magics.metrics.runs.stop_evaluation import STOP_IF, StopEvaluation
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ERR, ExecutionInfo
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.stop_conditions import conditions_of, stop_condition
 
 CANCELLED_CODE = 143  # 128 + SIGTERM; 130 means that watching was interrupted
+TIMEOUT_CODE = 124  # as timeout(1)
+NOT_REACHED_CODE = 4  # the job ended before the condition of --until was met
+ENDED = "ended"
 _NO_EXIT_CODE = 255
 
 
@@ -31,6 +49,71 @@ def watch_job(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -
             yield connection_message(event)
     if last is not None:
         yield job_exit(last)
+
+
+class WaitGoal:
+    """What `--until` waits for: conditions on metrics, and whether the end of the job counts too.
+
+    Args:
+        text: Conditions and `ended`, joined by `or`: `loss < 0.3 or ended`.
+
+    Raises:
+        UsageError: A condition is invalid.
+    """
+
+    def __init__(self, text: str) -> None:
+        parts = [part.strip() for part in re.split(r"\s+or\s+", text.strip(), flags=re.IGNORECASE)]
+        conditions = [part for part in parts if part.lower() != ENDED]
+        conditions_of(conditions, "--until")
+        self.counts_end = len(conditions) < len(parts)
+        self._evaluation = StopEvaluation([stop_condition(part) for part in conditions])
+
+    def reached_by(self, records: Iterable[Record]) -> str:
+        """Why the wait is over after the next records; empty if it is not."""
+        now = time.monotonic()
+        self._evaluation.add(records, now)
+        return self._evaluation.reason(now).removeprefix(STOP_IF).strip()
+
+    def exit_of(self, job: JobResource) -> CommandExit:
+        """The exit code after the job has ended without reaching a condition."""
+        end = job_exit(job)
+        if self.counts_end or end.exit_code:
+            return end
+        return CommandExit(NOT_REACHED_CODE, f'the job "{job.id.name}" ended before --until was met')
+
+
+def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float | None = None) -> StreamParts:
+    """Yields messages until the goal is reached, the job has ended or the time is up, and the exit code."""
+    stop, last = threading.Event(), None
+    timer = threading.Timer(timeout_s, stop.set) if timeout_s is not None else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        for event in _events_with_metrics(backend, id, stop):
+            if isinstance(event, MetricsAdded) and (reason := goal.reached_by(event.records)):
+                yield Message(reason)
+                yield CommandExit(0)
+                return
+            if isinstance(event, StateChanged):
+                yield from (Message(line) for line in _changes(last, event.job))
+                last = event.job
+        if last is not None and last.state.is_final:
+            yield goal.exit_of(last)
+        else:
+            text = f'the job "{id.name}" goes on: nothing happened in {timeout_s:g} s that --until waits for'
+            yield Message(text)
+            yield CommandExit(TIMEOUT_CODE, text)
+    finally:
+        if timer:
+            timer.cancel()
+
+
+def _events_with_metrics(backend: Backend, id: ResourceId, stop: threading.Event) -> Iterator[Event]:
+    job = backend.show(id)
+    assert isinstance(job, JobResource)
+    files = [FileRef(id, name) for name in METRICS_FILES]
+    return events(backend, id, files=files, patterns=job.spec.batchai_patterns, stop=stop)
 
 
 def connection_message(event: ConnectionLost | ConnectionRestored) -> Message:

@@ -58,7 +58,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
 def group_help(path: Sequence[str]) -> DisplayText:
     """The help of a command group."""
     groups, commands = {}, {}
-    for word in subcommands(path, COMMANDS):
+    for word in subcommands(path, [command for command in COMMANDS if not command.is_hidden]):
         words = " ".join((*path, word))
         if words in GROUPS:
             groups[word] = GROUPS[words]

@@ -27,6 +27,7 @@ class CommandSpec:
     is_confirmed: bool = False  # asks for confirmation
     outputs: tuple[str, ...] = OUTPUTS
     preview: str = ""
+    is_hidden: bool = False  # from help: it is accepted because lines of `az` have it, and does nothing
     takes_backend_options: bool = False  # besides `options`, those that backends declare
 
     @property

@@ -100,6 +100,10 @@ _CREATE = (
     ),
     Option(("--dry-run",), "Show what would be submitted; nothing is written.", value_kind=ValueKind.NOTHING),
 )
+_UNTIL = Option(
+    ("--until",), 'Wait for this instead of the end: "loss < 0.3", "loss < 0.3 or ended".', "CONDITION"
+)
+_TIMEOUT = Option(("--timeout",), "Wait so long at most: 30s, 5m, 2h; then exit code 124.", "TIME")
 _SECRET = Option(
     ("--secret",), "Secret of the job, its value taken from this process.", value_kind=ValueKind.MANY
 )
@@ -146,7 +150,7 @@ COMMANDS = (
         "job wait",
         "Wait for a job; ends with its exit code.",
         "handlers.job_commands:wait",
-        (*_JOB, o.IDS, o.INTERVAL),
+        (*_JOB, o.IDS, _UNTIL, _TIMEOUT, o.INTERVAL),
     ),
     CommandSpec(
         "job resubmit",

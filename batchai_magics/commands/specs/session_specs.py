@@ -67,21 +67,36 @@ COMMANDS = (
         (_NAME, o.NO_WAIT, o.YES),
         is_confirmed=True,
     ),
-    CommandSpec("provider list", "List resource providers.", "azure.session_commands:list_providers", ()),
     CommandSpec(
-        "provider show", "Show a resource provider.", "azure.session_commands:show_provider", (_NAMESPACE,)
+        "provider list",
+        "List resource providers.",
+        "azure.session_commands:list_providers",
+        (),
+        is_hidden=True,
+    ),
+    CommandSpec(
+        "provider show",
+        "Show a resource provider.",
+        "azure.session_commands:show_provider",
+        (_NAMESPACE,),
+        is_hidden=True,
     ),
     CommandSpec(
         "provider register",
         "Register a resource provider; there is nothing to do.",
         "azure.session_commands:register_provider",
         (_NAMESPACE, _WAIT),
+        is_hidden=True,
     ),
     CommandSpec("account show", "Show the subscription.", "azure.session_commands:show_account", ()),
     CommandSpec("account list", "List subscriptions.", "azure.session_commands:list_accounts", ()),
     CommandSpec("account set", "Choose the subscription.", "azure.session_commands:set_account", (_CHOSEN,)),
     CommandSpec(
-        "account clear", "Forget the login; there is nothing to do.", "azure.session_commands:logout", ()
+        "account clear",
+        "Forget the login; there is nothing to do.",
+        "azure.session_commands:logout",
+        (),
+        is_hidden=True,
     ),
     CommandSpec("account list-locations", "List locations.", "azure.session_commands:list_locations", ()),
     CommandSpec(
@@ -89,17 +104,27 @@ COMMANDS = (
         "Grant a role; there is nothing to do.",
         "azure.session_commands:assign_role",
         _ASSIGNMENT,
+        is_hidden=True,
     ),
     CommandSpec(
-        "role assignment list", "List the roles granted.", "azure.session_commands:list_roles", _ASSIGNMENT
+        "role assignment list",
+        "List the roles granted.",
+        "azure.session_commands:list_roles",
+        _ASSIGNMENT,
+        is_hidden=True,
     ),
     CommandSpec(
         "role assignment delete",
         "Take a role back; there is nothing to do.",
         "azure.session_commands:drop_role",
         _ASSIGNMENT,
+        is_hidden=True,
     ),
     CommandSpec("configure", "Set defaults.", "azure.session_commands:configure", (_DEFAULTS, _LISTED)),
-    CommandSpec("login", "Log in; there is nothing to do.", "azure.session_commands:login", _LOGIN),
-    CommandSpec("logout", "Log out; there is nothing to do.", "azure.session_commands:logout", ()),
+    CommandSpec(
+        "login", "Log in; there is nothing to do.", "azure.session_commands:login", _LOGIN, is_hidden=True
+    ),
+    CommandSpec(
+        "logout", "Log out; there is nothing to do.", "azure.session_commands:logout", (), is_hidden=True
+    ),
 )

@@ -201,3 +201,42 @@ def test_a_cluster_is_named_as_in_2017_or_by_id(do, job_file):
     assert finished(do, f"job create -n old -f {job_file('true')} -c {old}").state is ExecutionState.SUCCEEDED
     new = do("cluster show -n default").data["id"]
     assert finished(do, f"job create -n new -f {job_file('true')} -c {new}").state is ExecutionState.SUCCEEDED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("until", "code"),
+    [
+        ("loss < 0.3", 0),
+        ("loss < 0.3 or ended", 0),
+        ("loss < 0.1 or ended", 5),
+        ("accuracy > 2", 5),
+        ("ended", 5),
+    ],
+)
+def test_a_wait_ends_with_its_condition_or_the_job(do, cluster, job_file, until, code):
+    do(f"job create -n j -f {job_file('echo step 1 loss 0.5; echo step 2 loss 0.25; exit 5')}")
+    parts = list(do(f'job wait -n j --until "{until}"').parts)
+    assert parts[-1].exit_code == code
+    if code == 0:
+        assert parts[-2].text == '"loss < 0.3": loss was 0.25 at step 2 of rank 0'
+
+
+@pytest.mark.slow
+def test_a_job_that_succeeds_without_the_condition_is_told_apart(do, cluster, job_file):
+    do(f"job create -n j -f {job_file('echo step 1 loss 0.5')}")
+    assert list(do('job wait -n j --until "loss < 0.3"').parts)[-1].exit_code == 4
+
+
+@pytest.mark.slow
+def test_a_wait_ends_when_its_time_is_up(do, cluster, job_file):
+    job = do(f"job create -n j -f {job_file('sleep 1000')}").value
+    end = list(do("job wait -n j --timeout 1s").parts)[-1]
+    assert (end.exit_code, job.is_done) == (124, False)
+    job.cancel()
+
+
+@pytest.mark.parametrize("option", ["--until loss", "--until 'ended or'", "--timeout soon"])
+def test_a_wait_for_nonsense_is_refused(do, option):
+    with pytest.raises(UsageError, match=option.split()[0]):
+        do(f"job wait -n j {option}")

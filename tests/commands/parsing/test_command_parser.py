@@ -181,3 +181,11 @@ def test_every_example_is_a_line_that_can_be_read(words, rest):
 )
 def test_an_unknown_command_suggests_the_one_that_is_meant(word, meant):
     assert f'did you mean "{meant}"?' in complaint(word)
+
+
+def test_help_has_no_command_that_does_nothing():
+    shown = parse(["--help"])
+    assert not any(f"\n    {word} " in shown for word in ("login", "logout", "role", "provider"))
+    assert all(f"\n    {word} " in shown for word in ("job", "logs", "configure"))
+    assert not any("nothing to do" in line for line in parse(["account", "-h"]).splitlines())
+    assert parse(["login", "-u", "me"]).command.words == "login"
