@@ -5,6 +5,8 @@ The source folder is the repository: links among pages, notebooks and the pages 
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipython_pygments_lexers import IPython3Lexer
@@ -19,7 +21,10 @@ project = "batchai_magics"
 author = "The batchai_magics authors"
 release = __version__
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 extensions = [
+    "anywidget_directive",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",

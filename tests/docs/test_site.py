@@ -1,21 +1,27 @@
 """The documentation site, built once: no warning, no dead link, usable narrow and wide, light and dark."""
 
+import functools
+import http.server
 import re
 import subprocess
 import sys
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.patience import PATIENCE_S
 from tests.widgets.axe import violations
 from tests.widgets.conftest import chrome  # noqa: F401  # a fixture
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["docs/index", "docs/start", "docs/how-to/index", "docs/commands", "docs/python-api", "docs/glossary"]
+PAGES = ["index", "start", "how-to/index", "commands", "python-api", "gallery", "glossary"]
 NARROW = 500  # pixels
+
+TO_THE_END = "slider => { slider.value = slider.max; slider.dispatchEvent(new Event('input')); }"
 
 pytestmark = [pytest.mark.slow]
 
@@ -45,6 +51,23 @@ def site(tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr
     return folder / "html"
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files, and logs no request."""
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    """The address of the site at a server of its own: browsers load no modules from files."""
+    handler = functools.partial(Quiet, directory=site)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def test_every_link_inside_leads_to_a_page_and_an_anchor(site):
@@ -77,19 +100,43 @@ def test_no_page_asks_another_host_for_anything(site):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_wrong(site, chrome, theme):  # noqa: F811
+def test_axe_finds_nothing_wrong(address, chrome, theme):  # noqa: F811
     page = chrome.new_page(color_scheme=theme)
     for name in PAGES:
-        page.goto(f"file://{site}/{name}.html")
+        page.goto(f"{address}/docs/{name}.html")
         page.wait_for_function(f"() => document.documentElement.dataset.theme === '{theme}'")
         assert violations(page, "main") == [], name
     page.close()
 
 
 @pytest.mark.browser
-def test_no_page_scrolls_sideways_where_it_is_narrow(site, chrome):  # noqa: F811
+def test_no_page_scrolls_sideways_where_it_is_narrow(address, chrome):  # noqa: F811
     page = chrome.new_page(viewport={"width": NARROW, "height": 800})
     for name in PAGES:
-        page.goto(f"file://{site}/{name}.html")
+        page.goto(f"{address}/docs/{name}.html")
         assert page.evaluate("() => document.documentElement.scrollWidth") <= NARROW, name
+    page.close()
+
+
+@pytest.mark.browser
+def test_the_landing_page_replays_a_job_from_start_to_end(address, chrome):  # noqa: F811
+    page = chrome.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(address)
+    view = page.locator(".widget .ba-view")
+    for state in ("running", "succeeded"):
+        expect(view.first).to_contain_text(state, timeout=1000 * PATIENCE_S)
+    expect(page.locator(".widget")).to_contain_text("validated after step 120")
+    assert errors == []
+    page.close()
+
+
+@pytest.mark.browser
+def test_the_gallery_says_which_process_failed(address, chrome):  # noqa: F811
+    page = chrome.new_page()
+    page.goto(f"{address}/docs/gallery.html")
+    failure = page.locator(".widget").nth(1)
+    failure.locator(".ba-scrubber").evaluate(TO_THE_END)
+    expect(failure).to_contain_text("shard-0040.tar is not in the share", timeout=1000 * PATIENCE_S)
     page.close()
