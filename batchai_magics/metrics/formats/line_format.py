@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from batchai_magics.metrics.formats.line_plan import LinePlan, phase_of
+from batchai_magics.metrics.formats.line_plan import LinePlan, NumberPlace, Role, phase_of, plan_of_numbers
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.literal_search import literal_stem
 from batchai_magics.metrics.reading.parser_state import RankState
@@ -113,20 +113,16 @@ def count(text: bytes | None) -> int | None:
     return None if text is None else int(text)
 
 
-def no_plan(match: re.Match[bytes]) -> LinePlan | None:
-    """Read lines of a form one by one."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class LineFormat(Format):
     """A format that occupies a whole line, matched completely by the pattern.
 
     `is_self_terminating`: no longer valid line starts with a line of this format. Without that, an
     unterminated line cannot be known to be complete. `plan` tells how lines with the same text are read that
-    only differ in their digits, if that is possible.
+    only differ in their digits, if `read` does more than `read_fields`, and that is possible.
     """
 
-    plan: Callable[[re.Match[bytes]], LinePlan | None] = no_plan
+    plan: Callable[[re.Match[bytes]], LinePlan | None] | None = None
     read: Callable[[Line, LineFormat, re.Match[bytes]], Iterable[Record]] = read_fields
     is_self_terminating: bool = False
 
@@ -138,6 +134,48 @@ class LineFormat(Format):
     def match(self, text: bytes, begin: int = 0) -> re.Match[bytes] | None:
         """The pattern's match of a message that begins at a place of a text."""
         return self.pattern.match(text, begin) if any(stem in text for stem in self.stems) else None
+
+
+def plan_of_row(text: bytes, rows: Sequence[LineFormat]) -> LinePlan | None:
+    """The plan that the first of some rows has that understands a message; None without one."""
+    begin = len(text) - len(text.lstrip(b" \t"))
+    found = None if has_prefix(text, begin) else _first_match(text, begin, rows)
+    if found is None:
+        return None
+    row, match = found
+    if row.plan:
+        return row.plan(match)
+    is_plain = row.read is read_fields and _is_of_any_digits(text, begin, rows, found)
+    return _fields_plan(row, match) if is_plain else None
+
+
+_Found = tuple[LineFormat, re.Match[bytes]]
+
+
+def _first_match(text: bytes, begin: int, rows: Sequence[LineFormat]) -> _Found | None:
+    matches = ((row, row.match(text, begin)) for row in rows)
+    return next(((row, match) for row, match in matches if match), None)
+
+
+def _is_of_any_digits(text: bytes, begin: int, rows: Sequence[LineFormat], found: _Found) -> bool:
+    """Whether a row reads a text at the same places whatever its digits are."""
+    row, match = found
+    for digit in b"0123456789":
+        other = _first_match(text.translate(bytes.maketrans(b"0123456789", bytes([digit] * 10))), begin, rows)
+        if other is None or other[0] is not row or other[1].regs != match.regs:
+            return False
+    return True
+
+
+def _fields_plan(row: LineFormat, match: re.Match[bytes]) -> LinePlan | None:
+    """What `read_fields` reads of a match."""
+    places = {name: slice(*match.span(name)) for name, text in match.groupdict().items() if text is not None}
+    numbers = [
+        NumberPlace(field.name, places[field.source], field.unit)
+        for field in row.fields
+        if field.source in places
+    ]
+    return plan_of_numbers(Role.OBJECT, numbers, step=places.get("step"), epoch=places.get("epoch"))
 
 
 def line_pattern(text: bytes) -> re.Pattern[bytes]:

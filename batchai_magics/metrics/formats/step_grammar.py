@@ -9,7 +9,7 @@ from functools import partial
 from itertools import accumulate
 from typing import cast
 
-from batchai_magics.metrics.formats.line_format import LineFormat, has_prefix
+from batchai_magics.metrics.formats.line_format import LineFormat, plan_of_row
 from batchai_magics.metrics.formats.line_plan import LinePlan, Role
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
@@ -188,15 +188,6 @@ def _remember_row_plan(block: _Rows, row: int, formats: Sequence[LineFormat]) ->
     plan = plan_of_row(line[begin:], formats)
     if plan is not None and not cursor.shapes.may_open_table(line.translate(None, DIGITS), line):
         cursor.shapes.remember_plan(block.forms[row], replace(plan, begin=begin))
-
-
-def plan_of_row(text: bytes, formats: Sequence[LineFormat]) -> LinePlan | None:
-    """The plan that the first row of the table has that understands a message; None without one."""
-    begin = len(text) - len(text.lstrip(b" \t"))
-    for row in formats if not has_prefix(text, begin) else ():
-        if match := row.match(text, begin):
-            return row.plan(match)
-    return None
 
 
 def _read_with_grammar(block: _Rows, row: int, key: bytes) -> list[Record] | None:
