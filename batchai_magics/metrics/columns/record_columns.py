@@ -99,6 +99,61 @@ class StepColumns:
         )
 
 
+class StepStore:
+    """Step records that come in parts: each column is there once, and those of one value take no memory."""
+
+    def __init__(self) -> None:
+        self._columns = {field.name: _GrowingColumn() for field in fields(StepColumns)}
+
+    def add(self, steps: StepColumns) -> None:
+        """Keep some rows behind the others."""
+        for name, column in steps.arrays().items():
+            self._columns[name].add(column)
+
+    def columns(self) -> StepColumns:
+        """All rows; columns of one value must not be written to. The store has none of them any more."""
+        columns, self._columns = self._columns, {name: _GrowingColumn() for name in self._columns}
+        empty = StepColumns.of([]).arrays()
+        return StepColumns(**{name: column.taken(empty[name]) for name, column in columns.items()})
+
+
+class _GrowingColumn:
+    """One value, until another one comes; then an array, which grows where it is."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._values: Array | None = None
+        self._is_one = True
+
+    def add(self, column: Array) -> None:
+        if not len(column):
+            return
+        begin, self._size = self._size, self._size + len(column)
+        if self._values is None:
+            self._values = column[:1].copy()
+        if self._is_one and _has_only(column, self._values):
+            return
+        if self._is_one:
+            self._is_one, first = False, self._values
+            self._values = np.full(self._size, first[0])
+        elif len(self._values) < self._size:
+            self._values.resize(self._size + self._size // 4, refcheck=False)
+        self._values[begin : self._size] = column
+
+    def taken(self, empty: Array) -> Array:
+        """The column; `empty` if nothing was added."""
+        if self._values is None:
+            return empty
+        if self._is_one:
+            return np.broadcast_to(self._values[:1], (self._size,))
+        self._values.resize(self._size, refcheck=False)
+        return self._values
+
+
+def _has_only(column: Array, value: Array) -> bool:
+    return bool(np.isnan(column).all() if np.isnan(value).any() else (column == value).all())
+
+
 _FLOATS = ("images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
 
 
@@ -172,12 +227,21 @@ class Columns(Collection[Record]):
         yield from steps
 
     def frame(self) -> DataFrame:
-        """The table of `series.frame`, made without the records."""
+        """The table of `series.frame`, made without the records, nor any column twice."""
         import pandas as pd
 
-        rank = pd.arrays.IntegerArray(self.steps.rank.astype(np.int64), self.steps.rank == NO_RANK)
-        floats = {name: getattr(self.steps, name) for name in _FLOATS}
-        return pd.DataFrame({"step": self.steps.step, "rank": rank, **floats})
+        steps = self.steps
+        table: dict[str, Any] = {"step": steps.step.copy()}
+        is_unknown = steps.rank == NO_RANK
+        if not len(steps) or not is_unknown.all():
+            table["rank"] = pd.arrays.IntegerArray(steps.rank.astype(np.int64), is_unknown)
+        floats = {name: getattr(steps, name) for name in _FLOATS}
+        table |= {
+            name: column.copy()
+            for name, column in floats.items()
+            if not len(steps) or not np.isnan(column).all()
+        }
+        return pd.DataFrame(table, copy=False)
 
 
 def _or_none(column: Array, is_there: Array) -> Iterable[float | None]:

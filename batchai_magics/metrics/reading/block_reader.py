@@ -9,7 +9,7 @@ import numpy as np
 
 from batchai_magics.metrics.columns.block_columns import BlockColumns, take_apart
 from batchai_magics.metrics.columns.form_index import FormIndex
-from batchai_magics.metrics.columns.record_columns import NO_RANK, Columns, StepColumns
+from batchai_magics.metrics.columns.record_columns import NO_RANK, Columns, StepColumns, StepStore
 from batchai_magics.metrics.columns.row_positions import first_repeated, placed, unplaced_in
 from batchai_magics.metrics.columns.step_columns import MARGIN_BYTES, NEWLINE
 from batchai_magics.metrics.columns.value_tables import ValueRows, rows_between
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _MAX_HARD = 8  # of so many lines one is hard where most are known
 _FIRST_FORM_BYTES, _MAX_FORM_BYTES = 1 << 13, 1 << 21
+_MAX_LEFT_BYTES = 1 << 18
 _FIRST_STRIDE_BYTES, _LAST_STRIDE_BYTES = 1 << 8, 1 << 16
 _MARGIN = b"\n" * MARGIN_BYTES
 
@@ -49,11 +50,13 @@ class BlockReader:
         self._tags = TagShapes()
         self._buffer = bytearray()
         self._offset = offset  # in the file
-        self._parts: list[StepColumns] = []
+        self._parts: list[StepColumns] = []  # of the buffer in hand …
+        self._store = StepStore()  # … and before
         self._count = 0  # of all steps
         self._others: list[tuple[int, Record | ValueRows]] = []
         self._forms = FormIndex(self._file.shapes)
-        self._stride_bytes = _FIRST_FORM_BYTES
+        self._stride_bytes = self._left_bytes = _FIRST_FORM_BYTES
+        self._parsed_bytes = 0  # to be left to the parser next
         self._parsed: list[StepRecord] = []  # of the block in hand …
         self._rows: list[Array] = []  # … and its rows, in file order; the parsed steps come behind its own
 
@@ -67,6 +70,7 @@ class BlockReader:
             self._read_clean(bytes(buffer[at:end]))
         else:
             self._read_lines(at, end)
+        self._store_parts()
 
     def read_some(self, data: bytes) -> Columns:
         """The records that the next bytes of a growing log complete; `LogFile.feed` gives the same."""
@@ -89,7 +93,13 @@ class BlockReader:
 
     def _all(self) -> Columns:
         self._keep(StepColumns.of([]))
-        return Columns(StepColumns.concatenated(self._parts), self._others)
+        self._store_parts()
+        return Columns(self._store.columns(), self._others)
+
+    def _store_parts(self) -> None:
+        for part in self._parts:
+            self._store.add(part)
+        self._parts.clear()
 
     def _read_clean(self, raw: bytes) -> None:
         """Read lines out of which something is taken; where they end is told of the raw ones."""
@@ -108,26 +118,35 @@ class BlockReader:
 
     def _read_lines(self, start: int, end: int) -> None:
         while start < end:
-            stop = self._buffer.find(b"\n", min(start + self._stride_bytes, end) - 1, end) + 1
-            start = self._read_block(start, stop)
+            if self._file.is_uniform and not self._parsed_bytes:
+                start = self._read_block(start, self._line_behind(start + self._stride_bytes, end))
+            else:
+                size, self._parsed_bytes = self._parsed_bytes or _FIRST_FORM_BYTES, 0
+                start = self._parse(start, self._line_behind(start + size, end))
+                self._keep(StepColumns.of([]))
 
     def _read_block(self, start: int, stop: int) -> int:
         """Read lines by their forms, few of them while most are new; gives where they end."""
-        if not self._file.is_uniform:
-            at = self._parse(start, self._line_behind(start, stop))
-            self._keep(StepColumns.of([]))
-            return at
         text, has_bar = bytes(self._buffer[start:stop]), self._file.states.has_bar
         lines = self._forms.take_apart(text, offset=self._offset, rank=self._file.rank, has_bar=has_bar)
         block = take_apart(lines, self._buffer, start, offset=self._offset)
         is_known = _MAX_HARD * len(lines.hard) < len(lines.ends)
-        self._stride_bytes = min(2 * self._stride_bytes, _MAX_FORM_BYTES) if is_known else _FIRST_FORM_BYTES
+        self._pace(is_known=is_known)
         at = self._walk(block, start, stop)
         self._keep(block.steps)
         return at
 
-    def _line_behind(self, start: int, end: int) -> int:
-        return self._buffer.find(b"\n", min(start + _FIRST_FORM_BYTES, end) - 1, end) + 1 or end
+    def _pace(self, *, is_known: bool) -> None:
+        """Read more lines at once while most are known; else leave many to the parser, which learns them."""
+        if is_known:
+            self._stride_bytes = min(2 * self._stride_bytes, _MAX_FORM_BYTES)
+            self._left_bytes = _FIRST_FORM_BYTES
+        else:
+            self._stride_bytes = _FIRST_FORM_BYTES
+            self._parsed_bytes = self._left_bytes = min(2 * self._left_bytes, _MAX_LEFT_BYTES)
+
+    def _line_behind(self, place: int, end: int) -> int:
+        return self._buffer.find(b"\n", min(place, end) - 1, end) + 1 or end
 
     def _walk(self, block: BlockColumns, start: int, end: int) -> int:
         """Read the lines of a block in their order, up to one behind which forms do not tell all."""

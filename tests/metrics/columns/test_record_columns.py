@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.metrics.columns.record_columns import StepColumns
+from batchai_magics.metrics.columns.record_columns import StepColumns, StepStore
 from batchai_magics.metrics.record import StepRecord
 
 
@@ -37,3 +37,15 @@ def test_columns_give_the_records_that_they_are_made_of() -> None:
     ]
     known = records[0]._replace(top_1=0.25, top_5=0.5, wall_time=1.5e9)
     assert list(StepColumns.of([known, records[1]]).records()) == [known, records[1]]
+
+
+@pytest.mark.parametrize("losses", [[0.5] * 9, [0.5] * 8 + [0.25], [float("nan")] * 9, [1.0, *[0.5] * 8]])
+def test_a_store_gives_the_rows_of_all_parts(losses):
+    records = [StepRecord(10 * n, None, 1.5, 1.0, 1.0, loss, offset=n) for n, loss in enumerate(losses)]
+    store = StepStore()
+    for part in (records[:0], records[:3], records[3:4], records[4:]):
+        store.add(StepColumns.of(part))
+    columns = store.columns()
+    assert repr([*columns.records()]) == repr(records)
+    assert columns.rank.strides == (0,)
+    assert not len(store.columns())
