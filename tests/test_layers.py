@@ -27,6 +27,7 @@ HOMES = {
     "starlette": {"server"},
     "uvicorn": {"server"},
     "subprocess": {
+        "cell.python_env",
         "jobs.folder_snapshot",
         "jobs.submission_recorder",
         "backends.node",

@@ -37,6 +37,7 @@ MAX_LINES = 40
 LOG_RECORD = re.compile(r'^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|params)": ')
 """What a line of log() starts with (`RECORD` in widgets/frontend/job/log_rows.js)."""
 MAX_LINE_LENGTH = 300
+MISSING_MODULE = re.compile(r"^\s*ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 
 _LOG = (
     "margin:6px 0 0;padding:8px 10px;overflow-x:auto;white-space:pre;"
@@ -125,10 +126,21 @@ class JobCard:
             meaning = f": {first.meaning}" if first.meaning else ""
             node = card_parts.node_name(first.node)
             text = f"rank {first.rank} on {node} failed first, with exit code {first.exit_code}"
-            return [f"{text}{meaning}"]
+            return [f"{text}{meaning}", *self._missing_module]
         if execution is None or self.job.is_cancelled:
             return []
         return [f"{error.code}: {error.message}" for error in execution.errors if not error.is_warning]
+
+    @property
+    def _missing_module(self) -> list[str]:
+        """Which Python lacks a module, and how the job gets it."""
+        found = next((match for line in self.failure_lines if (match := MISSING_MODULE.search(line))), None)
+        if found is None:
+            return []
+        python = getattr(self.job.spec.settings, "python_interpreter_path", None)
+        where = python or "the Python of the nodes (`python` on their PATH)"
+        package = found["name"].partition(".")[0]
+        return [f"{where} has no module {found['name']}: add --with {package}, or install it with --prep"]
 
     @property
     def warnings(self) -> list[str]:

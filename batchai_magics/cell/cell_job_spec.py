@@ -132,9 +132,9 @@ def _targets(node: ast.AST) -> list[ast.expr]:
 
 SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
 MOUNT_ROOT = "$AZ_BATCHAI_MOUNT_ROOT"
-_INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
+INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
 # A script opens files of its folder by a relative path: the working directory has a copy of them.
-COPY_FOLDER = f'cp -R "{_INPUT}/." .'
+COPY_FOLDER = f'cp -R "{INPUT}/." .'
 _COMMAND_LINES = (Toolkit.CUSTOM, Toolkit.MPI)  # toolkits that take no script
 _SERVER_ARGS = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
 
@@ -160,7 +160,7 @@ def script_fields(asked: CellOptions, job: str, share_path: str) -> dict[str, An
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     return {
         "nodeCount": 1,
-        toolkit.wire_key: _script_settings(toolkit, _started_file(asked, job), asked.args),
+        toolkit.wire_key: _script_settings(toolkit, _started_file(asked, job), asked),
         "stdOutErrPathPrefix": share_path,
     }
 
@@ -172,7 +172,7 @@ def with_program(asked: CellOptions, job: str) -> CellOptions:
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     if not asked.needs_program or toolkit in _COMMAND_LINES:
         return asked
-    return replace(asked, args=f"{_INPUT}/{job}.py {asked.args or ''}".rstrip())
+    return replace(asked, args=f"{INPUT}/{job}.py {asked.args or ''}".rstrip())
 
 
 def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
@@ -236,13 +236,14 @@ def _started_file(asked: CellOptions, job: str) -> str:
     """The file that Python starts: the script or `run_cell.py`."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     if not asked.needs_program:
-        return f"{_INPUT}/{asked.script or f'{job}.py'}"
-    return f"{_INPUT}/{RUNNER_FILE}" + (f" {_INPUT}/{job}.py" if toolkit in _COMMAND_LINES else "")
+        return f"{INPUT}/{asked.script or f'{job}.py'}"
+    return f"{INPUT}/{RUNNER_FILE}" + (f" {INPUT}/{job}.py" if toolkit in _COMMAND_LINES else "")
 
 
-def _script_settings(toolkit: Toolkit, script: str, args: str | None) -> dict[str, Any]:
+def _script_settings(toolkit: Toolkit, script: str, asked: CellOptions) -> dict[str, Any]:
     if toolkit in _COMMAND_LINES:
-        return {"commandLine": f"python {script} {args or ''}".rstrip()}
+        python = f'"{asked.python}"' if asked.python else "python"
+        return {"commandLine": f"{python} {script} {asked.args or ''}".rstrip()}
     language = {"languageType": "Python"} if toolkit is Toolkit.CNTK else {}
     return {**language, "pythonScriptFilePath": script}
 
@@ -251,7 +252,7 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
     toolkit = next((kind for kind in Toolkit if isinstance(body.get(kind.wire_key), Mapping)), None)
     if toolkit is None:
         return body  # validation reports it
-    changes = {**_processes(toolkit, asked), **_args(toolkit, asked)}
+    changes = {**_processes(toolkit, asked), **_args(toolkit, asked), **_python(toolkit, asked)}
     return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **changes}}
 
 
@@ -262,6 +263,15 @@ def _processes(toolkit: Toolkit, asked: CellOptions) -> dict[str, int]:
     if not key:
         raise UsageError(f"--processes does not apply to toolkit {toolkit.value}, which has no such number")
     return {key: asked.processes}
+
+
+def _python(toolkit: Toolkit, asked: CellOptions) -> dict[str, str]:
+    if not asked.python or (toolkit in _COMMAND_LINES and not asked.is_described):
+        return {}
+    if toolkit in _COMMAND_LINES:
+        text = f"--python does not apply to toolkit {toolkit.value}: its command line is in the file"
+        raise UsageError(text)
+    return {"pythonInterpreterPath": asked.python}
 
 
 def _args(toolkit: Toolkit, asked: CellOptions) -> dict[str, str]:

@@ -21,7 +21,7 @@ from batchai_magics.records.scalar_export import export_targets
 
 # Options whose text is their value.
 _TEXTS = (
-    *("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file"),
+    *("name", "cluster", "args", "image", "prep", "python", "experiment", "workspace", "file"),
     *("storage_account_name", "storage_account_key"),
 )
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
@@ -39,6 +39,8 @@ class CellOptions:
     args: str | None = None
     image: str | None = None
     prep: str | None = None
+    python: str | None = None  # of the ranks
+    packages: tuple[str, ...] = ()  # --with
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     inputs: Mapping[str, str] = field(default_factory=dict)
@@ -107,6 +109,7 @@ def values_of(
         max_restarts=_count("--requeue", given.requeue),
         signal_before=short_duration("--signal-before", given.signal_before),
         uploads=tuple(given.upload or ()),
+        packages=tuple(getattr(given, "with") or ()),
         uses=variable_names(given.use or ()),
         is_template=given.template,
         patterns=patterns_of(given.metric),

@@ -29,6 +29,7 @@ from batchai_magics.cell.cell_options import read_options
 from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
+from batchai_magics.cell.script_environment import with_environment
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import check_texts, declared_by
@@ -167,9 +168,10 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     body = expand(body, expanded, place="in the cell") if options.is_template else body
     target = _target(options, settings, notebook)
     options = replace(options, has_result=not options.is_described and sets_result(body))
+    options, program = _environment(options, body, target)
     asked, options = options.args, with_program(options, target.job)
     account = _account_key(options, notebook.env, settings)
-    source = _source(options, body, target, notebook, account=account)
+    source = _source(options, body, target, notebook, account=account).beside(program)
     spec, sent = _spec(options, source, target, settings, account=account)
     notes = (*source.description.notes, *variable_notes(body, options.uses, notebook.names))
     uses = {name: notebook.names[name] for name in options.uses}
@@ -178,6 +180,15 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
         read = replace(read, name=f"{target.job}.py", script=body, arguments=asked or "")
     request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
     return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
+
+
+def _environment(options: CellOptions, body: str, target: _Target) -> tuple[CellOptions, Mapping[str, bytes]]:
+    """The options with the Python of the cell's script; a description has no script to prepare for."""
+    if not options.is_described:
+        return with_environment(options, body, target.share_path)
+    if options.packages:
+        raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
+    return options, {}
 
 
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
@@ -218,15 +229,17 @@ def parse_script(
     if options.is_described or options.uses or options.is_template:
         raise UsageError("--spec, --file, --use and --template are for cells", hint="leave them out")
     target = _target(options, settings, notebook)
+    text = script.files[script.name].decode(errors="replace")
+    options, program = with_environment(options, text, target.share_path)
     prep = " && ".join(filter(None, (COPY_FOLDER, options.prep)))
     options = replace(options, script=script.name, args=shlex.join(args) or None, prep=prep)
     account = _account_key(options, notebook.env, settings)
     wire = {"properties": script_fields(options, target.job, target.share_path)}
     source = _Source(Description("the command line", wire), script.files)
-    source = source.beside(read_uploads(options.uploads, notebook.folder))
+    source = source.beside(read_uploads(options.uploads, notebook.folder)).beside(program)
     spec, sent = _spec(options, source, target, settings, account=account)
     read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=options.args or "")
-    read = replace(read, script=script.files[script.name].decode(errors="replace"))
+    read = replace(read, script=text)
     request = _request(options, target, spec, uploads=sent.uploads, notes=(), source=read)
     return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
 

@@ -198,3 +198,16 @@ def test_lines_of_log_leave_room_for_what_else_was_printed():
     records = tuple(f'{{"time": 1700000000.5, "rank": 0, "step": {step}, "loss": 0.5}}' for step in range(90))
     shown = recent_lines(("begin", *records, "saved", records[0], "end"), 4)
     assert shown == ("… 90 log() records", "saved", records[0], "end")
+
+
+def test_a_missing_module_names_the_python_and_what_to_do():
+    line = "ModuleNotFoundError: No module named 'einops.layers'"
+    card = JobCard(
+        resource(ExecutionState.FAILED, **FAILURE),
+        NOW,
+        failure_lines=("Traceback (most recent call last):", line),
+    )
+    told = card.problems[1]
+    assert "the Python of the nodes" in told
+    assert told.endswith("has no module einops.layers: add --with einops, or install it with --prep")
+    assert len(replace(card, failure_lines=("ValueError: 3",)).problems) == 1
