@@ -23,7 +23,7 @@ from statistics import median
 import pandas
 
 LOAD_MIB = 512
-LOAD_S = 20.0
+LOAD_S = 40.0  # longer than all samples of a slow nvidia-smi take
 MEMORY_TOLERANCE_MIB = 64.0
 USE_TOLERANCE_PERCENT = 15.0
 DRIVER = Path("/proc/driver/nvidia/version")
@@ -255,7 +255,7 @@ def _measured(job) -> list[Comparison]:
     began = time.time()
     for _ in range(8):
         gpus.append(parse_gpus(_smi(f"gpu={_GPU_FIELDS}")))
-        apps = parse_apps(_smi("compute-apps=pid,used_memory"))
+        apps = parse_apps(_smi("compute-apps=pid,used_memory")) or apps
         time.sleep(1.0)
     table = job.telemetry()
     table = table[table["time"] >= pandas.Timestamp(began, unit="s", tz="UTC")]
