@@ -163,3 +163,48 @@ def test_an_ended_job_with_much_output_is_read_from_its_first_line(lab, real_wor
     lab.page.locator(".ba-row", has_text="line 029999").wait_for()
     log = next(real_world.home.glob("shares/**/jobs/bulk/*/stdouterr/stdout.txt"))
     assert missing(lab.page, log) == {}
+
+
+WHOLE = """%%batchai_job whole --nodes 2 --processes 2 --tag kept
+import time
+from pathlib import Path
+from batchai_magics import log, save
+Path("notes.txt").write_text("kept")
+save("notes.txt")
+for step in range(5):
+    log(step=step, loss=1 / (1 + step))
+while not Path("{flag}").exists():
+    time.sleep(0.1)
+"""
+PARTS = """view => [...view.querySelectorAll("[role=tab], [role=group], [role=region], button, summary, dt")]
+    .map((part) => part.getAttribute("aria-label") || part.textContent)"""
+OF_A_RUNNING_JOB = ("Cancel", "Detach", "Notify")
+
+
+def parts_of(view):
+    """The names of all that a view consists of, with its files and its record open."""
+    for name, text in (("Files", "artifacts"), ("Record", "submitted")):
+        view.get_by_role("tab", name=name).click()
+        view.get_by_text(text).first.wait_for()
+    view.get_by_text("resource use").first.wait_for()
+    names = {re.sub(r"[\d.]+ ?[%MGk]?B?", "0", name) for name in view.evaluate(PARTS)}
+    return {name for name in names if not name.startswith(OF_A_RUNNING_JOB)}
+
+
+def test_the_view_of_a_finished_run_has_all_that_the_live_view_had(lab, tmp_path):
+    flag = tmp_path / "flag"
+    lab.open(
+        "whole", "%env BATCHAI_UI=widget\n" + LOAD, WHOLE.format(flag=flag), "%batchai job show -n whole"
+    )
+    lab.run(0)
+    lab.run(1)
+    views = lab.page.locator(".ba-view")
+    views.first.get_by_role("group", name="loss", exact=True).wait_for()
+    live = parts_of(views.first)
+    flag.touch()
+    views.first.locator(".ba-badge", has_text="succeeded").wait_for()
+    lab.run(2)
+    views.nth(1).locator(".ba-badge", has_text="succeeded").wait_for()
+    finished = parts_of(views.nth(1))
+    assert live - finished == set()
+    assert lab.errors == []
