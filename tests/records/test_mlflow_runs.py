@@ -2,11 +2,22 @@
 
 import json
 import math
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from batchai_magics.backends.folders.outbox import Outbox, Sender
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.records.mlflow_runs import MlflowError, MlflowRun
+from batchai_magics.records.notifications import (
+    MLFLOW_SCHEME,
+    Delivery,
+    DeliveryState,
+    Notification,
+    NotificationKind,
+)
 from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint
 from tests.ports import free_port
 from tests.widgets.scripted_job import JOB, ScriptedBackend
@@ -58,3 +69,46 @@ def test_a_finished_job_is_exported_as_a_finished_run(mlflow, tmp_path):
     (run,) = mlflow.runs("e")
     assert (run["info"]["run_name"], run["info"]["status"]) == ("resnet", "FINISHED")
     assert [each["value"] for each in mlflow.history(run, "loss")] == [2.5, 1.25]
+
+
+class ServerWithLogin(ThreadingHTTPServer):
+    """Answers nobody without a login."""
+
+    def __init__(self):
+        logins = self.logins = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                logins.append(self.headers["Authorization"])
+                self.send_response(404 if self.headers["Authorization"] else 401)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_POST = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.uri = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+def test_a_final_status_that_needs_a_login_waits_for_a_client_that_has_one(tmp_path, monkeypatch):
+    for name in ("USERNAME", "PASSWORD", "TOKEN"):
+        monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+    server, box = ServerWithLogin(), Outbox(tmp_path, "guid")
+    box.open([f"{MLFLOW_SCHEME}{server.uri}"])
+    box.put(Notification("guid-ended", NotificationKind.ENDED, "r", "succeeded", time.time(), run="guid"))
+    assert not Sender(box, "node-1").send()
+    (file,) = (tmp_path / "jobs" / "guid" / "records" / "deliveries").iterdir()
+    delivery = Delivery.from_text(file.read_bytes())
+    assert (delivery.state, delivery.channel) == (DeliveryState.RETRYING, "mlflow")
+    assert "set MLFLOW_TRACKING_USERNAME" in delivery.problem
+    assert [each.number for each in box.pending()] == [0]
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hunter2")
+    Sender(box, "laptop").send([0.0])
+    assert server.logins[-1] == "Bearer hunter2"
+    assert "hunter2" not in file.read_text()
+    server.shutdown()
+    server.server_close()
