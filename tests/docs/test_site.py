@@ -23,6 +23,11 @@ NARROW = 500  # pixels
 
 TO_THE_END = "slider => { slider.value = slider.max; slider.dispatchEvent(new Event('input')); }"
 
+CUT_OFF = """() => [...document.querySelectorAll("main :is(h1, h2, p, li, dt, img, table, pre)")]
+  .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
+  .filter((element) => !element.parentElement.closest("pre, table, .widget, nav, dialog"))
+  .map((element) => element.outerHTML.slice(0, 120))"""  # but for what scrolls in itself
+
 pytestmark = [pytest.mark.slow]
 
 
@@ -115,6 +120,7 @@ def test_no_page_scrolls_sideways_where_it_is_narrow(address, chrome):  # noqa: 
     for name in PAGES:
         page.goto(f"{address}/docs/{name}.html")
         assert page.evaluate("() => document.documentElement.scrollWidth") <= NARROW, name
+        assert page.evaluate(CUT_OFF) == [], name
     page.close()
 
 
