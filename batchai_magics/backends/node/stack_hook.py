@@ -7,7 +7,6 @@ the interpreter hangs in a library. `stack_dumps` sends it, and reads the file.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 
@@ -24,18 +23,20 @@ def enable() -> None:
 
 def _run_next() -> None:
     """Runs the `sitecustomize` that this one hides, such as that of the distribution."""
-    import importlib.machinery
-    import importlib.util
-
     own_folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
     folders = [folder for folder in sys.path if os.path.abspath(folder) != own_folder]  # noqa: PTH100 as above
-    spec = importlib.machinery.PathFinder.find_spec(__name__, folders)
+    finders = (finder for finder in sys.meta_path if getattr(finder, "__name__", "") == "PathFinder")
+    spec = next((finder.find_spec(__name__, folders) for finder in finders), None)
     if spec and spec.loader:
+        import importlib.util  # slow, and rarely needed
+
         sys.modules[__name__] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
 
 
 if __name__ == "sitecustomize":
-    with contextlib.suppress(Exception):  # no memory files, no such signal: the job matters more
+    try:  # noqa: SIM105    # contextlib would double the time of the start
         enable()
+    except Exception:  # noqa: BLE001, S110    # no memory files, no such signal: the job matters more
+        pass
     _run_next()
