@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
+from batchai_magics.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
@@ -124,13 +124,9 @@ def _publisher() -> Publisher:
 
 def _open(job: Job) -> tuple[Source, JobFeed]:
     """A source of a job's events, and a feed with its current state."""
-    from batchai_magics.follow import Follower, StateChanged
-    from batchai_magics.jobs.metric_settings import metric_preferences
-    from batchai_magics.widgets.job.job_feed import JobFeed
+    from batchai_magics.widgets.job.job_feed import open_feed
 
-    feed = JobFeed(processes=_process_count(job), preferences=metric_preferences())
-    feed.take(StateChanged(job.show()))
-    return Follower(job.backend, job.id, patterns=job.patterns, with_telemetry=True), feed
+    return open_feed(job)
 
 
 def _embed_job(job: Job) -> str:
@@ -149,23 +145,8 @@ def _show_text(job: Job) -> None:
 
     from batchai_magics.cards.job_card import job_card, to_text
     from batchai_magics.widgets.core import display
+    from batchai_magics.widgets.job.job_feed import process_count_of
 
     way_back = f"%batchai job show -n {job.name}"
-    card = replace(job_card(job), processes=_process_count(job), reopen_command=way_back)
+    card = replace(job_card(job), processes=process_count_of(job), reopen_command=way_back)
     display.show({"text/plain": to_text(card)}, "")
-
-
-def _process_count(job: Job) -> int:
-    """The number of processes of the job; 0 if it depends on an unknown cluster."""
-    from batchai_magics.launch.toolkits import process_count
-    from batchai_magics.models import vm_sizes
-    from batchai_magics.models.resource_ids import ResourceId
-    from batchai_magics.models.resources import Cluster
-
-    spec = job.show().spec
-    try:
-        cluster = job.backend.show(ResourceId.parse(spec.cluster.id))
-        gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
-    except BatchAIError:
-        gpus = 0
-    return process_count(spec, gpus)

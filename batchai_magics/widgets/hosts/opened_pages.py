@@ -15,7 +15,8 @@ from batchai_magics.widgets.hosts.page_server import PageServer
 from batchai_magics.widgets.hosts.page_stream import PageStream
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording
-from batchai_magics.widgets.hosts.stream_output import StreamOutput, open_feed
+from batchai_magics.widgets.hosts.stream_output import StreamOutput
+from batchai_magics.widgets.job.job_feed import open_feed
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job

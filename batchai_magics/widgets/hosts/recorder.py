@@ -6,8 +6,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
@@ -21,9 +21,11 @@ from batchai_magics.version import __version__
 from batchai_magics.widgets.core.feed import PageData, Source
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
+from batchai_magics.widgets.hosts import past_run
+from batchai_magics.widgets.hosts.past_run import part
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
-from batchai_magics.widgets.hosts.stream_output import StreamOutput, open_feed
-from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.hosts.stream_output import StreamOutput
+from batchai_magics.widgets.job.job_feed import JobFeed, open_feed
 from batchai_magics.widgets.job.job_stream import JobStream
 from batchai_magics.widgets.job.message_batch import Batch
 
@@ -42,22 +44,74 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
 
     `extra` is added to the header.
     """
-    mask = environment_mask()
     header = {"name": job.name, "batchai_magics": __version__, **extra}
+    if past_run.is_known(job):
+        _record_past(job, path, header)
+        return path
+    mask = environment_mask()
+    source, feed = open_feed(job)
     file = RecordingFile(path, header, mask=mask)
-    budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
-    try:
-        source, feed = open_feed(job)
+    with _whole(file):
+        budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
         with closing(Publisher(budget=budget)) as publisher:
             feed = publisher.feed(job.id.key, lambda: (MaskedSource(source, mask), feed))
             stream = _RecordedStream(job, feed, file)
             publisher.add(StreamOutput(job, feed, stream))
             _follow(publisher, stream)
+    return path
+
+
+def _record_past(job: Job, path: Path, header: PageData) -> None:
+    """Records an ended run as a view would have been told of it, by the times of its log and telemetry."""
+    mask = environment_mask()
+    source, feed = open_feed(job)
+    moments = past_run.moments_of(job, MaskedSource(source, mask))
+    clock = _Clock()
+    feed = JobFeed(processes=feed.processes, preferences=feed.preferences, clock=clock)
+    first = next(moments)
+    clock.now = first.time
+    file = RecordingFile(path, header, mask=mask, clock=clock)
+    with _whole(file):
+        _take(feed, first)
+        stream = _RecordedStream(job, feed, file)
+        for moment in moments:
+            clock.now = moment.time
+            _take(feed, moment)
+            _send_all(stream)
+        feed.end()
+        _send_all(stream)
+        stream.finish()
+
+
+class _Clock:
+    """The time of what is recorded, in seconds since 1970."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _take(feed: JobFeed, moment: past_run.Moment) -> None:
+    for event in moment.events:
+        feed.take(event)
+    feed.poll_ended()
+
+
+def _send_all(stream: JobStream) -> None:
+    while stream.send_next(BYTES_PER_S):
+        pass
+
+
+@contextmanager
+def _whole(file: RecordingFile) -> Iterator[None]:
+    """Closes the file at the end, or drops it after an error."""
+    try:
+        yield
     except BaseException:
         file.discard()
         raise
     file.close()
-    return path
 
 
 def _follow(publisher: Publisher, stream: _RecordedStream) -> None:
@@ -145,8 +199,8 @@ class MaskedSource:
         if len(data) - cut > MAX_HELD_BYTES:
             cut = len(data)
         if cut < len(data):
-            self._held[path] = replace(event, chunk=_part(event.chunk, cut, len(data)), restarted=False)
-        return self._blanked(replace(event, chunk=_part(event.chunk, 0, cut)))
+            self._held[path] = replace(event, chunk=part(event.chunk, cut, len(data)), restarted=False)
+        return self._blanked(replace(event, chunk=part(event.chunk, 0, cut)))
 
     def _blanked(self, event: LogBytes) -> LogBytes:
         return replace(event, chunk=replace(event.chunk, data=self._mask.blank(event.chunk.data)))
@@ -160,17 +214,6 @@ def _joined(first: Chunk, second: Chunk) -> Chunk:
         spans=first.spans + second.spans,
         times=first.times + second.times,
     )
-
-
-def _part(chunk: Chunk, start: int, end: int) -> Chunk:
-    """The bytes `start` to `end` of a chunk, with what is known of them."""
-    first, last = chunk.offset + start, chunk.offset + end
-    spans = tuple(
-        replace(span, start=max(span.start, first), end=min(span.end, last))
-        for span in chunk.spans
-        if span.start < last and span.end > first
-    )
-    return replace(chunk, data=chunk.data[start:end], offset=first, spans=spans)
 
 
 def settings_report() -> PageData:
@@ -187,7 +230,7 @@ def settings_report() -> PageData:
     return {
         "report": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": sys.version.split()[0],
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": packages,
         "settings": settings,
     }

@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.follow import Follower, StateChanged
-from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.widgets.core.cell_output import CellOutput, WaitFor
 from batchai_magics.widgets.core.display import EMPTY, Bundle
-from batchai_magics.widgets.core.feed import Source
 from batchai_magics.widgets.job.job_feed import JobFeed
 
 if TYPE_CHECKING:
@@ -57,11 +54,3 @@ class StreamOutput(CellOutput):
         self.is_frozen = True
         self.stream.finish()
         return 0
-
-
-def open_feed(job: Job) -> tuple[Source, JobFeed]:
-    """A source of a job's events, and a feed with its current state."""
-    resource = job.show()
-    feed = JobFeed(processes=len(resource.ranks), preferences=metric_preferences())
-    feed.take(StateChanged(resource))
-    return Follower(job.backend, job.id, patterns=job.patterns, with_telemetry=True), feed

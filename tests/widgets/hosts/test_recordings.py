@@ -13,10 +13,17 @@ from batchai_magics.jobs.job_pages import open_recording, record_job
 from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.widgets.hosts import recording_file
 from batchai_magics.widgets.hosts.recorder import MaskedSource
+from tests.patience import PATIENCE_S
 from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
 from tests.world import until
 
 KEY = "sk-abcdefghijklmnopqrstuvwx"
+SLOW_STEPS = """
+import time
+for i in range(1, 5):
+    print("step", i, "loss:", 1 / i, flush=True)
+    time.sleep(0.5)
+"""
 
 
 @pytest.fixture
@@ -34,6 +41,8 @@ def log_of(path):
     for entry in entries(path):
         content = entry.get("content", {})
         buffers = [base64.b64decode(each) for each in entry.get("buffers", ())]
+        if content.get("use"):
+            buffers.pop()
         for part in reversed(content.get("logs", ())):
             if part["ranked"]:
                 buffers.pop()
@@ -62,6 +71,18 @@ def test_a_recording_has_states_log_and_end_with_their_times(backend, tmp_path):
     assert any("points" in entry.get("content", {}) for entry in rest)
     assert next(entry["reply"] for entry in rest if "reply" in entry) == "failure"
     assert not part.exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_has_ended_is_recorded_with_the_times_of_its_lines(world, tmp_path):
+    job = world.submit("past --processes 2", SLOW_STEPS).wait(PATIENCE_S)
+    rest = entries(job.record(tmp_path / "run.batchai"))[1:]
+    states = [entry["state"]["facts"]["state"] for entry in rest if "state" in entry]
+    assert (states[0], states[-1]) == ("running", "succeeded")
+    times = [entry["t"] for entry in rest if entry.get("content", {}).get("values")]
+    assert len(times) >= 4
+    assert 1 < times[-1] - times[0] < rest[-1]["t"]
+    assert log_of(tmp_path / "run.batchai").decode() == job.log()
 
 
 def test_no_secret_is_in_a_recording(backend, tmp_path, monkeypatch):
