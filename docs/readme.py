@@ -10,6 +10,7 @@ from typing import Any
 
 from batchai_magics.backends.base.backend_registry import BACKENDS
 from batchai_magics.cell.cell_options import cell_options
+from batchai_magics.commands.parsing.command_parser import SHELL_WORDS
 from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.config import Settings, environment_variable, general_settings
 from batchai_magics.models.backend_options import declared_by
@@ -45,8 +46,10 @@ def options() -> str:
 
 
 def commands() -> str:
-    """Every command."""
-    return _table(("command", "does"), ((f"`{command.words}`", command.summary) for command in COMMANDS))
+    """Every command; those of the shell alone come first."""
+    rows = {f"batchai {name}": text for name, text in SHELL_WORDS.items()}
+    rows |= {command.words: command.summary for command in COMMANDS}
+    return _table(("command", "does"), ((f"`{words}`", text) for words, text in rows.items()))
 
 
 def settings() -> str:

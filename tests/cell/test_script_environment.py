@@ -1,7 +1,5 @@
-import importlib.util
 import subprocess
 import sys
-import zipfile
 
 import pytest
 
@@ -10,6 +8,7 @@ from batchai_magics.cell.cell_option_values import CellOptions
 from batchai_magics.cell.script_environment import script_metadata, with_environment
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
+from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.world import World
 
 BLOCK = """# /// script
@@ -20,7 +19,6 @@ BLOCK = """# /// script
 # ///
 import einops
 """
-needs_uv = pytest.mark.skipif(not importlib.util.find_spec("uv"), reason="uv is not installed")
 
 
 def test_the_block_of_a_script_is_read():
@@ -57,35 +55,11 @@ def test_a_python_and_packages_exclude_each_other():
         with_environment(CellOptions(python="p", packages=("a",)), "", "/share")
 
 
-@pytest.fixture
-def wheel(tmp_path):
-    """A package as a file, which needs no network to be installed."""
-    file = tmp_path / "shiny-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("shiny.py", "COLOUR = 'gold'")
-        info = "shiny-1.0.dist-info"
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: shiny\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    return file
-
-
 @needs_uv
 @pytest.mark.slow
-def test_ranks_have_the_packages_beside_those_of_their_python(tmp_path, wheel):
+def test_a_block_makes_an_environment_without_other_packages(tmp_path):
     world = World(tmp_path)
-    script = "import shiny, sys, numpy; print(shiny.COLOUR, sys.prefix)"
-    job = world.run(f"rich --nodes 2 --with {wheel}", script)
-    assert job.log().startswith("gold "), job.log(file="stderr.txt")
-    assert "/environments/" in job.log()
-    world.close()
-
-
-@needs_uv
-@pytest.mark.slow
-def test_a_block_makes_an_environment_without_other_packages(tmp_path, wheel):
-    world = World(tmp_path)
-    block = f"# /// script\n# dependencies = ['shiny @ file://{wheel}']\n# ///\n"
+    block = f"# /// script\n# dependencies = ['shiny @ file://{shiny_wheel(tmp_path)}']\n# ///\n"
     look = "import importlib.util, shiny; print(shiny.COLOUR, importlib.util.find_spec('numpy'))"
     assert world.run("alone", block + look).log() == "gold None\n"
     world.close()

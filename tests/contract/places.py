@@ -39,7 +39,7 @@ NOT_SLURMS = frozenset(
 )  # Slurm owns nodes and queue; nodes are set up by the first job that gets them, and starts ranks itself;
 # it begins a run again only when its credentials have expired
 
-NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi"}
+NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "preparation"}
 DOCS = Path(__file__).parents[2] / "docs"
 PROCESSES = Capabilities(
     name="processes",

@@ -9,6 +9,7 @@ import pytest
 from batchai_magics import cell
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import Submitted, submit
+from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 
@@ -44,3 +45,13 @@ def test_a_package_is_imported_on_every_rank(place: Place, tmp_path: Path) -> No
     assert job.log().split("\n")[:2] == ["net 7"] * 2, job.log("stderr.txt")
     reopen = run(place, tmp_path / "notebook")
     assert (reopen.is_new, reopen.job.name) == (False, "packaged")
+
+
+@needs_uv
+@pytest.mark.needs("preparation")
+def test_ranks_have_the_packages_that_a_line_names(place: Place, tmp_path: Path) -> None:
+    wheel = shiny_wheel(tmp_path)
+    script = "import shiny, sys; print(shiny.COLOUR, 'environments' in sys.prefix)"
+    for name in ("first", "second"):  # the second finds the environment there
+        job = place.run_cell(f"{name} --nodes 2 --toolkit pytorch --with {wheel}", script)
+        assert job.log() == "gold True\n" * 2, job.log(file="stderr.txt")
