@@ -141,7 +141,7 @@ def make_log(path: Path, name: str, size_mb: int) -> None:
 
 def _lines(kind: Kind) -> Iterator[str]:
     rng = random.Random(0)
-    noise = [line for i in range(300) for line in _noise(rng, i)]
+    noise = [line for i in range(300) for line in other_output(rng, i)]
     step = number = 0
     while True:
         number += 1
@@ -156,7 +156,7 @@ def _lines(kind: Kind) -> Iterator[str]:
         yield f"{kind.dress(place, line)}{end}"
 
 
-def _noise(rng: random.Random, i: int) -> list[str]:
+def other_output(rng: random.Random, i: int) -> list[str]:
     """A few lines of other output."""
     address, size = rng.randrange(1 << 40), rng.randrange(1 << 20)
     at = f"10:{i % 60:02d}:{i * 7 % 60:02d}.{i * 997 % 1_000_000:06d}"

@@ -2,20 +2,27 @@
 
     python benchmarks/logs/programs.py [--size-mb 20] [--repeat 3]
 
-Each log holds step lines only. The loop has the expression of that program and makes the same numbers of each
-line; `rg -o` prints the text. Figures are MB per second of processor time, with one thread.
+A log holds step lines only, and another 2 % of them among other output. The loop has the expression of that
+program and makes the same numbers of each line; `rg -o` prints the text. Figures are MB per second of
+processor time, with one thread, and what the live view's parser takes for a record, in µs. Then logs without
+a step line.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import re
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from batchai_magics.metrics import read_metrics
+from batchai_magics.metrics import Parser, read_metrics
+from batchai_magics.metrics.runs.log_metrics import read_log
+from benchmarks.logs.made import other_output
 from benchmarks.logs.parse import best_time_s, discard, is_there
 
 N = r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
@@ -48,6 +55,10 @@ PROGRAMS = {
         "{{'loss': {a:.4f}, 'grad_norm': {b:.3f}, 'learning_rate': 1.5e-05, 'epoch': {c:.2f}}}",
         rf"'loss': {N}, 'grad_norm': {N}, 'learning_rate': {N}, 'epoch': {N}",
     ),
+    "PyTorch's mnist": (
+        "Train Epoch: 3 [{n}/60000 (12%)]\tLoss: {a:.6f}",
+        rf"Train Epoch: (\d+) \[(\d+)/\d+ \(\d+%\)\]\tLoss: {N}",
+    ),
     "JSON lines": (
         '{{"step": {n}, "loss": {a:.4f}, "lr": 0.001}}',
         rf'"step": (\d+), "loss": {N}, "lr": {N}',
@@ -56,13 +67,43 @@ PROGRAMS = {
 """Each program's line, and the expression that one would write for it."""
 
 
-def make_log(path: Path, line: str, size_mb: int) -> None:
+_TEXT = """a quick brown fox runs over the lazy dog while data was loaded from disk into memory before every
+worker started to process its share of input files that were written by another program"""
+_WORDS = _TEXT.split()
+_UPDATE_BYTES = 4096
+
+
+def make_log(path: Path, line: str, size_mb: int, share: float = 1.0) -> None:
+    """Write a log with this share of step lines."""
     rng, step = random.Random(0), 0
+    noise = itertools.cycle([line for i in range(300) for line in other_output(rng, i)])
     with path.open("w", encoding="utf-8") as log:
         while log.tell() < size_mb * 1_000_000:
+            if rng.random() >= share:
+                log.write(next(noise) + "\n")
+                continue
             step += 1
             a, b, c = rng.uniform(0.1, 9), rng.uniform(5, 300), rng.uniform(1, 60)
             log.write(line.format(n=step % 100_000, m=step // 60 % 60, s=step % 60, a=a, b=b, c=c) + "\n")
+
+
+def make_prose(path: Path, size_mb: int) -> None:
+    """Write a log of words, of which some are numbers."""
+    rng = random.Random(0)
+    with path.open("w", encoding="utf-8") as log:
+        while log.tell() < size_mb * 1_000_000:
+            words = [
+                rng.choice(_WORDS) if rng.random() < 0.93 else str(rng.randint(1, 5000)) for _ in range(14)
+            ]
+            log.write(" ".join(words) + "\n")
+
+
+def make_numbers(path: Path, size_mb: int) -> None:
+    """Write a log of numbers."""
+    rng = random.Random(0)
+    with path.open("w", encoding="utf-8") as log:
+        while log.tell() < size_mb * 1_000_000:
+            log.write(" ".join(f"{rng.uniform(-1e3, 1e3):.{rng.randint(0, 6)}f}" for _ in range(6)) + "\n")
 
 
 def with_loop(expression: re.Pattern[str]) -> Callable[[Path], int]:
@@ -78,24 +119,79 @@ def with_loop(expression: re.Pattern[str]) -> Callable[[Path], int]:
     return loop
 
 
+def live_us(path: Path) -> float:
+    """What the parser takes for a record of a log that has begun."""
+    log = path.read_bytes()
+    parser = Parser()
+    parser.feed(log[:200_000])
+    updates = [log[at : at + _UPDATE_BYTES] for at in range(200_000, min(len(log), 2_000_000), _UPDATE_BYTES)]
+    begin = time.process_time()
+    records = sum(len(parser.feed(update)) for update in updates)
+    return 1e6 * (time.process_time() - begin) / max(1, records)
+
+
+def with_read_metrics(path: Path) -> int:
+    return len(read_log(path, {}).frame())
+
+
+def speed(way: Callable[[Path], Any], path: Path, repeat: int) -> float:
+    return path.stat().st_size / 1e6 / best_time_s(way, path, repeat)[1]
+
+
+def show(name: str, folder: Path, chosen: argparse.Namespace) -> None:
+    """Print the row of a program."""
+    line, expression = PROGRAMS[name]
+    dense, noisy = folder / "dense", folder / "noisy"
+    make_log(dense, line, chosen.size_mb)
+    make_log(noisy, line, 2 * chosen.size_mb, 0.02)
+    ways = [
+        with_read_metrics,
+        with_loop(re.compile(expression)),
+        lambda log: discard(["rg", "-o", expression, str(log)]),
+    ]
+    if not is_there("rg"):
+        ways.pop()
+    speeds = [
+        speed(way, log, chosen.repeat)
+        for log in (dense, noisy)
+        for way in ways
+        if log == dense or way != ways[1]
+    ]
+    texts = "".join(f"{each:>10,.0f}" for each in speeds)
+    print(
+        f"{name:16}{live_us(dense):>8.2f}{texts}{'' if len(ways) > 2 else '  rg skipped: not installed'}",
+        flush=True,
+    )
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--size-mb", type=int, default=20)
     options.add_argument("--repeat", type=int, default=3)
     chosen = options.parse_args()
     read_metrics(b"step 1: loss 0.5\n" * 100_000).frame()  # what has to be imported is imported
-    print(f"{'program':14} {'read_metrics':>12} {'re loop':>9} {'rg -o':>9}")
+    print(f"{'':24}{'only step lines':^30}{'2 % step lines':^20}")
+    print("".join(f"{title:>{width}}" for title, width in _TITLES))
     with tempfile.TemporaryDirectory() as folder:
-        for name, (line, expression) in PROGRAMS.items():
-            path = Path(folder) / name
-            make_log(path, line, chosen.size_mb)
-            size_mb = path.stat().st_size / 1e6
-            ways = [lambda log: len(read_metrics(log).frame()), with_loop(re.compile(expression))]
-            if is_there("rg"):
-                ways.append(lambda log, text=expression: discard(["rg", "-o", text, str(log)]))
-            speeds = [size_mb / best_time_s(way, path, chosen.repeat)[1] for way in ways]
-            speeds_text = " ".join(f"{speed:>9,.0f}" for speed in speeds)
-            print(f"{name:14}    {speeds_text}{'' if len(ways) > 2 else '  not here'}", flush=True)
+        for name in PROGRAMS:
+            show(name, Path(folder), chosen)
+        for name, make in (("prose", make_prose), ("numbers", make_numbers)):
+            make(Path(folder) / name, chosen.size_mb)
+            print(
+                f"{name:16}{'':8}{speed(with_read_metrics, Path(folder) / name, chosen.repeat):>10,.0f}",
+                flush=True,
+            )
+
+
+_TITLES = (
+    ("program", 16),
+    ("live", 8),
+    ("ours", 10),
+    ("re loop", 10),
+    ("rg -o", 10),
+    ("ours", 10),
+    ("rg -o", 10),
+)
 
 
 if __name__ == "__main__":

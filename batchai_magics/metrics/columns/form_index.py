@@ -32,6 +32,7 @@ _SILENT, _HARD, _UNKNOWN = -1, -2, -3  # lines without a record, lines for the p
 _MARKED = -4  # and below
 _MAX_MARKS = 8
 _MAX_LINE_BYTES = MAX_LINE_BYTES // 2  # longer ones may be cut
+_OF_NUMBERS = b"0 .,-+eE\t"  # a line with nothing else names none
 _RATES, _TAGS = re.compile(RATE), re.compile(rb"<std(?:out|err|diag)>:")
 _TEXTS = (*LINE_TEXTS, b"<stdout>:", b"<stderr>:", b"<stddiag>:")
 _MAX_FORMS = 1 << 16
@@ -120,9 +121,10 @@ class FormIndex:
         new: dict[bytes, int] = {}
         for row, form in enumerate(forms):
             new.setdefault(form, row)
-        begins = starts[[*new.values()]].tolist()
-        lines = [text[begin : begin + len(form)] for form, begin in zip(new, begins, strict=True)]
-        known, rows = [*new], [*lines_of_interest(lines, _TEXTS)]
+        known = [form for form in new if form.translate(None, _OF_NUMBERS) or b"0" not in form]
+        begins = starts[[new[form] for form in known]].tolist()
+        lines = [text[begin : begin + len(form)] for form, begin in zip(known, begins, strict=True)]
+        rows = [*lines_of_interest(lines, _TEXTS)]
         ids = {known[row]: self._resolved(known[row], lines[row]) for row in rows}
         if 2 * len(new) < len(forms):
             self._ids.update({form: _SILENT for form in new if form not in ids})
