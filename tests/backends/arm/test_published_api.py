@@ -29,7 +29,7 @@ DATA = bytes(range(256)) * 40
 def backend(server: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArmBackend]:
     """Our own client of a server that says nothing of what it is; operations take their long way."""
     monkeypatch.setattr(connection, "REPRESENTATION", "handling=lenient")
-    monkeypatch.setattr(server_extensions.server_info, "from_wire", lambda data, name: None)
+    monkeypatch.setattr(server_extensions.extension_wire, "info_from_wire", lambda data, name: None)
     made = connected(server.url)
     made.accounts.create("plain", "batchai", "eastus")
     yield made
