@@ -76,15 +76,16 @@ def is_text(ui: str) -> bool:
 
 
 def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
-    """Shows a comparison of runs as a table and a figure; `ui` as for a job.
+    """Shows a comparison of runs as a live view, or as a table and a figure; `ui` as for a job.
 
-    While some of their jobs run, it follows these live until they have ended. As text it is the table,
-    replaced by the final one where outputs can be updated.
+    While some of their jobs run, it follows these until they have ended. As text it is the table, replaced by
+    the final one where outputs can be updated.
     """
     from batchai_magics.widgets.core import display
 
     tier = "text" if is_text(ui) else ui
-    if value.is_running and display.has_frontend():
+    is_shown_live = tier == "widget" or (tier == "auto" and display.is_asked_by_page())
+    if (value.is_running or is_shown_live) and display.has_frontend():
         from batchai_magics.widgets.comparison import comparison_output as comparisons
 
         comparisons.show(value, _publisher(), ui=tier)

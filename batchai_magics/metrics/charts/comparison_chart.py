@@ -24,18 +24,19 @@ from batchai_magics.metrics.runs.metric_traits import (
     MetricPreferences,
     MetricTraits,
     charts_of,
+    find_metric,
     is_default,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, RATE, run_metrics
+from batchai_magics.metrics.runs.run_metrics import AXES, RATE, RunMetrics, run_metrics
 from batchai_magics.metrics.runs.run_summary import Summary
-from batchai_magics.metrics.runs.step_series import by_rank, combined_rates, mean_losses, runs
+from batchai_magics.metrics.runs.step_series import by_rank, combined_rates, runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-OVER = ("step", "images", "seconds")
-"""The x axes an overlay can be drawn over: steps, images seen, seconds of training."""
+OVER = ("step", "epoch", "time", "images", "seconds")
+"""The x axes of an overlay: `time` is measured since the first number, `seconds` follow from the speed."""
 
 XValues = Mapping[float, float]
 
@@ -46,15 +47,11 @@ class Overlay:
 
     Attributes:
         name: The name of the run.
-        rates: Its images/sec.
-        losses: Its mean loss.
         x_values: Step → position, for each of OVER that the log determines.
         metrics: Every metric's curve.
     """
 
     name: str
-    rates: Mapping[float, float]
-    losses: Mapping[float, float]
     x_values: Mapping[str, XValues]
     metrics: Mapping[MetricTraits, Mapping[float, float]]
 
@@ -63,7 +60,7 @@ class Overlay:
         if over not in OVER:
             raise UsageError(f"over: {over!r} is none of {', '.join(OVER)}")
         if over not in self.x_values:
-            raise UsageError(f"the log of {self.name} tells no batch size", hint="Draw it over step.")
+            raise UsageError(f"the log of {self.name} tells no {_NEEDS[over]}", hint="Draw it over step.")
         return self.x_values[over]
 
 
@@ -76,8 +73,23 @@ def overlay(run: Run) -> Overlay:
     rates = combined_rates(series, ranks)
     scaled = {traits: rates if traits.name == RATE and rates else curve for traits, curve in curves.items()}
     steps = {step for curve in scaled.values() for step in curve}
-    places = _x_values(run.summary, series, steps)
-    return Overlay(run.name, rates, mean_losses(series), places, scaled)
+    places = {**_x_values(run.summary, series, steps), **_told_places(found)}
+    return Overlay(run.name, places, scaled)
+
+
+def _told_places(found: RunMetrics) -> dict[str, XValues]:
+    """The epochs and times of steps, as one rank of each metric tells them."""
+    epochs: dict[float, float] = {}
+    times: dict[float, float] = {}
+    start = found.start or 0.0
+    for metric in found.values():
+        columns = next(iter(metric.ranks.values()))
+        steps, _ = columns.placed(AXES[0])
+        epochs.update((step, at) for step, at in zip(steps, columns.epochs, strict=True) if at is not None)
+        times.update(
+            (step, at - start) for step, at in zip(steps, columns.times, strict=True) if at is not None
+        )
+    return {name: places for name, places in (("epoch", epochs), ("time", times)) if places}
 
 
 def _x_values(
@@ -100,8 +112,16 @@ def _seconds(steps: Sequence[StepRecord], batch: float) -> XValues:
 NOTHING = "There is nothing to draw yet: no run has told a finite number."
 MAX_PANELS = 4
 _ALL_PROCESSES = ", all processes"
-_OVER_LABELS = {"step": "step", "images": "images seen", "seconds": "training time (s)"}
+_OVER_LABELS = {
+    "step": "step",
+    "epoch": "epoch",
+    "time": "time (s)",
+    "images": "images seen",
+    "seconds": "training time (s)",
+}
+_NEEDS = {"epoch": "epochs", "time": "times", "images": "batch size", "seconds": "batch size"}
 _HEADROOM = 1.08
+_MOST_NAMED = 24  # runs in the legend
 _MOST_MARKED = 40  # longest line that still has markers
 _LEGEND_LETTERS = 105  # letters per legend line above the figure …
 _LEGEND_LINE_INCHES = 0.2  # … whose height is increased by this
@@ -115,19 +135,20 @@ def draw_runs(
     compared: Sequence[Run],
     *,
     over: str,
+    metrics: Sequence[str] = (),
     ax: Axes | None = None,
     preferences: MetricPreferences = NO_PREFERENCES,
 ) -> Axes:
     """Draw the metrics of the runs, a panel for each quantity; returns the Axes of the first panel.
 
     Raises:
-        UsageError: A log does not determine the positions for `over`.
+        UsageError: A log does not determine the positions for `over`, or no run has one of `metrics`.
     """
     drawn = [overlay(run) for run in compared]
     places = [run.x_over(over) for run in drawn]
-    charts = _charts(drawn, preferences)
+    charts = _chosen(drawn, metrics, preferences) if metrics else _charts(drawn, preferences)
     names = {place: run.name for place, run in enumerate(drawn) if any(run.metrics.values())}
-    panels = [ax] if ax else _new_panels(list(names.values()), rows=max(1, len(charts)))
+    panels = [ax] if ax else _new_panels(list(names.values())[:_MOST_NAMED], rows=max(1, len(charts)))
     for panel, chart in zip(panels, charts, strict=False):
         _draw_panel(panel, drawn, places, chart)
     if charts:
@@ -143,6 +164,19 @@ def _charts(drawn: Sequence[Overlay], preferences: MetricPreferences) -> list[_C
     traits = dict.fromkeys(each for run in drawn for each in run.metrics)
     every: list[_Chart] = [chart for chart in charts_of(traits, preferences) if _finite(drawn, chart)]
     return [chart for chart in every if is_default(chart)][:MAX_PANELS] or every[:MAX_PANELS]
+
+
+def _chosen(drawn: Sequence[Overlay], names: Sequence[str], preferences: MetricPreferences) -> list[_Chart]:
+    """The charts of the metrics that the user names."""
+    traits = list(dict.fromkeys(each for run in drawn for each in run.metrics))
+    known = [each.name for each in traits]
+    for name in names:
+        if not find_metric(known, name):
+            raise UsageError(
+                f"no run has the metric {name!r}", hint=f"They have: {', '.join(known) or 'none'}."
+            )
+    wanted = {find_metric(known, name) for name in names}
+    return [*charts_of((each for each in traits if each.name in wanted), preferences)]
 
 
 def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[XValues], chart: _Chart) -> None:
@@ -177,7 +211,9 @@ def _finite(drawn: Sequence[Overlay], chart: _Chart) -> list[float]:
 def _legend(ax: Axes, named: Mapping[int, str], *, is_outside: bool) -> None:
     """Add the legend of runs, above the figure so that it covers no curve."""
     lines, _ = ax.get_legend_handles_labels()
-    handles, names = [lines[place] for place in named], list(named.values())
+    handles, names = [lines[place] for place in named][:_MOST_NAMED], list(named.values())[:_MOST_NAMED]
+    if len(named) > _MOST_NAMED:
+        names[-1] = f"{names[-1]} … {len(named) - _MOST_NAMED} more"
     figure = ax.get_figure(root=True)
     if is_outside and figure is not None:
         columns = _columns(names)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.metrics.charts.comparison_chart import OVER, draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
-from batchai_magics.metrics.runs.html_tables import comparison_html
-from batchai_magics.metrics.runs.metric_summary import number_text
-from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences, ordered
+from batchai_magics.metrics.runs.html_tables import ComparisonTable, comparison_html, comparison_table
+from batchai_magics.metrics.runs.metric_traits import (
+    NO_PREFERENCES,
+    Direction,
+    MetricPreferences,
+    MetricTraits,
+    headline_of,
+    ordered,
+)
 from batchai_magics.records.labels import varying_parameters
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ COLUMNS = (
 
 MAX_PARAMETERS = 12  # columns
 _IN_COLUMNS = ("images_per_sec", "loss")  # as last_loss
-_RATIOS = ("speedup", "skew", "first_loss", "last_loss")
+_LINE_WIDTH = 140  # of the table as text
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,10 +83,8 @@ class Comparison:
     @property
     def metric_names(self) -> tuple[str, ...]:
         """The columns of metrics besides COLUMNS, those of the headline first."""
-        traits = dict.fromkeys(each for run in self.runs for each in run.summary.traits)
-        order = ordered(traits, self.preferences)
         told = {name for run in self.runs for name in _metric_cells(run)}
-        names = (name for traits in order for name in (traits.name, f"best_{traits.name}"))
+        names = (name for traits in self.traits for name in (traits.name, f"best_{traits.name}"))
         return tuple(name for name in dict.fromkeys(names) if name in told)
 
     def frame(self) -> DataFrame:
@@ -92,19 +97,21 @@ class Comparison:
     def _columns(self) -> list[str]:
         return ["run", *self.parameters, *COLUMNS, *self.metric_names]
 
-    def plot(self, *, over: str = OVER[0], ax: Axes | None = None) -> Axes:
-        """Plot the metrics of all runs over `step`, `images` or `seconds`, up to four charts.
+    def plot(self, *, over: str = OVER[0], metrics: str | Sequence[str] = (), ax: Axes | None = None) -> Axes:
+        """Plot the metrics of all runs over `step`, `epoch`, `time`, `images` or `seconds`.
 
         Losses of different batch sizes are comparable over images or seconds.
 
         Args:
             over: One of OVER.
+            metrics: The metrics to draw, a name or several; by default the first four charts.
             ax: Axes to draw the first chart on, instead of a new figure with all of them.
 
         Returns:
             The Axes of the first chart, which display their figure in a notebook (`ax.figure`).
         """
-        return draw_runs(self.runs, over=over, ax=ax, preferences=self.preferences)
+        names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+        return draw_runs(self.runs, over=over, metrics=names, ax=ax, preferences=self.preferences)
 
     def save(self, path: str | os.PathLike[str], *, over: str = OVER[0]) -> Path:
         """Writes the chart to a .svg, .pdf or .png file.
@@ -114,21 +121,57 @@ class Comparison:
         """
         return save_figure(self.plot(over=over), path)
 
+    @property
+    def headline(self) -> MetricTraits | None:
+        """The metric that stands for the runs; None without metrics, or with timers only."""
+        every = self.traits
+        name = headline_of(every, self.preferences)
+        return next((each for each in every if each.name == name), None)
+
+    @property
+    def traits(self) -> list[MetricTraits]:
+        """The metrics of all runs, those of the headline first."""
+        return ordered(
+            dict.fromkeys(each for run in self.runs for each in run.summary.traits), self.preferences
+        )
+
+    def best_run(self, metric: MetricTraits) -> int | None:
+        """The index of the run with the best value of a metric; None if no two values differ."""
+        direction = self.preferences.direction(metric)
+        values = {
+            place: value
+            for place, run in enumerate(self.runs)
+            if (value := _comparable_value(run, metric)) is not None
+        }
+        if direction is Direction.UNKNOWN or len(set(values.values())) < 2:
+            return None
+        return (min if direction is Direction.FALLS else max)(values, key=values.__getitem__)
+
     def __repr__(self) -> str:
-        return self._display_frame().to_string()
-
-    def _repr_html_(self) -> str:
-        metrics = [run.summary.metrics for run in self.runs]
-        return comparison_html(self.rows(), metrics, parameters=list(self.parameters))
-
-    def _display_frame(self) -> DataFrame:
-        """One column per run, formatted for display; rows without any value are omitted."""
         import pandas as pd
 
-        rows = self.rows()
-        texts = {name: [_text(name, row[name]) for row in rows] for name in self._columns[1:]}
-        shown = {name: cells for name, cells in texts.items() if any(cells)}
-        return pd.DataFrame.from_dict(shown, orient="index", columns=[row["run"] for row in rows])
+        caption, titles, rows = self._display_table()
+        text = pd.DataFrame(rows, columns=titles).to_string(index=False, line_width=_LINE_WIDTH)
+        return f"{caption}\n{text}" if caption else text
+
+    def _repr_html_(self) -> str:
+        return comparison_html(*self._display_table())
+
+    def _display_table(self) -> ComparisonTable:
+        """The caption, titles and cells for display: one row per run."""
+        best = {each.name: self.best_run(each) for each in self.traits}
+        metrics = [run.summary.metrics for run in self.runs]
+        tags = [run.labels.tags for run in self.runs]
+        return comparison_table(self.rows(), metrics, tags, parameters=list(self.parameters), best=best)
+
+
+def _comparable_value(run: Run, metric: MetricTraits) -> float | None:
+    """The value by which runs are ranked: the best one so far, of a rate its mean."""
+    found = next((each for each in run.summary.metrics if each.name == metric.name), None)
+    if found is None:
+        return None
+    value = found.headline_value if found.mean is not None or found.best is None else found.best
+    return value if math.isfinite(value) else None
 
 
 def compare(runs: Comparables, *, preferences: MetricPreferences = NO_PREFERENCES) -> Comparison:
@@ -142,19 +185,6 @@ def compare(runs: Comparables, *, preferences: MetricPreferences = NO_PREFERENCE
         UsageError: A run cannot be read.
     """
     return Comparison(read_runs(runs, preferences), preferences)
-
-
-def _text(name: str, value: Any) -> str:
-    """Format a cell: integers for counts, three decimals for losses and ratios, one for speeds."""
-    if isinstance(value, float) and name not in COLUMNS:
-        return number_text(value)
-    if isinstance(value, bool):
-        return ("seen" if value else "") if name in COLUMNS else str(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.3f}" if name in _RATIOS else f"{value:,.1f}"
-    return str(value or "")
 
 
 def _metric_cells(run: Run) -> dict[str, float]:

@@ -1,14 +1,13 @@
-"""HTML tables of a comparison and a scaling study: few columns, nothing truncated."""
+"""The tables of a comparison and a scaling study: few columns, nothing truncated."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 
-_NAMED = ("images_per_sec", "loss")
 _Row = Mapping[str, Any]
 
 _FRAME = "max-width:100%;overflow-x:auto"
@@ -17,29 +16,78 @@ _PADDING = "padding:3px min(10px,.6vw)"  # closer together on a narrow page
 _LABEL = f"{_PADDING};text-align:left;vertical-align:top"
 _SHORT = f"{_PADDING};text-align:right;vertical-align:top;white-space:nowrap"
 _LONG = f"{_PADDING};text-align:right;vertical-align:top;min-width:5.5em;overflow-wrap:anywhere"
+_CAPTION = "margin:0 0 4px;color:var(--jp-ui-font-color2,#777)"
 _BELOW = "<br><span style='color:var(--jp-ui-font-color2,#777);font-weight:normal'>{}</span>"
 _MOST_SHORT = 9  # letters that never wrap
 
 
-def comparison_html(
-    rows: Sequence[_Row], metrics: Sequence[Sequence[MetricSummary]], *, parameters: Sequence[str] = ()
-) -> str:
-    """A table with one column per run from the rows and metrics of a `Comparison`; empty rows are omitted.
+ComparisonTable: TypeAlias = tuple[str, list[str], list[list[str]]]
+"""A caption, the titles of columns and the cells of runs; the second line of a cell is less important."""
 
-    `parameters` are the columns of parameters, which come first.
+
+def comparison_table(
+    rows: Sequence[_Row],
+    metrics: Sequence[Sequence[MetricSummary]],
+    tags: Sequence[Sequence[str]],
+    *,
+    parameters: Sequence[str] = (),
+    best: Mapping[str, int | None],
+) -> ComparisonTable:
+    """A table with one row per run from the rows and metrics of a `Comparison`; empty columns are omitted.
+
+    What all runs have in common is in the caption. The best value of a metric is marked with a star.
+
+    Args:
+        rows: The rows.
+        metrics: The metrics of each run.
+        tags: The tags of each run.
+        parameters: The columns of parameters, which come first.
+        best: Name of a metric → the index of the run with the best value.
     """
+    setup = [(title, [text_of(row) for row in rows]) for title, text_of in _SETUP]
+    common = {
+        title: cells[0] for title, cells in setup if len(rows) > 1 and cells[0] and len(set(cells)) == 1
+    }
+    caption = ", ".join(f"{title} {text}" for title, text in common.items())
     given = ((name, ["" if row[name] is None else str(row[name]) for row in rows]) for name in parameters)
-    texts = ((label, [text_of(row) for row in rows]) for label, text_of in _OF_RUN)
-    lines = [(label, cells) for label, cells in (*given, *texts, *_metric_rows(metrics)) if any(cells)]
-    return _table(["", *(row["run"] for row in rows)], [[label, *cells] for label, cells in lines])
+    results = ((title, [text_of(row) for row in rows]) for title, text_of in _RESULTS)
+    columns = [
+        *given,
+        *(column for column in setup if column[0] not in common),
+        *_metric_columns(rows, metrics, best),
+        *results,
+        ("tags", [", ".join(every) for every in tags]),
+    ]
+    told = [(title, cells) for title, cells in columns if any(cells)]
+    lines = [[row["run"], *(cells[place] for _, cells in told)] for place, row in enumerate(rows)]
+    return caption, ["run", *(title for title, _ in told)], lines
 
 
-def _metric_rows(metrics: Sequence[Sequence[MetricSummary]]) -> Iterator[tuple[str, list[str]]]:
-    """The rows of metrics that have no row of their own."""
-    others = [[metric for metric in every if metric.name not in _NAMED] for every in metrics]
-    by_run = [{metric.label: metric.text for metric in every} for every in others]
-    for label in dict.fromkeys(label for texts in by_run for label in texts):
-        yield label, [texts.get(label, "") for texts in by_run]
+def comparison_html(caption: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A `ComparisonTable` as HTML."""
+    above = f"<div style='{_CAPTION}'>{html.escape(caption)}</div>" if caption else ""
+    return above + _table(titles, rows)
+
+
+def _metric_columns(
+    rows: Sequence[_Row], metrics: Sequence[Sequence[MetricSummary]], best: Mapping[str, int | None]
+) -> Iterator[tuple[str, list[str]]]:
+    """A column for each metric, in the order of `best`."""
+    by_run = [{metric.name: metric for metric in every} for every in metrics]
+    for name in best:
+        label = next(every[name].label for every in by_run if name in every)
+        cells = (_metric_cell(row, every.get(name)) for row, every in zip(rows, by_run, strict=True))
+        yield label, [f"{text} ★" if place == best[name] else text for place, text in enumerate(cells)]
+
+
+def _metric_cell(row: _Row, metric: MetricSummary | None) -> str:
+    if metric is None:
+        return ""
+    if metric.name == _RATE:
+        return _with_error(row["images_per_sec"], row["uncertainty"]) or metric.value_text
+    if metric.name == "loss" and row["has_nan"]:
+        return f"{metric.value_text}, NaN seen"
+    return metric.text.removesuffix(" (best)")
 
 
 def scaling_html(rows: Sequence[_Row], rate: str, label: str) -> str:
@@ -100,34 +148,24 @@ def _batch(row: _Row) -> str:
     return f"{sizes[0]} ({sizes[1]})" if all(sizes) else "".join(sizes)
 
 
-def _loss(row: _Row) -> str:
-    first, last, trend = row["first_loss"], row["last_loss"], row["loss_trend"]
-    if first is None or last is None:
-        return ""
-    return f"{first:.3f} to {last:.3f}{f', {trend}' if trend else ''}"
-
-
 def _number(name: str, form: str = ",") -> Callable[[_Row], str]:
     return lambda row: format(row[name], form) if row[name] else ""
 
 
-_OF_RUN: tuple[tuple[str, Callable[[_Row], str]], ...] = (
+_SETUP: tuple[tuple[str, Callable[[_Row], str]], ...] = (
     ("model", lambda row: row["model"] or ""),
     ("dataset", lambda row: row["dataset"] or ""),
     ("processes", _number("processes")),
     ("devices", _number("devices")),
     ("batch size", _batch),
+)
+_RESULTS: tuple[tuple[str, Callable[[_Row], str]], ...] = (
     ("steps", _number("steps")),
-    ("warm-up steps", _number("warm_up_steps")),
-    ("images/sec", lambda row: _with_error(row["images_per_sec"], row["uncertainty"])),
-    ("jitter", _number("jitter", ",.1f")),
     ("per process", _number("per_process", ",.1f")),
     ("total images/sec", _number("total_images_per_sec", ",.1f")),
     ("speed-up", lambda row: f"{row['speedup']:.2f} ×" if row["speedup"] else ""),
     ("skew between ranks", _number("skew", ".1%")),
     ("stragglers", lambda row: f"rank {row['stragglers']}" if row["stragglers"] else ""),
-    ("loss", _loss),
-    ("NaN or infinite loss", lambda row: "seen" if row["has_nan"] else ""),
 )
 _RATE, _RATE_TITLE = "images_per_sec", "images/sec"
 _OF_POINT: Mapping[str, Callable[[_Row], str]] = {

@@ -1,114 +1,46 @@
-"""Compared runs as they are now: several jobs followed side by side, and the feed that all views share."""
+"""Compared runs as they are now: the feed that all views share."""
 
 from __future__ import annotations
 
 import html
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from batchai_magics.backends.base import FileRef
-from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.follow import METRICS_FILES, Event, Follower, LogBytes, MetricsAdded, StateChanged
+from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
+from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.compared_runs import Run
-from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES
+from batchai_magics.metrics.runs.metric_summary import MetricSummary
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricTraits, charts_of
+from batchai_magics.metrics.runs.run_metrics import AXES, RATE
 from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
 from batchai_magics.models.states import CANCELLED, STOPPED
+from batchai_magics.records.labels import Labels
+from batchai_magics.widgets.comparison.comparison_source import (
+    DELETED,
+    ComparisonEvent,
+    LabelsRead,
+    PollCompleted,
+    ProgressChanged,
+    RecordsAdded,
+    RunStateChanged,
+)
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.feed import DashboardFeed, PageData
-
-POLL_S = 1.0  # poll interval of the jobs
-DELETED = "deleted"
-
-
-@dataclass(frozen=True)
-class RecordsAdded:
-    """New records of a run. With `is_restarted` its log was truncated: earlier records are void."""
-
-    run_index: int
-    records: Collection[Record]
-    is_restarted: bool = False
-
-
-@dataclass(frozen=True)
-class RunStateChanged:
-    """A run has a new state."""
-
-    run_index: int
-    state: str
-
-
-@dataclass(frozen=True)
-class PollCompleted:
-    """All jobs have been polled once."""
-
-
-ComparisonEvent = RecordsAdded | RunStateChanged | PollCompleted
-
-
-class ComparisonSource:
-    """Jobs by run index, each followed to its end; of their logs only stdout is read.
-
-    A job that is deleted meanwhile ends with the records read so far.
-    """
-
-    def __init__(self, jobs: Mapping[int, Job], *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._due_at = clock()
-        self._followers = {
-            index: Follower(
-                job.backend, job.id, [FileRef(job.id, file) for file in METRICS_FILES], job.patterns
-            )
-            for index, job in jobs.items()
-        }
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all jobs have ended and their logs have been read."""
-        return all(follower.is_over for follower in self._followers.values())
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is more to read immediately."""
-        return any(follower.is_behind for follower in self._followers.values())
-
-    def poll(self) -> list[ComparisonEvent]:
-        """Returns the events since the last poll; polls at most once per second."""
-        if self._clock() < self._due_at and not self.is_behind:
-            return []
-        self._due_at = self._clock() + POLL_S
-        events = [event for index in self._followers for event in self._poll_run(index)]
-        return [*events, PollCompleted()]
-
-    def _poll_run(self, index: int) -> list[ComparisonEvent]:
-        follower = self._followers[index]
-        try:
-            return [item for event in follower.poll() for item in _events_of(index, event)]
-        except NotFoundError:
-            follower.is_over, follower.is_behind = True, False
-            return [RunStateChanged(index, DELETED)]
-
-
-def _events_of(index: int, event: Event) -> list[ComparisonEvent]:
-    if isinstance(event, MetricsAdded):
-        return [RecordsAdded(index, event.records)]
-    if isinstance(event, StateChanged):
-        return [RunStateChanged(index, event.job.word)]
-    if isinstance(event, LogBytes) and event.restarted:
-        return [RecordsAdded(index, (), is_restarted=True)]
-    return []
-
+from batchai_magics.widgets.job.job_facts import chart_fields, progress_fields
 
 MAX_CPU_SHARE = 0.05  # of a core, for summarizing the runs again
 MAX_INTERVAL_S = 10.0  # between two summaries, whatever they cost
 LOG_STATE = "log"  # the state of a run read from a log file
+MAX_METRICS = 12  # columns
+WITHOUT_PROGRESS = ("succeeded", "queued", "log", "deleted")
 FINAL_STATES = (LOG_STATE, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
 
 
@@ -133,6 +65,7 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
         super().__init__()
         self.runs = tuple(runs)
         self.preferences = NO_PREFERENCES
+        self.progress: dict[int, Progress] = {}
         self.jobs = {index: job for index, run in enumerate(runs) if (job := _running_job(run))}
         self.states = [_state_of(run) for run in runs]
         self.lines: list[Overlay] = [overlay(run) for run in runs]
@@ -141,6 +74,7 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
         self._due_at = clock()
         self._records: dict[int, list[Record]] = {index: [] for index in self.jobs}
         self._changed: set[int] = set()
+        self._has_news = False  # of progress or labels
 
     def take(self, event: ComparisonEvent) -> None:
         """Applies an event."""
@@ -152,6 +86,11 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
                 self._records[event.run_index].clear()
             self._records[event.run_index].extend(event.records)
             self._changed.add(event.run_index)
+        elif isinstance(event, ProgressChanged):
+            self.progress[event.run_index] = event.progress
+            self._has_news = True
+        elif isinstance(event, LabelsRead):
+            self._relabel(event.labels)
         elif isinstance(event, PollCompleted) and self._clock() >= self._due_at:
             self._summarize()
 
@@ -185,22 +124,55 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
         return Comparison(self.runs, self.preferences)
 
     def facts(self) -> PageData:
-        """What the view's header shows (`ComparisonFacts` in frontend/core/messages.d.ts)."""
+        """What the view's header and charts show (`ComparisonFacts` in frontend/core/messages.d.ts)."""
         going = sum(state not in FINAL_STATES for state in self.states)
-        return {"kind": self.kind, "jobs": len(self.jobs), "going": going, "problem": self.problem}
+        value = Comparison(self.runs, self.preferences)
+        traits = value.traits
+        return {
+            "kind": self.kind,
+            "jobs": len(self.jobs),
+            "going": going,
+            "problem": self.problem,
+            "parameters": list(value.parameters),
+            "metrics": [self._metric(value, each) for each in traits if each.kind is not Kind.TIMER][
+                :MAX_METRICS
+            ],
+            "charts": [
+                chart_fields(chart, self.preferences) for chart in charts_of(traits, self.preferences)
+            ],
+            "axis": _axis_of(self.runs),
+            "baseline": next((i for i, run in enumerate(self.runs) if run.is_baseline), None),
+        }
+
+    def _metric(self, value: Comparison, traits: MetricTraits) -> PageData:
+        return {
+            "name": traits.name,
+            "label": traits.label,
+            "direction": self.preferences.direction(traits).value,
+            "best": value.best_run(traits),
+        }
 
     def rows(self) -> list[PageData]:
         """The runs (`RunRow` in frontend/core/messages.d.ts)."""
-        rows = Comparison(self.runs).rows()
+        value = Comparison(self.runs, self.preferences)
+        parameters = list(value.parameters)
         return [
             {
                 **{name: json_number(row[name]) for name in _ROW_FIELDS},
                 "name": run.name,
                 "state": state,
                 "workers": workers(run) if run.summary.ranks or run.summary.device_count else None,
+                "parameters": {name: row[name] for name in parameters if row[name] is not None},
+                "tags": list(run.labels.tags),
+                "progress": self._progress_of(place),
+                "values": {metric.name: _figures(metric, row) for metric in run.summary.metrics},
             }
-            for run, row, state in zip(self.runs, rows, self.states, strict=True)
+            for place, (run, row, state) in enumerate(zip(self.runs, value.rows(), self.states, strict=True))
         ]
+
+    def _progress_of(self, place: int) -> PageData | None:
+        progress = self.progress.get(place)
+        return progress_fields(progress) if progress and self.states[place] not in WITHOUT_PROGRESS else None
 
     def bundle(self) -> Bundle:
         """The table as HTML and text."""
@@ -231,17 +203,28 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
         began = self._cpu_time()
         for index in self._changed:
             self._summarize_run(index)
-        if self._changed:
+        if self._changed or self._has_news:
             self.version += 1
         self._changed.clear()
+        self._has_news = False
         self._due_at = self._clock() + min(MAX_INTERVAL_S, (self._cpu_time() - began) / MAX_CPU_SHARE)
+
+    def _relabel(self, labels: Mapping[int, Labels]) -> None:
+        """Applies the labels of some runs."""
+        for index, given in labels.items():
+            if given != self.runs[index].labels:
+                self._replace_run(index, replace(self.runs[index], labels=given))
+                self._has_news = True
+
+    def _replace_run(self, index: int, run: Run) -> None:
+        self.runs = (*self.runs[:index], run, *self.runs[index + 1 :])
 
     def _summarize_run(self, index: int) -> None:
         run, records = self.runs[index], tuple(self._records[index])
         is_running = self.states[index] not in FINAL_STATES
         summary = summarize(records, preferences=self.preferences)
         grown = replace(run, records=records, summary=summary, is_running=is_running)
-        self.runs = (*self.runs[:index], grown, *self.runs[index + 1 :])
+        self._replace_run(index, grown)
         self.lines[index] = overlay(grown)
         self.line_versions[index] += 1
 
@@ -275,9 +258,15 @@ class ScalingFeed(ComparisonFeed):
 
 
 _ROW_FIELDS = (
-    "model", "processes", "batch_size_global", "steps", "images_per_sec", "uncertainty", "jitter", "speedup",
-    "stragglers", "last_loss", "loss_trend", "has_nan",
+    "model", "batch_size_global", "steps", "images_per_sec", "speedup", "stragglers", "loss_trend", "has_nan",
 )  # fmt: skip
+
+
+def _figures(metric: MetricSummary, row: Mapping[str, Any]) -> list[float | None]:
+    """The number that stands for a metric, the best one, and the standard error (`RunRow.values`)."""
+    is_rate = metric.name == RATE and row["images_per_sec"] is not None
+    shown = row["images_per_sec"] if is_rate else metric.headline_value
+    return [json_number(each) for each in (shown, metric.best, row["uncertainty"] if is_rate else None)]
 
 
 def _curve_columns(curve: ScalingCurve) -> PageData:
@@ -296,6 +285,12 @@ def json_number(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _axis_of(runs: Sequence[Run]) -> str:
+    """The x axis that suits the runs: steps, or epochs if no log tells a step."""
+    axes = {metric.axis for run in runs for metric in run.summary.metrics}
+    return AXES[1] if axes == {AXES[1]} else AXES[0]
 
 
 def _running_job(run: Run) -> Job | None:

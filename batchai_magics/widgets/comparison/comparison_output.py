@@ -3,78 +3,141 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics import Comparison, Scaling
 from batchai_magics.metrics.charts.comparison_chart import Overlay
-from batchai_magics.widgets.comparison.comparison_feed import (
-    POLL_S,
-    ComparisonFeed,
-    ComparisonSource,
-    ScalingFeed,
-    json_number,
-)
+from batchai_magics.widgets.comparison.comparison_feed import ComparisonFeed, ScalingFeed, json_number
+from batchai_magics.widgets.comparison.comparison_source import POLL_S, ComparisonSource
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground, WaitFor
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import PageData
-from batchai_magics.widgets.dashboards.dashboard_output import DashboardOutput, LiveDashboard
+from batchai_magics.widgets.dashboards.dashboard_output import IDLE_S, DashboardOutput, LiveDashboard
 from batchai_magics.widgets.dashboards.dashboard_view import DashboardView
 
 if TYPE_CHECKING:
     from batchai_magics.widgets.core.publisher import Publisher
 
 MAX_POINTS = 400  # per line: as many as a chart can resolve
+MIN_POINTS = 50
+POINTS = 40_000  # over all runs, of one metric
+MESSAGE_BYTES = 100_000
+MAX_KNOTS = 100  # of each x axis besides steps
+FIRST_CHARTS = 2  # whose lines are sent unasked
 
 
 class ComparisonView(DashboardView):
-    """Overlaid lines of runs, or a scaling study. A page that says hello is sent all lines again."""
+    """Overlaid lines of runs, or a scaling study; the page says which metrics it draws.
+
+    A page that says hello is sent all lines again.
+    """
 
     script = "comparison_view"
 
     def __init__(self, feed: ComparisonFeed, *, view_id: str, work: RunInBackground, clock: Clock) -> None:
         self._runs = feed
-        self._sent = [0] * len(feed.runs)
+        self._sent: dict[tuple[int, str], int] = {}  # versions of lines by run and metric
+        self._drawn: tuple[str, ...] = ()  # metrics that pages have asked for
         super().__init__(feed, view_id=view_id, work=work, clock=clock)
 
     def reset_page(self) -> None:
         """A page has said hello: it has no lines yet."""
-        self._sent = [0] * len(self._sent)
+        self._sent = {}
+
+    def hear(self, content: PageData) -> None:
+        """The page says which metrics it draws."""
+        if content.get("kind") == "draw":
+            self._drawn = tuple(dict.fromkeys([*self._drawn, *map(str, content.get("metrics", ()))]))
 
     def next_message(self, limit_bytes: int) -> PageData | None:
-        """The lines of the next run for which the page is out of date."""
+        """The lines of the next runs for which the page is out of date, as many as fit."""
+        told: list[PageData] = []
+        size, limit = 0, min(limit_bytes, MESSAGE_BYTES)
+        names = self._drawn or self._first_metrics()
         for index, version in enumerate(self._runs.line_versions):
-            if self._sent[index] != version:
-                self._sent[index] = version
-                return {"kind": "lines", "run": index, **line_columns(self._runs.lines[index])}
-        return None
+            stale = [name for name in names if self._sent.get((index, name)) != version]
+            if not stale:
+                continue
+            self._sent.update(((index, name), version) for name in stale)
+            columns = line_columns(self._runs.lines[index], stale, max_points(len(self._runs.runs)))
+            told.append({"run": index, **columns})
+            size += len(str(columns))
+            if size >= limit:
+                break
+        return {"kind": "lines", "runs": told} if told else None
+
+    def _first_metrics(self) -> tuple[str, ...]:
+        """The metrics of the first charts, which a page shows unless it says otherwise."""
+        charts = [chart for chart in self.facts["charts"] if chart["is_default"]][:FIRST_CHARTS]
+        return tuple(line["name"] for chart in charts for line in chart["lines"])
 
 
-def line_columns(lines: Overlay) -> PageData:
-    """A run's lines as columns of equal length, downsampled evenly with the last point kept (`Lines`)."""
-    steps = _downsampled(sorted({*lines.rates, *lines.losses}))
-
-    def column(values: Mapping[float, float]) -> list[float | None]:
-        return [json_number(values.get(step)) for step in steps]
-
-    over = {name: column(places) for name, places in lines.x_values.items() if places}
-    return {"rates": column(lines.rates), "losses": column(lines.losses), "over": over}
+def max_points(runs: int) -> int:
+    """How many points a line of so many runs may have."""
+    return max(MIN_POINTS, min(MAX_POINTS, POINTS // max(1, runs)))
 
 
-def _downsampled(steps: list[float]) -> list[float]:
-    if len(steps) <= MAX_POINTS:
-        return steps
-    stride = (len(steps) - 1) / (MAX_POINTS - 1)
-    return [steps[round(i * stride)] for i in range(MAX_POINTS)]
+def line_columns(lines: Overlay, names: Collection[str], limit: int) -> PageData:
+    """A run's lines, downsampled with the last point kept, and other x axes by step (`RunLines`)."""
+    drawn = {traits.name: values for traits, values in lines.metrics.items()}
+    return {
+        "metrics": {name: _columns(drawn.get(name, {}), limit) for name in names},
+        "scales": {
+            _SCALES[name]: _columns(places, MAX_KNOTS)
+            for name, places in lines.x_values.items()
+            if places and name in _SCALES and not (name == "seconds" and "time" in lines.x_values)
+        },
+    }
+
+
+_SCALES = {"epoch": "epoch", "time": "time", "seconds": "time", "images": "images"}
+
+
+def _columns(values: Mapping[float, float], limit: int) -> list[list[float | None]]:
+    """Steps and values."""
+    steps = _downsampled(sorted(values), limit)
+    return [[json_number(step) for step in steps], [json_number(values[step]) for step in steps]]
+
+
+def _downsampled(steps: list[float], limit: int) -> list[float]:
+    """Every n-th step and the last one.
+
+    As n is a power of two, points stay where they are while a line grows, and equal steps stay equal.
+    """
+    stride = 1
+    while len(steps) > stride * limit:
+        stride *= 2
+    chosen = steps[::stride]
+    return chosen if not steps or chosen[-1] == steps[-1] else [*chosen, steps[-1]]
 
 
 def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
-    """Shows runs, some of them still running, beneath the cell and follows them until they end.
+    """Shows runs beneath the cell and follows those that run until they end.
 
     `ui` is `html` (a table and a figure, refreshed), `text` (the table, replaced by the final one), or
-    anything else for a live view. At the end the table and the figure stay.
+    anything else for a live view. At the end the table and the figure stay; a page keeps the live view.
     """
+    key, feed = _shared_feed(value, publisher)
+    for older in publisher.outputs(key):
+        if isinstance(older, (ComparisonOutput, TextComparisonOutput)):
+            older.close()  # only the newest static output of the same runs is refreshed
+    output = _OUTPUTS.get(ui, _live_output)(key, feed, publisher)
+    output.open()
+    publisher.add(output)
+
+
+def embed(value: Comparison, publisher: Publisher) -> str:
+    """Creates a live view for embedding in another one; returns its model's id."""
+    key, feed = _shared_feed(value, publisher)
+    inner = EmbeddedComparison(key, _view(feed, publisher), feed, clock=publisher.clock)
+    publisher.add(inner)
+    return str(inner.view.model_id)
+
+
+def _shared_feed(value: Comparison | Scaling, publisher: Publisher) -> tuple[str, ComparisonFeed]:
+    """The feed that all views of these runs share, with its key."""
     made = (ScalingFeed if isinstance(value, Scaling) else ComparisonFeed)(value.runs, clock=publisher.clock)
     if isinstance(value, Comparison):
         made.preferences = value.preferences
@@ -82,14 +145,8 @@ def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
         made.metric = value.metric
     names = [job.id.key for job in made.jobs.values()]
     key = " ".join([made.kind, *(run.name for run in value.runs), *names])
-    for older in publisher.outputs(key):
-        if isinstance(older, (ComparisonOutput, TextComparisonOutput)):
-            older.close()  # only the newest static output of the same runs is refreshed
     source = ComparisonSource(made.jobs, clock=publisher.clock)
-    feed = publisher.feed(key, lambda: (source, made), max_interval_s=POLL_S)
-    output = _OUTPUTS.get(ui, _live_output)(key, feed, publisher)
-    output.open()
-    publisher.add(output)
+    return key, publisher.feed(key, lambda: (source, made), max_interval_s=POLL_S)
 
 
 def show_static(value: Comparison | Scaling, *, ui: str) -> None:
@@ -144,33 +201,99 @@ class ComparisonOutput(DashboardOutput):
 
 
 class LiveComparison(LiveDashboard):
-    """The live view, updated until all jobs have ended, with or without a page; then table and figure."""
+    """The live view, which a page keeps when all jobs have ended; beside it the table, then the figure."""
 
     feed: ComparisonFeed
 
+    def __init__(self, key: str, view: ComparisonView, feed: ComparisonFeed, *, clock: Clock) -> None:
+        super().__init__(key, view, feed, clock=clock)
+        self._is_final = False  # the table and the figure beside the view are the final ones
+
     @property
     def is_unwatched(self) -> bool:
-        """Always False: jobs are followed to their ends for the final figure."""
-        return False
+        """Whether polling can pause: jobs are followed to their ends for the final figure."""
+        return self.feed.is_over and super().is_unwatched
+
+    def open(self) -> None:
+        """Shows the view, its hidden snapshot and the place of the figure beneath the running cell."""
+        super().open()
+        display.show(display.EMPTY, self.figure_id)
+
+    @property
+    def figure_id(self) -> str:
+        """The display id of the figure."""
+        return f"{self.id}-figure"
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+        sent = super().send_next(limit_bytes)
+        if sent or self.is_frozen or not self.feed.is_over or self._is_final:
+            return sent
+        self._is_final = True
+        return self._update(self._snapshot(), self.second_id) + _show_chart(self.feed, self.figure_id)
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
-        """Shows the final table and figure if all jobs have ended and no page shows them live."""
-        if not self.view.has_page:
+        """Shows the final table and figure if all jobs have ended and no page can show the view."""
+        if not (self.view.has_page or self._is_hello_pending):
             _freeze_if_ended(self, self.feed, wait_for)
+
+    def republish(self) -> int:
+        """Publishes the table and the figure again for a page that says hello."""
+        if self.is_closed or not self.view.has_page:
+            return 0
+        with self._freezing:
+            return self._freeze()
 
     def _freeze(self) -> int:
         self.view.has_page = False
-        return DashboardOutput._freeze(self) + _show_chart(self.feed, self.second_id)
+        display.update(display.EMPTY, self.second_id)
+        return DashboardOutput._freeze(self) + _show_chart(self.feed, self.figure_id)
 
     def _is_over(self) -> bool:
-        return self.feed.is_over
+        """Whether all jobs have ended, and no page shows the view or it has not been used for a long time."""
+        if not self.feed.is_over:
+            return False
+        is_watched = (self.view.has_page and not self.view.is_stale) or self._is_hello_pending
+        if not is_watched:
+            return True
+        if self.view.is_in_use or self._updated_version != self.feed.version:
+            self._changed_at = self._clock()
+        return self._clock() - self._changed_at > IDLE_S
+
+
+class EmbeddedComparison(LiveComparison):
+    """A live view embedded in another one, without an output of its own; the page closes it."""
+
+    def open(self) -> None:
+        """Does nothing: the page embeds the view."""
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+        if self.view.is_removed:
+            self.close()
+            return 0
+        return self.view.send_next(limit_bytes)
+
+    def on_cell_end(self, wait_for: WaitFor) -> None:
+        """Does nothing: the embedding view has its own snapshot."""
+
+    def republish(self) -> int:
+        """Does nothing."""
+        return 0
+
+    def _freeze(self) -> int:
+        self.is_frozen = True
+        return 0
+
+
+def _view(feed: ComparisonFeed, publisher: Publisher) -> ComparisonView:
+    return ComparisonView(
+        feed, view_id=uuid.uuid4().hex, work=publisher.run_in_background, clock=publisher.clock
+    )
 
 
 def _live_output(key: str, feed: ComparisonFeed, publisher: Publisher) -> DashboardOutput:
-    view = ComparisonView(
-        feed, view_id=uuid.uuid4().hex, work=publisher.run_in_background, clock=publisher.clock
-    )
-    return LiveComparison(key, view, feed, clock=publisher.clock)
+    return LiveComparison(key, _view(feed, publisher), feed, clock=publisher.clock)
 
 
 _OUTPUTS: dict[str, Callable[[str, ComparisonFeed, Publisher], DashboardOutput]] = {

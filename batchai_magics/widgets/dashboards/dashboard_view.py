@@ -90,6 +90,9 @@ class DashboardView(anywidget.AnyWidget):
     def reset_page(self) -> None:
         """A page has said hello: it has the header and rows, but no messages."""
 
+    def hear(self, content: PageData) -> None:
+        """Any other message of a page, which needs no answer; called in any thread."""
+
     def _sync(self) -> int:
         self._version = self._feed.version
         with self.hold_sync():
@@ -114,6 +117,7 @@ class DashboardView(anywidget.AnyWidget):
             self._on_bye(content)
         else:
             self._pages.alive(content)
+            self.hear(content)
         if kind in self.requests:
             self._work(lambda: self._reply(getattr(self, f"answer_{kind}")(content)))
         else:

@@ -145,10 +145,11 @@ def _charts(feed: JobFeed) -> list[PageData]:
     """The charts, the headline's first (`Chart` in frontend/core/messages.d.ts)."""
     units = dict(feed.points.metrics)
     charts = charts_of(units, feed.preferences)
-    return [{**_chart(lines, feed.preferences), "unit": units[lines[0]]} for lines in charts]
+    return [{**chart_fields(lines, feed.preferences), "unit": units[lines[0]]} for lines in charts]
 
 
-def _chart(lines: Sequence[MetricTraits], preferences: MetricPreferences) -> PageData:
+def chart_fields(lines: Sequence[MetricTraits], preferences: MetricPreferences) -> PageData:
+    """A chart of one quantity (`Chart` in frontend/core/messages.d.ts), without its unit."""
     first = lines[0]
     return {
         "title": first.label if len(lines) == 1 else first.quantity,

@@ -76,9 +76,34 @@ def test_every_metric_of_the_runs_is_compared():
     assert table["lr"].tolist() == [0.1, 0.1]
     assert found.metric_names[:2] == ("val_loss", "best_val_loss")
     html = found._repr_html_()
-    assert "val_acc" in html
-    assert "0.2 (best)" in html
+    assert html.index("val_loss</th>") < html.index("val_acc</th>")
     assert "val_loss" in repr(found)
+
+
+def test_the_best_value_of_each_metric_is_marked_where_runs_differ():
+    found = compare({"one": keras(1), "two": keras(2)})
+    assert [(each.name, found.best_run(each)) for each in found.traits] == [
+        ("val_loss", 0), ("loss", 0), ("val_acc", None), ("lr", None)
+    ]  # fmt: skip
+    assert "1 ★" in found._repr_html_()
+    assert "2 ★" not in found._repr_html_()
+    rising = compare({"one": keras(1), "two": keras(2)}, preferences=MetricPreferences(rising=["val_loss"]))
+    assert rising.best_run(rising.traits[0]) == 1
+
+
+def test_runs_are_rows_and_what_they_have_in_common_stands_above():
+    found = compare({"one": log(1, 100), "two": log(1, 90)})
+    caption, head, *rows = repr(found).splitlines()
+    assert caption.startswith("model resnet50, dataset imagenet (synthetic), processes 1, ")
+    assert (head.split()[0], [row.split()[0] for row in rows]) == ("run", ["one", "two"])
+    assert caption in found._repr_html_()
+
+
+def test_a_chart_of_some_metrics_has_these_panels_only():
+    found = compare({"one": keras(1), "two": keras(2)})
+    assert [ax.get_ylabel() for ax in found.plot(metrics="val_acc").figure.axes] == ["val_acc"]
+    with pytest.raises(UsageError, match="no run has the metric 'bleu'"):
+        found.plot(metrics=["bleu"])
 
 
 def test_a_metric_that_one_run_lacks_is_empty_there():
@@ -104,8 +129,8 @@ OVER = ("step", "images", "seconds")
 
 
 def test_an_axis_that_there_is_not_is_refused():
-    with pytest.raises(UsageError, match="step, images, seconds"):
-        compare([log(1, 1)]).plot(over="epochs")
+    with pytest.raises(UsageError, match="step, epoch, time, images, seconds"):
+        compare([log(1, 1)]).plot(over="hours")
 
 
 def test_a_run_without_a_batch_size_can_only_be_drawn_over_steps():
@@ -157,8 +182,19 @@ def test_people_read_a_few_rows_in_words_with_errors_beside_their_values():
     shown = compare({"one": log(1, 10), long: log(2, 10)})._repr_html_()
     assert "batch size" in shown
     assert "batch_size" not in shown
-    assert f"overflow-wrap:anywhere'>{long}</th>" in shown
-    assert shown.count("<tr>") <= 14
+    assert f">{long}</th>" in shown
+    assert shown.count("<tr>") == 3
+
+
+def test_the_legend_names_so_many_runs_and_counts_the_others():
+    ax = compare({f"run-{number}": keras(number) for number in range(1, 31)}).plot()
+    names = [text.get_text() for text in ax.figure.legends[0].get_texts()]
+    assert (len(names), names[-1]) == (24, "run-24 … 6 more")
+
+
+def test_over_epochs_a_run_is_drawn_where_its_epochs_are():
+    ax = compare({"one": keras(1)}).plot(over="epoch", metrics="loss")
+    assert list(ax.lines[0].get_xdata()) == [1, 2]
 
 
 def test_a_run_that_has_told_nothing_is_not_in_the_legend():
@@ -187,8 +223,9 @@ def test_parameters_that_differ_are_columns_and_rows():
     assert list(found.parameters.items()) == [("lr", "lr"), ("--model", "model")]
     assert [row["lr"] for row in found.rows()] == [0.1, 0.5, None]
     assert list(found.frame()["--model"])[:2] == ["x", "y"]
-    assert "<th style" in found._repr_html_()
-    assert "0.5" in found._repr_html_().partition("lr</th>")[2][:300]
+    cells = found._repr_html_().split("<tr>")
+    assert cells[1].index(">lr</th>") < cells[1].index(">loss</th>")
+    assert ">0.5</td>" in cells[3]
 
 
 def test_runs_are_compared_with_the_baseline_where_one_is():

@@ -31,4 +31,6 @@ def end(place, *names, state=ExecutionState.SUCCEEDED):
 
 
 def lines(page):
-    return [content for content, _ in page.messages if content["kind"] == "lines"]
+    """The lines of runs that the page has been given."""
+    told = [content["runs"] for content, _ in page.messages if content["kind"] == "lines"]
+    return [each for runs in told for each in runs]

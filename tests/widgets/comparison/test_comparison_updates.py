@@ -1,20 +1,22 @@
 """Runs side by side over the publisher while they run: lines, tables, what that costs."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from batchai_magics import widgets
 from batchai_magics.follow.metric_streams import METRICS_FILES
 from batchai_magics.metrics import compare, read_metrics
+from batchai_magics.records.labels import Labels
 from batchai_magics.widgets.comparison import comparison_output as comparisons
-from batchai_magics.widgets.comparison.comparison_feed import (
-    MAX_INTERVAL_S,
-    ComparisonFeed,
+from batchai_magics.widgets.comparison.comparison_feed import MAX_INTERVAL_S, ComparisonFeed
+from batchai_magics.widgets.comparison.comparison_output import MAX_POINTS, ComparisonView, line_columns
+from batchai_magics.widgets.comparison.comparison_source import (
+    LABELS_INTERVAL_S,
     PollCompleted,
     RecordsAdded,
 )
-from batchai_magics.widgets.comparison.comparison_output import MAX_POINTS, ComparisonView, line_columns
 from tests.widgets.comparison.opened_comparisons import WAYS, WIDGET, end, jobs, lines, opened
 from tests.widgets.core.recorded_page import say, turns
 from tests.widgets.scripted_cluster import ExecutionState
@@ -62,7 +64,43 @@ def test_the_lines_of_a_job_are_sent_when_they_grow_and_of_no_other(publisher, c
     place.tell("two", step_line(10, 0, 75) + step_line(10, 1, 75))
     turns(publisher, clock, 2)
     (grown,) = lines(page)
-    assert (grown["run"], grown["rates"], grown["losses"], grown["over"]) == (1, [150], [2], {"step": [10]})
+    assert (grown["run"], grown["metrics"]) == (1, {"images_per_sec": [[10], [150]], "loss": [[10], [2]]})
+
+
+def test_a_page_is_sent_the_metrics_that_it_draws_beside_the_first_ones(publisher, clock, place, page):
+    for step in (1, 2):
+        place.tell("one", f"step {step} loss {1 / step} val_acc {step / 10} lr 0.1\n")
+    shown = opened(publisher, place, page)
+    turns(publisher, clock, 1)
+    assert all("lr" not in told["metrics"] for told in lines(page))
+    page.messages.clear()
+    say(shown, kind="draw", metrics=["lr"])
+    turns(publisher, clock, 1)
+    assert [told["metrics"] for told in lines(page)] == [{"lr": [[1, 2], [0.1, 0.1]]}, {"lr": [[], []]}]
+
+
+def test_rows_have_the_metrics_the_progress_and_the_labels_of_runs(publisher, clock, place, page):
+    labels = {}
+    place.records = SimpleNamespace(
+        labels=lambda ids: {id.key: labels[id.name] for id in ids if id.name in labels}
+    )
+    for name, rate in (("one", 0.1), ("two", 0.5)):
+        labels[name] = Labels(parameters={"rate": rate})
+    place.run("one")
+    end(place, state=ExecutionState.RUNNING)
+    shown = opened(publisher, place, page)
+    for number, name in enumerate(("one", "two"), 1):
+        place.tell(name, f"step 5/10 loss {number} val_loss {number / 2} tok/s 70\n")
+    turns(publisher, clock, 3)
+    first, second = shown.view.rows
+    assert (first["parameters"], second["parameters"]) == ({"rate": 0.1}, {"rate": 0.5})
+    assert (second["values"]["val_loss"][0], second["progress"]["fraction"]) == (1, 0.5)
+    assert shown.view.facts["metrics"][0] == {
+        "name": "val_loss", "label": "val_loss", "direction": "falls", "best": 0
+    }  # fmt: skip
+    labels["two"] = Labels(("baseline",), parameters={"rate": 0.5})
+    turns(publisher, clock, LABELS_INTERVAL_S + 3)
+    assert (shown.view.facts["baseline"], shown.view.rows[1]["tags"]) == (1, ["baseline"])
 
 
 def test_the_table_tells_states_and_speeds_as_they_change(publisher, clock, place, page):
@@ -163,10 +201,33 @@ def test_many_looks_read_each_log_once_a_second_at_most(publisher, clock, place,
 def test_a_long_line_is_thinned_and_ends_where_the_run_is():
     text = "".join(step_line(step, 0, 50 + step / 1000) for step in range(1, 10_001))
     (run,) = comparisons.ComparisonFeed(compare([read_metrics(text.encode())]).runs).lines
-    told = line_columns(run)
-    assert {len(column) for column in (told["rates"], told["losses"], told["over"]["step"])} == {MAX_POINTS}
-    assert told["over"]["step"][-1] == 10_000
+    told = line_columns(run, ["loss", "images_per_sec"], MAX_POINTS)
+    steps, rates = told["metrics"]["images_per_sec"]
+    assert MAX_POINTS / 2 < len(steps) == len(rates) <= MAX_POINTS + 1
+    assert (steps[-1], rates[-1]) == (10_000, 60)
     assert len(json.dumps(told)) < 20_000
+
+
+def test_points_stay_where_they_are_while_a_line_grows():
+    told = []
+    for last in (900, 950):
+        text = "".join(step_line(step, 0, 50) for step in range(1, last + 1))
+        (run,) = comparisons.ComparisonFeed(compare([read_metrics(text.encode())]).runs).lines
+        told.append(line_columns(run, ["loss"], MAX_POINTS)["metrics"]["loss"][0])
+    assert set(told[0][:-1]) <= set(told[1])
+
+
+def test_many_runs_are_sent_in_few_messages(publisher, clock, place, page):
+    names = [f"run-{number}" for number in range(40)]
+    for name in names:
+        place.run(name, rates=[100] * 50)
+    comparisons.show(compare(jobs(place, *names)), publisher, ui="auto")
+    shown = publisher.outputs()[-1]
+    page.listen(shown.view)
+    say(shown, kind="ready")
+    turns(publisher, clock, 1)
+    assert len(lines(page)) == 40
+    assert len(page.messages) <= 4
 
 
 def test_two_cells_that_show_the_same_runs_follow_them_once(publisher, clock, place, page):

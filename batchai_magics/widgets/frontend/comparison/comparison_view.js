@@ -1,27 +1,18 @@
-// The live comparison of runs: an overlay of their lines, or a scaling study.
+// The live comparison of runs: their parameters and metrics as a table and as charts, or a scaling study.
 
+import { countAxis } from "../core/chart_axes.js";
 import { el, setText } from "../core/dom.js";
-import { counted, duration } from "../core/format.js";
+import { counted } from "../core/format.js";
 import { Dashboard } from "../dashboards/dashboard.js";
-import { runTable } from "./run_table.js";
-import { isDashed, LinesChart, runColour } from "./runs_chart.js";
+import { groupRows, RunCharts } from "./run_charts.js";
+import { RunTable } from "./run_table.js";
+import { DASH, LinesChart, runColour } from "./runs_chart.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
-/** @typedef {import("../core/messages.d.ts").Lines} Lines */
-/** @typedef {import("../core/messages.d.ts").Over} Over */
-/** @typedef {import("./runs_chart.js").Line} Line */
 
-/** @typedef {{charts: LinesChart[], update: (facts: ComparisonFacts, rows: RunRow[]) => void, take: (lines: Lines) => void}} Charts */
-
-const OVERS = /** @type {Record<Over, string>} */ ({ step: "over steps", images: "over images seen", seconds: "over training time" });
-const ALONG = /** @type {Record<Over, string>} */ ({ step: "step", images: "images seen", seconds: "training time (s)" });
-const TELL = /** @type {Record<Over, (x: number) => string>} */ ({
-  step: (x) => `step ${x.toLocaleString("en")}`,
-  images: (x) => counted(x, "image"),
-  seconds: (x) => `after ${duration(x)}`,
-});
+const STUDY_METRICS = 4; // columns of a scaling study
 
 export default {
   /** @param {{model: KernelModel, el: HTMLElement}} context */
@@ -29,30 +20,55 @@ export default {
     const dashboard = new Dashboard(model, "runs");
     const isScaling = model.get("facts").kind === "scaling";
     const head = comparisonHead(isScaling ? "Scaling" : "Comparison", dashboard.note);
-    const table = runTable(isScaling ? "Runs of the study" : "Runs compared");
-    const charts = isScaling ? scalingCharts(model.get("view_id")) : overlayCharts(model.get("view_id"));
-    const plots = el("div", { class: "ba-charts" }, ...charts.charts.map((chart) => chart.element));
-    const sentences = el("div", { class: "ba-sentences" });
-    dashboard.show(root, isScaling ? "Scaling of runs" : "Runs side by side", head.element, plots, sentences, table.element);
-    dashboard.connection.onMessage = (content) => {
-      if (content.kind === "lines") charts.take(content);
-    };
+    const part = (isScaling ? scalingPart : overlayPart)(model, dashboard);
+    dashboard.show(root, isScaling ? "Scaling of runs" : "Runs side by side", head.element, ...part.elements);
+    dashboard.onLost = part.stopTicking;
     dashboard.watch(["facts", "rows"], () => {
-      /** @type {ComparisonFacts} */
-      const facts = model.get("facts");
-      /** @type {RunRow[]} */
-      const rows = model.get("rows");
-      head.update(facts, rows);
-      table.update(rows);
-      charts.update(facts, rows);
-      sentences.replaceChildren(...(facts.sentences ?? []).map((sentence) => el("p", {}, sentence)));
+      head.update(model.get("facts"), model.get("rows"));
+      part.update(model.get("facts"), model.get("rows"));
     });
     return () => {
-      charts.charts.forEach((chart) => chart.stop());
+      part.stop();
       dashboard.close();
     };
   },
 };
+
+/** @typedef {{elements: HTMLElement[], update: (facts: ComparisonFacts, rows: RunRow[]) => void, stop: () => void, stopTicking: () => void}} Part */
+
+/**
+ * The charts and the table of compared runs, which belong together.
+ * @param {KernelModel} model
+ * @param {Dashboard} dashboard
+ * @returns {Part}
+ */
+function overlayPart(model, dashboard) {
+  const charts = new RunCharts(model.get("view_id"), {
+    ask: (metrics) => dashboard.connection.tell({ kind: "draw", metrics, page: dashboard.connection.page }),
+    group: () => update(model.get("facts"), model.get("rows")),
+    focus: (run) => table.mark(run),
+  });
+  const table = new RunTable("Runs compared", {
+    toggle: (place) => charts.toggleRun(place),
+    focus: (run) => charts.focus(run),
+    valuesOf: (place, metric) => charts.valuesOf(place, metric),
+  });
+  dashboard.connection.onMessage = (content) => {
+    if (content.kind !== "lines") return;
+    charts.take(content);
+    if (!charts.groupedBy) table.updateSparks(content.runs.map((/** @type {{run: number}} */ { run }) => run));
+  };
+
+  /** @type {Part["update"]} */
+  const update = (facts, rows) => {
+    charts.update(facts, rows);
+    const { groupedBy } = charts;
+    if (groupedBy) table.update(facts, groupRows(rows, groupedBy), true);
+    else table.update(facts, rows);
+  };
+  const stop = () => (charts.stop(), table.stop());
+  return { elements: [charts.element, table.element], update, stop, stopTicking: () => table.stop() };
+}
 
 /**
  * @param {string} title
@@ -83,72 +99,32 @@ function comparisonHead(title, note) {
 }
 
 /**
- * images/sec and loss of all runs, one colour per run.
- * @param {string} viewId
- * @returns {Charts}
+ * The rate against processes with the ideal, the efficiency, and the table of runs.
+ * @param {KernelModel} model
+ * @returns {Part}
  */
-function overlayCharts(viewId) {
-  const rates = new LinesChart({ title: "images/sec", empty: "Waiting for the first images/sec line", fromZero: true }, `ba-${viewId}`);
-  const losses = new LinesChart({ title: "loss", empty: "Waiting for the first loss" }, `ba-${viewId}`);
-  /** @type {Map<number, Lines>} */
-  const known = new Map();
-  /** @type {RunRow[]} */
-  let runs = [];
-  rates.menu.replaceChildren(...Object.entries(OVERS).map(([over, words]) => el("option", { value: over }, words)));
-  rates.menu.addEventListener("change", () => draw());
-
-  const draw = () => {
-    const over = /** @type {Over} */ (rates.menu.value);
-    for (const [chart, values] of /** @type {[LinesChart, "rates" | "losses"][]} */ ([[rates, "rates"], [losses, "losses"]])) {
-      chart.show(runs.map((run, place) => runLine(run, place, known.get(place), over, values)), TELL[over], ALONG[over]);
-    }
-  };
-  return {
-    charts: [rates, losses],
-    update: (_, rows) => {
-      runs = rows;
-      draw();
-    },
-    take: (lines) => {
-      known.set(lines.run, lines);
-      rates.menu.hidden = ![...known.values()].some((one) => one.over.images);
-      draw();
-    },
-  };
-}
-
-/**
- * @param {RunRow} run
- * @param {number} place
- * @param {Lines | undefined} lines
- * @param {Over} over
- * @param {"rates" | "losses"} values
- * @returns {Line}
- */
-function runLine(run, place, lines, over, values) {
-  const look = { key: String(place), label: run.name, colour: runColour(place), isDashed: isDashed(place) };
-  return { ...look, x: lines?.over[over] ?? [], y: lines?.[values] ?? [] };
-}
-
-/**
- * images/sec against processes with the ideal, and the efficiency.
- * @param {string} viewId
- * @returns {Charts}
- */
-function scalingCharts(viewId) {
+function scalingPart(model) {
+  const syncKey = `ba-${model.get("view_id")}`;
   const empty = "Waiting for the first images/sec line";
-  const speeds = new LinesChart({ title: "images/sec against processes", empty, fromZero: true, hasPoints: true }, `ba-${viewId}`);
-  const shares = new LinesChart({ title: "efficiency", empty, fromZero: true, hasPoints: true, unit: " %" }, `ba-${viewId}`);
+  const speeds = new LinesChart({ title: "images/sec against processes", empty, fromZero: true, hasPoints: true }, syncKey);
+  const shares = new LinesChart({ title: "efficiency", empty, fromZero: true, hasPoints: true, unit: " %" }, syncKey);
+  const table = new RunTable("Runs of the study", { toggle: () => {}, focus: () => {}, valuesOf: () => [] });
+  const sentences = el("div", { class: "ba-sentences" });
 
-  /** @param {ComparisonFacts} facts */
-  const update = ({ curves = [], unit = "processes" }) => {
-    const tell = (/** @type {number} */ count) => `${count} ${unit}`;
+  /** @type {Part["update"]} */
+  const update = (facts, rows) => {
+    const { curves = [], unit = "processes" } = facts;
+    const axis = { ...countAxis(unit), words: (/** @type {number} */ x) => `${x} ${unit}` };
     speeds.name(`images/sec against ${unit}`);
     const looks = curves.map((curve, place) => ({ key: String(place), label: curve.label, colour: runColour(place), x: curve.processes }));
-    const ideals = looks.map((look) => ({ ...look, key: "ideal", label: "ideal", isQuiet: true, isDashed: true }));
-    speeds.show([...ideals.map((look, i) => ({ ...look, y: curves[i]?.ideals ?? [] })), ...looks.map((look, i) => ({ ...look, y: curves[i]?.rates ?? [] }))], tell, unit);
+    const ideals = looks.map((look) => ({ ...look, key: "ideal", label: "ideal", isQuiet: true, dash: DASH }));
+    speeds.show([...ideals.map((look, i) => ({ ...look, y: curves[i]?.ideals ?? [] })), ...looks.map((look, i) => ({ ...look, y: curves[i]?.rates ?? [] }))], axis);
     const whole = ideals.map((look) => ({ ...look, y: look.x.map(() => 100) }));
-    shares.show([...whole, ...looks.map((look, i) => ({ ...look, y: curves[i]?.percents ?? [] }))], tell, unit);
+    shares.show([...whole, ...looks.map((look, i) => ({ ...look, y: curves[i]?.percents ?? [] }))], axis);
+    sentences.replaceChildren(...(facts.sentences ?? []).map((sentence) => el("p", {}, sentence)));
+    table.update({ ...facts, parameters: [], metrics: facts.metrics.slice(0, STUDY_METRICS) }, rows);
   };
-  return { charts: [speeds, shares], update, take: () => {} };
+  const stop = () => [speeds, shares, table].forEach((each) => each.stop());
+  const plots = el("div", { class: "ba-charts" }, speeds.element, shares.element);
+  return { elements: [plots, sentences, table.element], update, stop, stopTicking: () => table.stop() };
 }

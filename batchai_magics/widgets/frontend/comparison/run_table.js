@@ -1,73 +1,322 @@
-// The table of runs: colour, state, steps, images/sec, loss.
+// The table of runs: parameters, progress and metrics, sortable by any column; the best values are marked.
 
+import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
-import { quantity } from "../core/format.js";
+import { error, quantity } from "../core/format.js";
+import { compare } from "../dashboards/job_table.js";
 import { runColour } from "./runs_chart.js";
 
+/** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
+/** @typedef {import("../core/messages.d.ts").RunMetric} RunMetric */
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
 
-/** @typedef {{title: string, key: string, of: (row: RunRow) => string}} Column */
+/**
+ * A column: `of` is the text of a cell, `by` what it is sorted by; `isRising` ones are sorted downwards first.
+ * @typedef {{title: string, key: string, of: (row: RunRow) => string, by: (row: RunRow) => string | number | null, isRising?: boolean, metric?: RunMetric}} Column
+ */
+
+/** @typedef {{row: HTMLTableRowElement, update: (run: RunRow) => void, spark: () => void}} Line */
 
 const NOTHING = "–";
+const SECOND_MS = 1000;
+const MAX_SPARK = 40; // points of a sparkline
+const DIGIT_EM = 0.6;
 
-/** @type {Column[]} */
-const COLUMNS = [
-  { title: "Processes", key: "workers", of: (row) => (row.workers === null ? NOTHING : String(row.workers)) },
-  { title: "Step", key: "steps", of: (row) => (row.steps ? row.steps.toLocaleString("en") : NOTHING) },
-  { title: "Images/sec", key: "rate", of: (row) => rate(row) },
-  { title: "Speed-up", key: "speedup", of: (row) => (row.speedup === null ? NOTHING : `${row.speedup.toFixed(2)} ×`) },
-  { title: "Loss", key: "loss", of: (row) => loss(row) },
-  { title: "Stragglers", key: "stragglers", of: (row) => (row.stragglers ? `rank ${row.stragglers}` : NOTHING) },
+/** @type {Column} */
+const NAME = { title: "Run", key: "name", of: (row) => row.name, by: (row) => row.name };
+/** @type {Column} */
+const STATE = { title: "State", key: "state", of: (row) => row.state, by: (row) => row.state };
+/** @type {Column} */
+const PROGRESS = { title: "Progress", key: "progress", of: () => "", by: (row) => row.progress?.fraction ?? null, isRising: true };
+
+/** Columns of numbers that only some runs have. @type {(Column & {isNeeded: (row: RunRow, first: RunRow) => boolean})[]} */
+const COUNTS = [
+  { title: "Processes", key: "workers", of: (row) => count(row.workers), by: (row) => row.workers, isRising: true, isNeeded: (row, first) => row.workers !== null && row.workers !== first.workers },
+  { title: "Step", key: "steps", of: (row) => count(row.steps || null), by: (row) => row.steps, isRising: true, isNeeded: () => true },
+];
+/** @type {(Column & {isNeeded: (row: RunRow, first: RunRow) => boolean})[]} */
+const RESULTS = [
+  { title: "Speed-up", key: "speedup", of: (row) => (row.speedup === null ? NOTHING : `${row.speedup.toFixed(2)} ×`), by: (row) => row.speedup, isRising: true, isNeeded: (row) => row.speedup !== null },
+  { title: "Stragglers", key: "stragglers", of: (row) => (row.stragglers ? `rank ${row.stragglers}` : NOTHING), by: (row) => row.stragglers || null, isNeeded: (row) => row.stragglers !== "" },
 ];
 
-/**
- * @param {string} label of the table, for screen readers
- * @returns {{element: HTMLElement, update: (rows: RunRow[]) => void}}
- */
-export function runTable(label) {
-  const body = el("tbody", { role: "rowgroup" }); // explicit roles: on a narrow page the rows become lines
-  const titles = ["Run", "State", ...COLUMNS.map((column) => column.title)];
-  const keys = ["name", "state", ...COLUMNS.map((column) => column.key)];
-  const head = el("tr", { role: "row" }, ...titles.map((title, i) => el("th", { scope: "col", role: "columnheader", "data-column": keys[i] }, title)));
-  const groups = [el("thead", { role: "rowgroup" }, head), body];
-  const table = el("table", { class: "ba-table ba-runs", role: "table", "aria-label": label }, ...groups);
-  const element = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": label }, table);
-  /** @type {{row: HTMLElement, update: (row: RunRow) => void}[]} */
-  let lines = [];
+export class RunTable {
+  /**
+   * @param {string} label of the table, for screen readers
+   * @param {{toggle: (place: number) => void, focus: (run: string | null) => void, valuesOf: (place: number, metric: string) => number[]}} on
+   *   `toggle`: a run is shown or hidden in the charts
+   */
+  constructor(label, on) {
+    this.on = on;
+    /** @type {Column[]} */
+    this.columns = [];
+    /** @type {Line[]} */
+    this.lines = [];
+    /** @type {RunRow[]} */
+    this.rows = [];
+    /** @type {ComparisonFacts | null} */
+    this.facts = null;
+    this.sorted = ""; // the key of a column; "" is the order of the runs
+    this.isDescending = false;
+    this.made = ""; // what the rows were made for
+    this.isGrouped = false;
+    this.isStopped = false; // the kernel is gone: no more updates
+    /** @type {Set<number>} */
+    this.hidden = new Set();
+    /** @type {Map<string, number>} */
+    this.widths = new Map(); // of the longest text of each column so far, in characters
+    this.head = el("tr", { role: "row" });
+    this.body = el("tbody", { role: "rowgroup" }); // explicit roles: on a narrow page the rows become lines
+    const table = el("table", { class: "ba-table ba-runs", role: "table", "aria-label": label }, el("thead", { role: "rowgroup" }, this.head), this.body);
+    this.element = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": label }, table);
+    this.timer = setInterval(() => this.rows.some((row) => row.progress) && this.lines.forEach((line, i) => line.update(/** @type {RunRow} */ (this.rows[i]))), SECOND_MS);
+  }
 
-  /** @param {RunRow[]} rows */
-  const update = (rows) => {
-    if (rows.length !== lines.length) {
-      lines = rows.map((_, place) => tableRow(place));
-      body.replaceChildren(...lines.map((line) => line.row));
+  /**
+   * @param {ComparisonFacts} facts
+   * @param {RunRow[]} rows
+   * @param {boolean} [isGrouped] whether rows are groups of runs
+   */
+  update(facts, rows, isGrouped = false) {
+    [this.facts, this.rows, this.isGrouped] = [facts, rows, isGrouped];
+    const columns = columnsOf(facts, rows);
+    const made = [isGrouped, rows.length, ...columns.map(({ key, title }) => `${key} ${title}`)].join("\n");
+    if (made !== this.made) this.#make(columns);
+    this.made = made;
+    rows.forEach((row, i) => this.lines[i]?.update(row));
+    this.#order();
+  }
+
+  /** Draws the sparklines of these runs again, by default those of all. @param {number[]} [places] */
+  updateSparks(places) {
+    for (const line of places?.map((place) => this.lines[place]) ?? this.lines) line?.spark();
+  }
+
+  /** Marks the row of a run. @param {string | null} run */
+  mark(run) {
+    this.lines.forEach(({ row }, i) => row.toggleAttribute("data-marked", !this.isGrouped && String(i) === run));
+  }
+
+  /** Stops the table's timer. */
+  stop() {
+    this.isStopped = true;
+    clearInterval(this.timer);
+  }
+
+  /** @param {Column[]} columns */
+  #make(columns) {
+    this.columns = columns;
+    this.head.replaceChildren(...columns.map((column) => this.#head(column)));
+    this.lines = this.rows.map((_, place) => this.#line(place));
+    this.body.replaceChildren(...this.lines.map((line) => line.row));
+  }
+
+  /** @param {Column} column */
+  #head({ title, key, metric }) {
+    const button = el("button", { type: "button", class: "ba-sort", title, click: () => this.#sortBy(key) }, title);
+    return el("th", { scope: "col", role: "columnheader", "data-column": key, "data-kind": metric ? "metric" : null }, button);
+  }
+
+  /** A first click sorts the best first, a second one the other way round, a third one as the runs were given. @param {string} key */
+  #sortBy(key) {
+    const column = this.columns.find((each) => each.key === key);
+    const isFirst = this.sorted !== key;
+    const initial = Boolean(column?.isRising);
+    if (isFirst) [this.sorted, this.isDescending] = [key, initial];
+    else if (this.isDescending === initial) this.isDescending = !initial;
+    else this.sorted = "";
+    this.#order();
+  }
+
+  /** Puts the rows in order. */
+  #order() {
+    for (const head of this.head.children) {
+      const isSorted = /** @type {HTMLElement} */ (head).dataset.column === this.sorted;
+      if (isSorted) head.setAttribute("aria-sort", this.isDescending ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
     }
-    rows.forEach((row, i) => lines[i]?.update(row));
-  };
-  return { element, update };
+    const column = this.columns.find(({ key }) => key === this.sorted);
+    const places = this.rows.map((_, place) => place);
+    const direction = this.isDescending ? -1 : 1;
+    const keys = column ? this.rows.map((row) => column.by(row)) : [];
+    if (column) places.sort((a, b) => compare(keys[a] ?? null, keys[b] ?? null, direction) || a - b);
+    const rows = places.map((place) => /** @type {Line} */ (this.lines[place]).row);
+    if (rows.some((row, i) => this.body.children[i] !== row)) this.body.replaceChildren(...rows);
+  }
+
+  /** The metrics of which a run has the best value. @param {number} place */
+  best(place) {
+    return this.facts?.metrics.filter((metric) => metric.best === place).map(({ name }) => name) ?? [];
+  }
+
+  /** @param {number} place */
+  #toggle(place) {
+    if (!this.hidden.delete(place)) this.hidden.add(place);
+    this.on.toggle(place);
+    this.lines[place]?.update(/** @type {RunRow} */ (this.rows[place]));
+  }
+
+  /**
+   * @param {number} place
+   * @returns {Line}
+   */
+  #line(place) {
+    const name = el("span", { class: "ba-run-name" });
+    const swatch = el("button", { type: "button", class: "ba-run-swatch", click: () => this.#toggle(place) }, el("i", { class: "ba-swatch" }));
+    const tags = el("span", { class: "ba-run-tags" });
+    const badge = el("span", { class: "ba-badge" });
+    const bar = progressBar();
+    const headline = this.columns.find(({ metric }) => metric)?.metric;
+    const spark = sparkline(headline?.label);
+    spark.update([]); // hidden until there are values
+    const texts = new Map(this.columns.map(({ key }) => [key, el("span", { class: "ba-run-value" })]));
+    const cells = new Map(
+      this.columns.map(({ key, title, metric }) => {
+        const isOwn = ["name", "state"].includes(key);
+        return [key, el("td", { role: "cell", "data-column": key, "data-title": isOwn ? null : title, "data-kind": metric ? "metric" : null }, texts.get(key))];
+      }),
+    );
+    const cell = (/** @type {string} */ key) => /** @type {HTMLElement} */ (cells.get(key));
+    cell("name").replaceChildren(swatch, name, tags);
+    cell("state").replaceChildren(badge);
+    cells.get(PROGRESS.key)?.replaceChildren(bar.element);
+    if (headline) cell(`metric:${headline.name}`).prepend(/** @type {any} */ (spark.element));
+    const enter = () => !this.isGrouped && this.on.focus(String(place));
+    const row = el("tr", { role: "row", pointerenter: enter, pointerleave: () => this.on.focus(null) }, ...cells.values());
+
+    const drawSpark = () => spark.update(headline && !this.isGrouped ? thinned(this.on.valuesOf(place, headline.name)) : [], 0, true);
+
+    let drawn = "";
+
+    /** @param {RunRow} run */
+    const update = (run) => {
+      const { facts } = this;
+      bar.update(run.progress, run.state, !this.isStopped); // which counts down
+      const wanted = JSON.stringify([run, this.hidden.has(place), this.isGrouped, facts?.baseline, this.best(place)]);
+      if (wanted === drawn) return;
+      drawn = wanted;
+      setText(name, run.name);
+      name.title = run.model ? `${run.name}: ${run.model}` : run.name;
+      const isHidden = this.hidden.has(place);
+      swatch.disabled = this.isGrouped;
+      swatch.setAttribute("aria-pressed", String(!isHidden));
+      swatch.setAttribute("aria-label", `Show ${run.name} in the charts`);
+      swatch.title = isHidden ? "Show in the charts" : "Hide in the charts";
+      /** @type {HTMLElement} */ (swatch.firstChild).style.background = `var(${colourOf(run, place)})`;
+      setTags(tags, run.tags);
+      setText(badge, run.state);
+      badge.dataset.state = run.state;
+      for (const column of this.columns) this.#fill(column, run, place, cell(column.key), texts.get(column.key));
+      row.toggleAttribute("data-baseline", facts?.baseline === place && !this.isGrouped);
+    };
+    return { row, update, spark: drawSpark };
+  }
+
+  /** @type {(column: Column, run: RunRow, place: number, cell: HTMLElement, text: HTMLElement | undefined) => void} */
+  #fill(column, run, place, cell, text) {
+    if (!text || !cell.contains(text)) return; // it has something else than a text
+    const words = column.of(run);
+    setText(text, words);
+    cell.dataset.empty = String(words === NOTHING);
+    this.#reserve(column.key, words);
+    const { metric } = column;
+    if (!metric) return;
+    const isBest = metric.best === place && !this.isGrouped;
+    cell.toggleAttribute("data-best", isBest);
+    cell.title = titleOf(metric, run, isBest, this.#change(metric, run, place));
+  }
+
+  /** How a run's metric differs from that of the baseline, in words. @type {(metric: RunMetric, run: RunRow, place: number) => string} */
+  #change({ name }, run, place) {
+    const { baseline = null } = this.facts ?? {};
+    if (baseline === null || baseline === place || this.isGrouped) return "";
+    const [base = null] = this.rows[baseline]?.values[name] ?? [];
+    const [value = null] = run.values[name] ?? [];
+    if (!base || value === null) return "";
+    const percent = (100 * (value - base)) / Math.abs(base);
+    return `${percent < 0 ? "−" : "+"}${Math.abs(percent).toFixed(1)} % against the baseline`;
+  }
+
+  /** Keeps the width that the longest text of a column needs, so that shorter ones move nothing. @type {(key: string, words: string) => void} */
+  #reserve(key, words) {
+    if (words.length <= (this.widths.get(key) ?? 0)) return;
+    this.widths.set(key, words.length);
+    const head = [...this.head.children].find((each) => /** @type {HTMLElement} */ (each).dataset.column === key);
+    if (key !== "name" && head) /** @type {HTMLElement} */ (head).style.minWidth = `${(words.length * DIGIT_EM + 1.6).toFixed(1)}em`;
+  }
 }
 
-/** @param {number} place */
-function tableRow(place) {
-  const name = el("span", { class: "ba-run-name" });
-  const badge = el("span", { class: "ba-badge" });
-  const swatch = el("i", { class: "ba-swatch" });
-  const cells = COLUMNS.map((column) => el("td", { "data-column": column.key, "data-title": column.title, role: "cell" }));
-  const row = el("tr", { role: "row" }, el("td", { role: "cell" }, swatch, name), el("td", { role: "cell" }, badge), ...cells);
+/**
+ * @param {ComparisonFacts} facts
+ * @param {RunRow[]} rows
+ * @returns {Column[]}
+ */
+function columnsOf({ parameters, metrics }, rows) {
+  const needed = (/** @type {(Column & {isNeeded: (row: RunRow, first: RunRow) => boolean})[]} */ columns) => columns.filter(({ isNeeded }) => rows.some((row) => isNeeded(row, /** @type {RunRow} */ (rows.find(({ workers }) => workers !== null) ?? row))));
+  return [
+    NAME,
+    STATE,
+    ...parameters.map(parameterColumn),
+    ...(rows.some((row) => row.progress && isProgressShown(row.state)) ? [PROGRESS] : []),
+    ...needed(COUNTS),
+    ...metrics.map(metricColumn),
+    ...needed(RESULTS),
+  ];
+}
 
-  /** @param {RunRow} run */
-  const update = (run) => {
-    setText(name, run.name);
-    name.title = run.model ? `${run.name}: ${run.model}` : run.name;
-    swatch.style.background = `var(${colourOf(run, place)})`;
-    setText(badge, run.state);
-    badge.dataset.state = run.state;
-    COLUMNS.forEach((column, i) => {
-      const cell = /** @type {HTMLElement} */ (cells[i]);
-      setText(cell, column.of(run));
-      cell.dataset.empty = String(cell.textContent === NOTHING);
-    });
+/**
+ * @param {string} name
+ * @returns {Column}
+ */
+function parameterColumn(name) {
+  const valueOf = (/** @type {RunRow} */ row) => row.parameters[name] ?? null;
+  return {
+    title: name,
+    key: `parameter:${name}`,
+    of: (row) => String(valueOf(row) ?? NOTHING),
+    by: (row) => {
+      const value = valueOf(row);
+      return typeof value === "boolean" ? String(value) : value;
+    },
   };
-  return { row, update };
+}
+
+/**
+ * @param {RunMetric} metric
+ * @returns {Column}
+ */
+function metricColumn(metric) {
+  const valueOf = (/** @type {RunRow} */ row) => row.values[metric.name]?.[0] ?? null;
+  return { title: metric.label, key: `metric:${metric.name}`, of: (row) => valueText(metric, row), by: valueOf, isRising: metric.direction !== "falls", metric };
+}
+
+/** @type {(metric: RunMetric, row: RunRow) => string} */
+function valueText({ name }, { values, has_nan: hasNan }) {
+  const [value = null, , spread = null] = values[name] ?? [];
+  if (name === "loss" && hasNan) return "NaN seen";
+  if (value === null) return NOTHING;
+  return spread === null ? quantity(value) : `${quantity(value)} ± ${error(spread, value)}`;
+}
+
+/** @type {(metric: RunMetric, row: RunRow, isBest: boolean, change: string) => string} */
+function titleOf({ name, label }, { values, loss_trend: trend }, isBest, change) {
+  const best = values[name]?.[1] ?? null;
+  const words = [best === null ? "" : `best so far ${quantity(best)}`, name === "loss" && trend ? trend : "", change, isBest ? "the best of all runs" : ""];
+  const told = words.filter(Boolean).join(", ");
+  return told && `${label}: ${told}`;
+}
+
+/** @type {(element: HTMLElement, tags: string[]) => void} */
+function setTags(element, tags) {
+  if (element.dataset.tags === tags.join("\n")) return;
+  element.dataset.tags = tags.join("\n");
+  element.replaceChildren(...tags.map((tag) => el("span", { class: "ba-tag" }, tag)));
+}
+
+/** @param {number[]} values */
+function thinned(values) {
+  if (values.length <= MAX_SPARK) return values;
+  return Array.from({ length: MAX_SPARK }, (_, i) => Number(values[Math.round((i * (values.length - 1)) / (MAX_SPARK - 1))]));
 }
 
 /**
@@ -80,20 +329,7 @@ function colourOf({ curve }, place) {
   return runColour(curve ?? place);
 }
 
-/** @param {RunRow} row */
-function rate(row) {
-  if (row.images_per_sec === null) return NOTHING;
-  return row.uncertainty === null ? quantity(row.images_per_sec) : `${tenths(row.images_per_sec)} ± ${tenths(row.uncertainty)}`;
-}
-
-/** @param {RunRow} row */
-function loss(row) {
-  if (row.has_nan) return "NaN seen";
-  if (row.last_loss === null) return NOTHING;
-  return row.loss_trend ? `${quantity(row.last_loss)}, ${row.loss_trend}` : quantity(row.last_loss);
-}
-
-/** @param {number} value */
-function tenths(value) {
-  return value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+/** @param {number | null} value */
+function count(value) {
+  return value === null ? NOTHING : value.toLocaleString("en");
 }

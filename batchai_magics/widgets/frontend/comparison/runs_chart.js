@@ -1,21 +1,31 @@
-// A chart whose lines each have their own x values: one per run, or one per model.
+// A chart whose lines each have their own x values: one per run or group of runs, or one per model.
 
 import uPlot from "uplot";
-import { countAxis } from "../core/chart_axes.js";
-import { FramedChart } from "../core/chart_frame.js";
+import { FramedChart, smallButton } from "../core/chart_frame.js";
 import { ACCENT, looks, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
 
+/** @typedef {import("../core/chart_axes.js").XAxis} XAxis */
 /** @typedef {(number | null)[]} Column */
-/** @typedef {{key: string, label: string, colour: string, isDashed?: boolean, isQuiet?: boolean, x: Column, y: Column}} Line */
+
+/**
+ * A line; `run` is the key of all lines of a run, `spread` the half-width of a band around it.
+ * @typedef {{key: string, run?: string, label: string, colour: string, dash?: number[], isQuiet?: boolean, x: Column, y: Column, spread?: Column}} Line
+ */
 
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
 
-const MAX_ENTRIES = 4; // lines whose values the legend shows
+const MAX_ENTRIES = 4; // lines whose values the legend shows; of more, only the one under the cursor
+const MANY = 18; // lines, from which on they are thin
 const COLOURS = 9;
-const DASH = [6, 4];
 const MARGIN = 1.08; // right of the last point, where points are drawn
 const QUIET = "--ba-muted";
+const MAX_XS = 1500; // x values of all lines together; of more, lines are drawn on a grid
+const GRID = 600;
+const NEAR_PX = 30; // distance within which a line is under the cursor
+const UNFOCUSED = 0.18; // opacity of the other lines
+
+export const DASH = [6, 4];
 
 /** @param {number} place index of the run */
 export function runColour(place) {
@@ -24,7 +34,7 @@ export function runColour(place) {
 
 /** @param {number} place */
 export function isDashed(place) {
-  return place >= COLOURS;
+  return Math.floor(place / COLOURS) % 2 === 1;
 }
 
 export class LinesChart extends FramedChart {
@@ -37,32 +47,40 @@ export class LinesChart extends FramedChart {
     this.subject = subject;
     /** @type {Line[]} */
     this.lines = [];
-    /** @type {(x: number) => string} */
-    this.tell = String;
-    this.along = "";
+    /** @type {XAxis | null} */
+    this.axis = null;
+    this.isLog = false;
+    this.isScatter = Boolean(subject.hasPoints); // lines have points, and the x axis has margins
+    /** @type {Line | null} */
+    this.focused = null; // the line under the cursor, where there are many
+    this.onFocus = (/** @type {string | null} */ _run) => {}; // called with the run of that line
     /** @type {ReturnType<typeof merged>} */
     this.data = { xs: [], columns: [] };
-    this.menu = el("select", { class: "ba-select", "aria-label": "Draw over", hidden: true });
     setText(this.empty, subject.empty);
     this.box.classList.add("ba-lines");
-    const head = el("div", { class: "ba-chart-head ba-of-runs" }, this.title, this.menu, this.legend.element, this.reset, this.tools);
+    this.log = smallButton("log", () => this.#toggleLog(), { title: "Logarithmic scale", "aria-pressed": "false", hidden: true });
+    const head = el("div", { class: "ba-chart-head ba-of-runs" }, this.title, this.legend.element, this.reset, this.log, this.tools);
     this.element = el("section", { class: "ba-chart", "aria-label": subject.title }, head, this.box);
   }
 
   /**
    * Draws these lines, in the next frame.
    * @param {Line[]} lines
-   * @param {(x: number) => string} tell formats an x value
-   * @param {string} along label of the x axis
+   * @param {XAxis} axis
+   * @param {{isScatter?: boolean}} [how] `isScatter`: runs are points
    */
-  show(lines, tell, along) {
+  show(lines, axis, { isScatter = Boolean(this.subject.hasPoints) } = {}) {
     this.lines = lines;
-    this.tell = tell;
-    if (along !== this.along) {
-      this.along = along;
-      this.resetZoom();
-    }
+    const isOther = axis.label !== this.axis?.label;
+    [this.axis, this.isScatter] = [axis, isScatter];
+    if (isOther) this.resetZoom();
     this.frame.ask();
+  }
+
+  /** Draws immediately what is to be drawn in the next frame. */
+  flush() {
+    this.frame.stop();
+    this.paint();
   }
 
   /**
@@ -74,16 +92,41 @@ export class LinesChart extends FramedChart {
     this.element.setAttribute("aria-label", title);
   }
 
+  /**
+   * Brings the lines of a run to the front; null: all are alike.
+   * @param {string | null} run
+   */
+  focus(run) {
+    const place = this.lines.findIndex((line) => run !== null && line.run === run);
+    if (this.plot && (place >= 0 || run === null)) this.plot.setSeries(place < 0 ? null : place + 1, { focus: true });
+  }
+
+  #toggleLog() {
+    this.isLog = !this.isLog;
+    this.log.setAttribute("aria-pressed", String(this.isLog));
+    this.paint();
+  }
+
+  get #isMany() {
+    return this.lines.filter((line) => !line.isQuiet).length > MAX_ENTRIES;
+  }
+
   draw() {
-    this.data = merged(this.lines);
-    this.empty.hidden = this.data.xs.length > 0;
-    const wanted = this.data.xs.length ? [this.along, ...this.lines.map((line) => line.key + line.label)].join("\n") : "";
+    const bands = this.lines.filter((line) => line.spread);
+    this.data = merged([...this.lines, ...bands.flatMap(edges)]);
+    const hasData = this.data.xs.length > 0;
+    this.empty.hidden = hasData;
+    this.log.hidden = !hasData || Boolean(this.subject.hasPoints);
+    this.tools.hidden = !hasData;
+    const keys = this.lines.map((line) => `${line.key} ${line.label} ${line.colour} ${line.dash ?? ""} ${Boolean(line.spread)}`);
+    const wanted = hasData ? [this.axis?.label, this.isLog, this.isScatter, ...keys].join("\n") : "";
     if (wanted !== this.drawn) {
+      this.focused = null;
       this.plot?.destroy();
       this.plot = wanted ? this.#made() : null;
       this.drawn = wanted;
     }
-    this.box.dataset.along = this.along;
+    this.box.dataset.along = this.axis?.label;
     this.plot?.setData(this.#columns(), !this.isZoomed);
     if (this.isZoomed) this.plot?.redraw();
     this.describe();
@@ -91,29 +134,49 @@ export class LinesChart extends FramedChart {
 
   /** @returns {uPlot.AlignedData} */
   #columns() {
-    return /** @type {uPlot.AlignedData} */ ([this.data.xs, ...this.data.columns]);
+    const { xs, columns } = this.data;
+    const shown = this.isLog ? columns.map((column) => column.map((value) => (value !== null && value <= 0 ? null : value))) : columns;
+    return /** @type {uPlot.AlignedData} */ ([xs, ...shown]);
   }
 
   #made() {
-    const { fromZero, hasPoints } = this.subject;
-    const looksOf = this.lines.map((line) => ({ label: line.label, colour: line.isQuiet ? QUIET : line.colour, width: line.isQuiet ? 1 : 2 }));
-    const style = looks(this.box, looksOf, { hasBand: false, isLog: false, fromZero: Boolean(fromZero), shadedTo: () => null, axis: countAxis(this.along) });
+    const { fromZero } = this.subject;
+    const isThin = this.lines.length > MANY;
+    const axis = /** @type {XAxis} */ (this.axis);
+    const looksOf = this.lines.map((line) => ({ label: line.label, colour: line.isQuiet ? QUIET : line.colour, width: line.isQuiet || isThin ? 1 : 2 }));
+    const style = looks(this.box, looksOf, { hasBand: false, isLog: this.isLog, fromZero: Boolean(fromZero), shadedTo: () => null, axis });
     const series = (style.series ?? []).map((one, i) => this.#dashed(one, this.lines[i - 1]));
-    const range = (/** @type {uPlot} */ _, /** @type {number} */ min, /** @type {number} */ max) => /** @type {uPlot.Range.MinMax} */ ([0, (max || 1) * MARGIN]);
+    const bands = this.lines.filter((line) => line.spread);
+    const edge = { show: true, width: 0, points: { show: false }, spanGaps: true };
     /** @type {uPlot.Options} */
     const options = {
       ...style,
-      scales: hasPoints ? { ...style.scales, x: { time: false, range } } : style.scales ?? {},
-      series,
+      scales: this.isScatter ? { ...style.scales, x: { time: false, range: this.#margins } } : style.scales ?? {},
+      series: [...series, ...bands.flatMap(() => [{ ...edge }, { ...edge }])],
+      bands: bands.map((line, i) => this.#band(line, this.lines.length + 1 + 2 * i)),
       width: this.box.clientWidth,
       height: this.box.clientHeight,
-      cursor: this.cursor(!hasPoints),
-      hooks: this.hooks(),
+      cursor: { ...this.cursor(!this.isScatter), focus: { prox: this.#isMany ? NEAR_PX : -1 } },
+      focus: { alpha: UNFOCUSED },
+      hooks: { ...this.hooks(), setSeries: [(_, index, options) => this.#onFocus(/** @type {any} */ (options).focus ? index : null)] },
     };
     const plot = new uPlot(options, this.#columns(), this.box);
     queueMicrotask(() => this.showLines());
     return plot;
   }
+
+  /** @type {(line: Line, high: number) => uPlot.Band} */
+  #band(line, high) {
+    const shade = () => `color-mix(in srgb, ${getComputedStyle(this.box).getPropertyValue(line.colour).trim() || "#888"} 16%, transparent)`;
+    return { series: [high, high + 1], fill: shade };
+  }
+
+  /** The x axis of points: counts from zero, anything else with room at both ends. @type {uPlot.Range.Function} */
+  #margins = (_, min, max) => {
+    if (this.subject.hasPoints) return [0, (max || 1) * MARGIN];
+    const room = (max - min || 1) * (MARGIN - 1);
+    return [min - room, max + room];
+  };
 
   /**
    * @param {uPlot.Series} series
@@ -122,19 +185,41 @@ export class LinesChart extends FramedChart {
    */
   #dashed(series, line) {
     if (!line) return series;
-    const points = { ...series.points, show: Boolean(this.subject.hasPoints) && !line.isQuiet, size: 7 };
-    return { ...series, ...(line.isDashed ? { dash: DASH } : {}), ...(this.subject.hasPoints ? { points } : {}) };
+    const points = { ...series.points, show: !line.isQuiet, size: this.lines.length > MANY ? 6 : 8 };
+    return { ...series, ...(line.dash ? { dash: line.dash } : {}), ...(this.isScatter ? { points } : {}) };
+  }
+
+  /** @param {number | null} index of a series */
+  #onFocus(index) {
+    const line = index === null || !this.#isMany ? null : (this.lines[index - 1] ?? null);
+    if (line === this.focused) return;
+    this.focused = line;
+    this.onFocus(line?.run ?? null);
+    this.describe();
+  }
+
+  /** @param {Line} line */
+  #isHidden(line) {
+    return this.legend.hidden.has(line.key) || (line.run !== undefined && this.legend.hidden.has(line.run));
   }
 
   /** Applies the legend's hidden lines. */
   showLines() {
-    this.lines.forEach((line, i) => this.plot?.setSeries(i + 1, { show: !this.legend.hidden.has(line.key) }));
+    const plot = this.plot;
+    if (!plot) return;
+    const bands = this.lines.filter((line) => line.spread).flatMap((line) => [line, line]);
+    plot.batch(() => {
+      [...this.lines, ...bands].forEach((line, i) => {
+        const show = !this.#isHidden(line);
+        if (plot.series[i + 1]?.show !== show) plot.setSeries(i + 1, { show });
+      });
+    });
   }
 
   values() {
     const { xs, columns } = this.data;
-    const rows = xs.map((x, i) => [x, ...columns.map((column) => column[i] ?? null)]);
-    return { header: [this.along, ...this.lines.map((line) => line.label)], rows };
+    const rows = xs.map((x, i) => [x, ...this.lines.map((_, k) => columns[k]?.[i] ?? null)]);
+    return { header: [this.axis?.label ?? "", ...this.lines.map((line) => line.label)], rows };
   }
 
   /** Updates legend and label with the values under the cursor, or the latest ones. */
@@ -150,29 +235,95 @@ export class LinesChart extends FramedChart {
     const row = this.plot?.cursor.idx ?? null;
     const entries = this.lines.flatMap((line, i) => {
       const column = columns[i] ?? [];
-      const value = this.format(row === null ? latest(column) : valueAt(column, row));
-      const text = `${line.label} ${value}${unit ?? ""}`;
-      return line.isQuiet || latest(column) === null ? [] : [{ key: line.key, text, colour: line.colour }];
+      if (line.isQuiet || latest(column) === null) return [];
+      const spread = line.spread && row !== null ? valueAt(columns[this.#edgeOf(line)] ?? [], row) : null;
+      const value = row === null ? latest(column) : valueAt(column, row);
+      const error = spread === null || value === null ? "" : ` ± ${this.format(spread - value)}`;
+      const text = `${line.label} ${this.format(value)}${unit ?? ""}${error}`;
+      return [{ key: line.key, text, colour: line.colour, isDashed: Boolean(line.dash) }];
     });
     const quiet = this.lines.find((line) => line.isQuiet); // the shared reference line is named once
     const held = quiet ? [{ key: quiet.key, text: quiet.label, colour: QUIET, isDashed: true }] : [];
-    const place = row === null ? "" : this.tell(xs[row] ?? 0);
-    this.legend.show(place, [...(entries.length > MAX_ENTRIES ? [] : entries), ...held]);
+    const place = row === null ? "" : (this.axis?.words(xs[row] ?? 0) ?? "");
+    const shown = this.#isMany ? entries.filter(({ key }) => key === this.focused?.key) : entries;
+    this.legend.show(place, [...shown, ...held]);
     const words = entries.map((entry) => entry.text).join(", ");
     this.box.setAttribute("aria-label", `${title}${place ? ` at ${place}` : ", latest"}: ${words}`);
     setText(this.empty, empty);
   }
+
+  /** The column of a line's upper edge. @param {Line} line */
+  #edgeOf(line) {
+    return this.lines.length + 2 * this.lines.filter((each) => each.spread).indexOf(line);
+  }
 }
 
 /**
- * All x values in order, and a column for each line with its values at them.
- * @param {Line[]} lines
+ * The upper and the lower edge of a line's band.
+ * @param {Line} line
+ * @returns {{x: Column, y: Column}[]}
+ */
+function edges({ x, y, spread = [] }) {
+  return [1, -1].map((sign) => ({ x, y: y.map((value, i) => (value === null ? null : value + sign * (spread[i] ?? 0))) }));
+}
+
+/**
+ * All x values in order, and a column for each line with its values at them. Of very many x values, a grid.
+ * @param {{x: Column, y: Column}[]} lines
  * @returns {{xs: number[], columns: Column[]}}
  */
 export function merged(lines) {
+  const longest = lines.reduce((/** @type {Column} */ most, { x }) => (x.length > most.length ? x : most), []);
+  if (lines.every(({ x }) => isStartOf(x, longest))) {
+    const columns = lines.map(({ x, y }) => (x.length === longest.length ? y : [...y, ...new Array(longest.length - x.length).fill(null)]));
+    return { xs: /** @type {number[]} */ (longest), columns };
+  }
   const known = lines.map(pointsOf);
-  const xs = [...new Set(known.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
+  const all = new Set();
+  for (const points of known) for (const x of points.keys()) all.add(x);
+  const xs = /** @type {number[]} */ ([...all]).sort((a, b) => a - b);
+  if (xs.length > MAX_XS) return gridded(known, Number(xs[0]), Number(xs[xs.length - 1]));
   return { xs, columns: known.map((points) => xs.map((x) => points.get(x) ?? null)) };
+}
+
+/**
+ * Whether a column is the start of another one, ascending and without gaps.
+ * @type {(x: Column, longest: Column) => boolean}
+ */
+function isStartOf(x, longest) {
+  if (x === longest && x.length === 0) return true;
+  for (let i = 0; i < x.length; i += 1) {
+    const value = x[i];
+    if (value === null || value !== longest[i] || (i && Number(x[i - 1]) >= Number(value))) return false;
+  }
+  return true;
+}
+
+/**
+ * Lines on evenly spaced x values, linear between their points.
+ * @type {(lines: Map<number, number>[], first: number, last: number) => {xs: number[], columns: Column[]}}
+ */
+function gridded(lines, first, last) {
+  const xs = Array.from({ length: GRID }, (_, i) => first + ((last - first) * i) / (GRID - 1));
+  return { xs, columns: lines.map((points) => interpolated([...points.keys()], [...points.values()], xs)) };
+}
+
+/**
+ * The values of a line at other x values; null outside of it.
+ * @param {number[]} x ascending
+ * @param {number[]} y
+ * @param {number[]} wanted ascending
+ * @returns {Column}
+ */
+export function interpolated(x, y, wanted) {
+  let i = 0;
+  return wanted.map((at) => {
+    while (i < x.length && Number(x[i]) < at) i += 1;
+    if (x[i] === at) return y[i] ?? null;
+    if (i === 0 || i === x.length) return null;
+    const [left, right, low, high] = [Number(x[i - 1]), Number(x[i]), Number(y[i - 1]), Number(y[i])];
+    return low + ((high - low) * (at - left)) / (right - left);
+  });
 }
 
 /**
@@ -203,7 +354,7 @@ export function latest(column) {
 }
 
 /**
- * @param {Line} line
+ * @param {{x: Column, y: Column}} line
  * @returns {Map<number, number>}
  */
 function pointsOf({ x, y }) {

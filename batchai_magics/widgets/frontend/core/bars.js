@@ -15,7 +15,8 @@ const SVG = "http://www.w3.org/2000/svg";
  * A sparkline whose label names the quantity and its first and last value, formatted by `shown`.
  * @param {string} [what]
  * @param {(value: number | undefined) => string} [shown]
- * @returns {{element: SVGSVGElement, update: (values: number[], top?: number) => void}} `top`: minimum of the y axis' upper end
+ * @returns {{element: SVGSVGElement, update: (values: number[], top?: number, isFree?: boolean) => void}}
+ *   `top`: minimum of the y axis' upper end; `isFree`: the axis need not start at zero
  */
 export function sparkline(what = "images/sec", shown = quantity) {
   const line = document.createElementNS(SVG, "polyline");
@@ -26,10 +27,10 @@ export function sparkline(what = "images/sec", shown = quantity) {
   element.append(line);
   let drawn = "";
 
-  /** @type {(values: number[], top?: number) => void} */
-  const update = (values, top = 0) => {
+  /** @type {(values: number[], top?: number, isFree?: boolean) => void} */
+  const update = (values, top = 0, isFree = false) => {
     element.toggleAttribute("hidden", values.length < 2);
-    const points = pointsOf(values, top);
+    const points = pointsOf(isFree ? raised(values) : values, top);
     if (points === drawn) return;
     drawn = points;
     line.setAttribute("points", points);
@@ -50,6 +51,15 @@ export function pointsOf(values, least = 0) {
   return values
     .map((value, i) => `${(EDGE + i * step).toFixed(1)},${(EDGE + height * (1 - Math.max(0, value) / top)).toFixed(1)}`)
     .join(" ");
+}
+
+/**
+ * The same values above the least of them.
+ * @param {number[]} values
+ */
+function raised(values) {
+  const least = Math.min(...values);
+  return values.map((value) => value - least);
 }
 
 const SECOND_MS = 1000;

@@ -41,7 +41,10 @@ export function oncePerFrame(paint) {
   };
   return {
     ask: () => (handle ||= requestAnimationFrame(run)),
-    stop: () => cancelAnimationFrame(handle),
+    stop: () => {
+      cancelAnimationFrame(handle);
+      handle = 0;
+    },
   };
 }
 

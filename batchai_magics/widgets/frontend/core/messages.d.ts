@@ -123,10 +123,26 @@ export interface ComparisonFacts {
   jobs: number;
   going: number;
   problem: string;
+  parameters: string[]; // those that differ between the runs
+  metrics: RunMetric[]; // the headline first
+  charts: Omit<Chart, "unit">[]; // the headline's first
+  axis: "step" | "epoch"; // the x axis that suits the runs
+  baseline: number | null; // index of the run that others are compared with
   curves?: Curve[];
   unit?: string;
   sentences?: string[];
 }
+
+/** A metric of the compared runs; `best` is the index of the run with the best value. */
+export interface RunMetric {
+  name: string;
+  label: string;
+  direction: Chart["direction"];
+  best: number | null;
+}
+
+/** The value that stands for a metric, its best value, and its standard error. */
+export type Figures = [number | null, number | null, number | null];
 
 /** One of the synced trait `rows` of a comparison: a run so far. `curve` is the index of its curve in a study. */
 export interface RunRow {
@@ -137,26 +153,31 @@ export interface RunRow {
   batch_size_global: number | null;
   steps: number;
   images_per_sec: number | null;
-  uncertainty: number | null;
-  jitter: number | null;
   speedup: number | null;
   stragglers: string;
-  last_loss: number | null;
   loss_trend: string | null;
   has_nan: boolean;
+  parameters: Record<string, string | number | boolean>;
+  tags: string[];
+  progress: Progress | null;
+  values: Record<string, Figures>; // by metric
   curve?: number | null;
 }
 
-/** The x axes of an overlay. */
-export type Over = "step" | "images" | "seconds";
+/** Two columns of equal length: steps and values. */
+export type StepColumns = [number[], (number | null)[]];
 
-/** The message with the lines of the run with index `run`: columns of equal length. */
+/** The lines of one run, and its other x axes by step. */
+export interface RunLines {
+  run: number;
+  metrics: Record<string, StepColumns>;
+  scales: Partial<Record<"epoch" | "time" | "images", StepColumns>>;
+}
+
+/** The message with new lines of some runs. */
 export interface Lines {
   kind: "lines";
-  run: number;
-  rates: (number | null)[];
-  losses: (number | null)[];
-  over: Partial<Record<Over, (number | null)[]>>;
+  runs: RunLines[];
 }
 
 /** The synced trait `facts` of a job: what the header shows. Times are milliseconds since 1970. */

@@ -229,7 +229,7 @@ function elapsed(row) {
  * @param {string | number | null} b
  * @param {number} direction 1 or -1
  */
-function compare(a, b, direction) {
+export function compare(a, b, direction) {
   if (a === null || b === null) return Number(a === null) - Number(b === null);
   if (typeof a === "number" && typeof b === "number") return (a - b) * direction;
   return String(a).localeCompare(String(b), "en", { numeric: true }) * direction;

@@ -1,14 +1,13 @@
-// The toolbar of a job's charts: which are drawn, over which x axis, how smooth.
+// The toolbar of charts: which are drawn, over which x axis, how smooth.
 
 import { el } from "../core/dom.js";
 
-/** @typedef {import("./x_scales.js").XName} XName */
-
-const PLURALS = { step: "steps", epoch: "epochs", time: "time" };
+/** @type {Record<string, string>} */
+const AXES = { step: "over steps", epoch: "over epochs", time: "over time", images: "over images seen" };
 const STEPS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99];
 
 export class ChartBar {
-  /** @param {{toggle: (title: string) => void, smooth: (weight: number) => void, drawOver: (name: XName) => void}} on */
+  /** @param {{toggle: (title: string) => void, smooth: (weight: number) => void, drawOver: (name: any) => void}} on */
   constructor({ toggle, smooth, drawOver }) {
     this.toggle = toggle;
     this.choices = el("div", { class: "ba-chart-choices", role: "group", "aria-label": "Charts" });
@@ -23,14 +22,10 @@ export class ChartBar {
       title: "Smoothing: off",
       input: () => this.#smooth(smooth),
     });
-    const change = () => drawOver(/** @type {XName} */ (this.axis.value));
+    const change = () => drawOver(this.axis.value);
     this.axis = el("select", { class: "ba-select", "aria-label": "Draw over", title: "The x axis of all charts", change });
-    this.element = el(
-      "div",
-      { class: "ba-chart-bar" },
-      this.choices,
-      el("span", { class: "ba-chart-settings" }, this.axis, el("label", { class: "ba-smooth-label" }, "smooth", this.slider)),
-    );
+    this.settings = el("span", { class: "ba-chart-settings" }, this.axis, el("label", { class: "ba-smooth-label" }, "smooth", this.slider));
+    this.element = el("div", { class: "ba-chart-bar" }, this.choices, this.settings);
   }
 
   /**
@@ -46,15 +41,16 @@ export class ChartBar {
 
   /**
    * Updates the x axes to choose from; a single one needs no choice.
-   * @param {XName[]} names
-   * @param {XName} chosen
+   * @param {string[]} names of scales, or of anything else that `words` names
+   * @param {string} chosen
+   * @param {(name: string) => string} [words]
    */
-  offerAxes(names, chosen) {
+  offerAxes(names, chosen, words = String) {
     const wanted = names.join();
     this.axis.hidden = names.length < 2;
     if (this.axis.dataset.names !== wanted) {
       this.axis.dataset.names = wanted;
-      this.axis.replaceChildren(...names.map((name) => el("option", { value: name }, `over ${PLURALS[name]}`)));
+      this.axis.replaceChildren(...names.map((name) => el("option", { value: name }, AXES[name] ?? words(name))));
     }
     if (this.axis.value !== chosen) this.axis.value = chosen;
   }

@@ -1,4 +1,4 @@
-// The x axes of a job's charts: steps, epochs or time. Points have steps; a scale converts them.
+// The x axes of charts: steps, epochs, time or images seen. Points have steps; a scale converts them.
 
 import { countAxis, EPOCH_AXIS, TIME_AXIS } from "../core/chart_axes.js";
 
@@ -6,9 +6,9 @@ import { countAxis, EPOCH_AXIS, TIME_AXIS } from "../core/chart_axes.js";
 /** @typedef {import("./chart_points.js").PointTable} PointTable */
 /** @typedef {import("./chart_points.js").Table} Table */
 
-/** @typedef {"step" | "epoch" | "time"} XName */
+/** @typedef {"step" | "epoch" | "time" | "images"} XName */
 
-const AXES = { step: countAxis("step"), epoch: EPOCH_AXIS, time: TIME_AXIS };
+const AXES = { step: countAxis("step"), epoch: EPOCH_AXIS, time: TIME_AXIS, images: countAxis("images seen") };
 
 /** Converts steps to values of an x axis, linearly between and beyond the steps for which they are known. */
 export class XScale {

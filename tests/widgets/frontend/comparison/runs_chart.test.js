@@ -29,3 +29,19 @@ test("under the cursor a line has its nearest value before, and none where it is
   assert.equal(latest(column), 3);
   assert.equal(latest([]), null);
 });
+
+test("lines over equal steps are not copied, and shorter ones end early", () => {
+  const long = line([10, 20, 30], [1, 2, 3]);
+  const { xs, columns } = merged([long, line([10, 20], [5, 6])]);
+  assert.equal(xs, long.x);
+  assert.equal(columns[0], long.y);
+  assert.deepEqual(columns[1], [5, 6, null]);
+});
+
+test("very many x values become a grid on which no line leaves its points", () => {
+  const lines = Array.from({ length: 20 }, (_, k) => line(Array.from({ length: 200 }, (__, i) => i + k / 20), new Array(200).fill(k)));
+  const { xs, columns } = merged(lines);
+  assert.ok(xs.length < 1000);
+  assert.ok(columns.every((column, k) => column.every((value) => value === null || value === k)));
+  assert.deepEqual([columns[0].at(-1), columns[19].at(-1)], [null, 19]);
+});

@@ -1,0 +1,424 @@
+// The charts of compared runs: a line per run or per group of runs, over an x axis or against a parameter.
+
+import { el, oncePerFrame } from "../core/dom.js";
+import { ChartBar } from "../job/chart_bar.js";
+import { PHASES } from "../job/chart_entries.js";
+import { smoothed } from "../job/chart_points.js";
+import { XScale } from "../job/x_scales.js";
+import { DASH, interpolated, isDashed, LinesChart, runColour } from "./runs_chart.js";
+
+/** @typedef {import("../core/chart_axes.js").XAxis} XAxis */
+/** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
+/** @typedef {import("../core/messages.d.ts").Lines} Lines */
+/** @typedef {import("../core/messages.d.ts").RunLines} RunLines */
+/** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
+/** @typedef {import("../core/messages.d.ts").StepColumns} StepColumns */
+/** @typedef {import("../job/x_scales.js").XName} XName */
+/** @typedef {import("./runs_chart.js").Line} Line */
+/** @typedef {ComparisonFacts["charts"][0]} Chart */
+
+const SHOWN = 2; // charts, initially
+const REST = 25; // times as long as drawing took, in which new data is not drawn
+const AGAINST = "parameter:"; // starts the names of x axes that are parameters
+const SPREAD = 20; // ratio of the values of a parameter, from which on its axis is logarithmic
+const STATES = /** @type {const} */ (["running", "terminating", "queued", "failed", "stopped", "cancelled"]); // that stand for a group
+const SCALES = /** @type {const} */ (["epoch", "time", "images"]);
+
+/** What is known of a run's lines. */
+class RunData {
+  /** @type {Map<string, StepColumns>} */
+  metrics = new Map();
+  /** @type {Map<string, XScale>} */
+  scales = new Map([["step", new XScale("step")]]);
+
+  /** @param {RunLines} lines */
+  take(lines) {
+    for (const [name, columns] of Object.entries(lines.metrics)) this.metrics.set(name, columns);
+    for (const name of SCALES) {
+      const known = lines.scales[name];
+      if (known) this.scales.set(name, new XScale(name, known[0], /** @type {number[]} */ (known[1])));
+    }
+  }
+}
+
+export class RunCharts {
+  /**
+   * @param {string} viewId
+   * @param {{ask: (metrics: string[]) => void, group: () => void, focus: (run: string | null) => void}} on `ask`: these
+   *   metrics are drawn
+   */
+  constructor(viewId, on) {
+    this.viewId = viewId;
+    this.on = on;
+    /** @type {Map<string, LinesChart>} */
+    this.charts = new Map();
+    /** @type {Map<string, boolean>} */
+    this.chosen = new Map(); // by the user
+    /** @type {Map<number, RunData>} */
+    this.known = new Map();
+    /** @type {RunRow[]} */
+    this.rows = [];
+    /** @type {ComparisonFacts | null} */
+    this.facts = null;
+    this.weight = 0;
+    this.over = ""; // the x axis that the user has chosen
+    this.asked = "";
+    /** @type {Set<string>} */
+    this.hidden = new Set(); // keys of runs that the user has hidden
+    this.bar = new ChartBar({
+      toggle: (title) => this.#toggle(title),
+      smooth: (weight) => ((this.weight = weight), this.draw()),
+      drawOver: (name) => ((this.over = name), this.draw()),
+    });
+    const change = () => (this.draw(), on.group());
+    this.groups = el("select", { class: "ba-select", "aria-label": "Group by", title: "The mean of the runs that have the same value of a parameter", change });
+    this.bar.settings.prepend(this.groups);
+    this.frame = oncePerFrame(() => this.#paint());
+    this.paintedAt = -Infinity;
+    this.restMs = 0; // after drawing, before new data is drawn
+    /** @type {ReturnType<typeof setTimeout> | null} */
+    this.resting = null;
+    this.grid = el("div", { class: "ba-charts" });
+    this.element = el("div", { class: "ba-charts-part" }, this.bar.element, this.grid);
+  }
+
+  /** The parameter by which runs are grouped; empty if they are not. */
+  get groupedBy() {
+    return this.groups.value;
+  }
+
+  /**
+   * @param {ComparisonFacts} facts
+   * @param {RunRow[]} rows
+   */
+  update(facts, rows) {
+    [this.facts, this.rows] = [facts, rows];
+    this.#offerGroups(facts.parameters, rows.length);
+    this.#drawSoon();
+  }
+
+  /** @param {Lines} lines */
+  take({ runs }) {
+    for (const lines of runs) {
+      let data = this.known.get(lines.run);
+      if (!data) this.known.set(lines.run, (data = new RunData()));
+      data.take(lines);
+    }
+    this.#drawSoon();
+  }
+
+  /**
+   * The values of a run's headline metric, for a sparkline.
+   * @param {number} place
+   * @param {string} metric
+   * @returns {number[]}
+   */
+  valuesOf(place, metric) {
+    const [, values = []] = this.known.get(place)?.metrics.get(metric) ?? [];
+    return /** @type {number[]} */ (values.filter((value) => value !== null));
+  }
+
+  /** Draws all charts, in the next frame. */
+  draw() {
+    this.frame.ask();
+  }
+
+  /** Draws new data: in the next frame, or later where drawing takes long, so that it takes a small share of the time. */
+  #drawSoon() {
+    const wait = this.paintedAt + this.restMs - performance.now();
+    if (wait <= 0) this.draw();
+    else this.resting ??= setTimeout(() => ((this.resting = null), this.draw()), wait);
+  }
+
+  #paint() {
+    const began = performance.now();
+    this.#update();
+    for (const chart of this.charts.values()) chart.flush();
+    // uPlot draws in a microtask of its own, before this one.
+    queueMicrotask(() => {
+      this.paintedAt = performance.now();
+      this.restMs = (this.paintedAt - began) * REST;
+    });
+  }
+
+  #update() {
+    const { facts } = this;
+    if (!facts) return;
+    const offered = facts.charts.length ? facts.charts : [NO_CHART];
+    const shown = this.#shown(facts.charts);
+    this.bar.element.hidden = !facts.charts.length;
+    this.bar.offer(facts.charts.map(({ title }) => title), shown);
+    const drawn = offered.filter(({ title }) => shown.has(title) || !facts.charts.length);
+    this.#arrange(drawn);
+    this.#ask(drawn);
+    const axes = this.#axes(facts);
+    const over = axes.includes(this.over) ? this.over : (axes.find((name) => name === facts.axis) ?? "step");
+    this.bar.offerAxes(axes, over, (name) => `against ${name.slice(AGAINST.length)}`);
+    for (const chart of drawn) this.#drawChart(chart, over);
+  }
+
+  /** Shows or hides a run. @param {number} place */
+  toggleRun(place) {
+    const key = String(place);
+    if (!this.hidden.delete(key)) this.hidden.add(key);
+    for (const chart of this.charts.values()) chart.showLines();
+  }
+
+  /** Brings a run to the front. @param {string | null} run */
+  focus(run) {
+    for (const chart of this.charts.values()) chart.focus(run);
+  }
+
+  /** Stops all charts. */
+  stop() {
+    this.frame.stop();
+    clearTimeout(this.resting ?? undefined);
+    for (const chart of this.charts.values()) chart.stop();
+  }
+
+  /** @type {(parameters: string[], runs: number) => void} */
+  #offerGroups(parameters, runs) {
+    const wanted = parameters.join("\n");
+    this.groups.hidden = !parameters.length || runs < 3;
+    if (this.groups.dataset.names === wanted) return;
+    this.groups.dataset.names = wanted;
+    const chosen = this.groups.value;
+    const options = parameters.map((name) => el("option", { value: name }, `mean by ${name}`));
+    this.groups.replaceChildren(el("option", { value: "" }, "each run"), ...options);
+    if (parameters.includes(chosen)) this.groups.value = chosen;
+  }
+
+  /** @param {Chart[]} charts */
+  #shown(charts) {
+    const titles = charts.map(({ title }) => title);
+    const usual = charts.filter((chart) => chart.is_default).map(({ title }) => title);
+    const first = new Set((usual.length ? usual : titles).slice(0, SHOWN));
+    return new Set(titles.filter((title) => this.chosen.get(title) ?? first.has(title)));
+  }
+
+  /** @param {string} title */
+  #toggle(title) {
+    this.chosen.set(title, !this.charts.has(title));
+    this.draw();
+  }
+
+  /**
+   * The x axes to choose from.
+   * @param {ComparisonFacts} facts
+   */
+  #axes({ parameters }) {
+    const known = [...this.known.values()];
+    return ["step", ...SCALES.filter((name) => known.some((data) => data.scales.has(name))), ...parameters.map((name) => AGAINST + name)];
+  }
+
+  /**
+   * Adds the charts to the page, in order, and removes the others.
+   * @param {Chart[]} wanted
+   */
+  #arrange(wanted) {
+    const titles = new Set(wanted.map(({ title }) => title));
+    for (const [title, chart] of this.charts) {
+      if (titles.has(title)) continue;
+      chart.stop();
+      chart.element.remove();
+      this.charts.delete(title);
+    }
+    wanted.forEach((chart, i) => {
+      const { element } = this.charts.get(chart.title) ?? this.#made(chart);
+      if (this.grid.children[i] !== element) this.grid.insertBefore(element, this.grid.children[i] ?? null);
+    });
+  }
+
+  /** @param {Chart} chart */
+  #made({ title, is_rate: fromZero }) {
+    const made = new LinesChart({ title, empty: `Waiting for the first ${title}`, fromZero }, `ba-${this.viewId}`);
+    made.owner = "comparison";
+    made.legend.hidden = this.hidden;
+    made.onReset = () => this.charts.forEach((each) => each.resetZoom());
+    made.onZoom = (range) => this.charts.forEach((each) => each.zoomTo(range));
+    made.onFocus = (run) => this.on.focus(run);
+    this.charts.set(title, made);
+    return made;
+  }
+
+  /** Asks for the lines of the metrics that are drawn. @param {Chart[]} drawn */
+  #ask(drawn) {
+    const metrics = drawn.flatMap(({ lines }) => lines.map(({ name }) => name));
+    const headline = this.facts?.metrics[0]?.name;
+    const wanted = [...new Set(headline ? [headline, ...metrics] : metrics)];
+    if (wanted.join("\n") === this.asked) return;
+    this.asked = wanted.join("\n");
+    this.on.ask(wanted);
+  }
+
+  /** @type {(chart: Chart, over: string) => void} */
+  #drawChart(chart, over) {
+    const made = /** @type {LinesChart} */ (this.charts.get(chart.title));
+    if (over.startsWith(AGAINST)) {
+      const name = over.slice(AGAINST.length);
+      const axis = parameterAxis(name, this.rows);
+      made.name(`${chart.title}, best`);
+      made.show(this.#points(chart, name, axis), axis.axis, { isScatter: true });
+      return;
+    }
+    made.name(chart.title);
+    const lines = this.rows.flatMap((row, place) => this.#lines(chart, row, place, over));
+    made.show(this.groupedBy ? grouped(lines, this.rows, this.groupedBy) : lines, new XScale(/** @type {XName} */ (over)).axis);
+  }
+
+  /** The lines of a run: training solid, others dashed. @type {(chart: Chart, row: RunRow, place: number, over: string) => Line[]} */
+  #lines(chart, row, place, over) {
+    const data = this.known.get(place);
+    const scale = data?.scales.get(over);
+    return chart.lines.flatMap(({ name, phase }, i) => {
+      const [steps, values] = (scale && data?.metrics.get(name)) || [[], []];
+      if (i && !steps.length) return [];
+      const dash = i ? PHASES[phase].dash : isDashed(place) ? DASH : undefined;
+      const label = i ? `${row.name} ${phase}` : row.name;
+      return [{ key: i ? `${place} ${name}` : String(place), run: String(place), label, colour: runColour(place), ...(dash ? { dash } : {}), x: scale?.of(steps) ?? [], y: smoothed(values, this.weight) }];
+    });
+  }
+
+  /** The best value of each run against a parameter. @type {(chart: Chart, parameter: string, axis: ParameterAxis) => Line[]} */
+  #points({ lines }, parameter, { placeOf }) {
+    const name = (lines.find(({ phase }) => phase === "val") ?? lines[0])?.name ?? "";
+    return this.rows.map((row, place) => {
+      const [value = null, best = null] = row.values[name] ?? [];
+      const at = placeOf(row.parameters[parameter]);
+      const isKnown = at !== null && (best ?? value) !== null;
+      return { key: String(place), run: String(place), label: row.name, colour: runColour(place), x: isKnown ? [at] : [], y: isKnown ? [best ?? value] : [] };
+    });
+  }
+}
+
+/** Stands for the charts before there is any metric. @type {Chart} */
+const NO_CHART = { title: "metric", quantity: "", direction: "unknown", is_rate: false, is_summed: false, is_default: true, lines: [] };
+
+/** @typedef {string | number | boolean | undefined} Parameter */
+/** @typedef {{axis: XAxis, placeOf: (value: Parameter) => number | null}} ParameterAxis */
+
+/**
+ * The x axis of a parameter: its numbers, logarithmic if they are far apart; texts in order.
+ * @param {string} name
+ * @param {RunRow[]} rows
+ * @returns {ParameterAxis}
+ */
+export function parameterAxis(name, rows) {
+  const values = [...new Set(rows.map((row) => row.parameters[name]).filter((value) => value !== undefined))];
+  const numbers = values.map(Number);
+  if (!values.every((value, i) => typeof value !== "boolean" && value !== "" && Number.isFinite(numbers[i]))) {
+    const texts = values.map(String).sort(inOrder);
+    const textAt = (/** @type {number} */ x) => texts[x] ?? "";
+    return {
+      axis: { label: name, increments: [1, 2, 5, 10, 20, 50, 100], tick: textAt, words: (x) => `${name} ${textAt(x)}` },
+      placeOf: (value) => (value === undefined ? null : texts.indexOf(String(value))),
+    };
+  }
+  const isLog = Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) >= SPREAD;
+  const valueAt = (/** @type {number} */ x) => Number((isLog ? 10 ** x : x).toPrecision(2));
+  const text = (/** @type {number} */ value) => (value !== 0 && Math.abs(value) < 0.001 ? value.toExponential() : String(value));
+  const increments = isLog ? [0.5, 1, 2, 5, 10] : Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((first) => first * 10 ** (i - 6))).flat();
+  return {
+    axis: { label: name, increments, tick: (x) => text(valueAt(x)), words: (x) => `${name} ${text(valueAt(x))}` },
+    placeOf: (value) => (value === undefined ? null : isLog ? Math.log10(Number(value)) : Number(value)),
+  };
+}
+
+/**
+ * The mean of the lines of each value of a parameter, with the standard deviation around it.
+ * @param {Line[]} lines
+ * @param {RunRow[]} rows
+ * @param {string} parameter
+ * @returns {Line[]}
+ */
+export function grouped(lines, rows, parameter) {
+  const groups = groupsOf(rows, parameter);
+  return [...groups].flatMap(([value, places], i) => {
+    const own = lines.filter(({ run }) => places.includes(Number(run)) && run !== undefined);
+    const phases = [...new Set(own.map(({ label, run }) => label.slice((rows[Number(run)]?.name ?? "").length)))];
+    return phases.map((phase, k) => {
+      const members = own.filter(({ label, run }) => label === (rows[Number(run)]?.name ?? "") + phase && label !== "");
+      const dash = members[0]?.dash && k ? members[0].dash : isDashed(i) ? DASH : undefined;
+      const look = { key: `${value}${phase}`, label: `${parameter} ${value}${phase}`, colour: runColour(i), ...(dash ? { dash } : {}) };
+      return { ...look, ...meanOf(members) };
+    });
+  });
+}
+
+/**
+ * Value of a parameter → the indexes of the runs that have it, in the order of values.
+ * @param {RunRow[]} rows
+ * @param {string} parameter
+ * @returns {Map<string, number[]>}
+ */
+export function groupsOf(rows, parameter) {
+  /** @type {Map<string, number[]>} */
+  const groups = new Map();
+  rows.forEach((row, place) => {
+    const value = String(row.parameters[parameter] ?? "–");
+    groups.set(value, [...(groups.get(value) ?? []), place]);
+  });
+  return new Map([...groups].sort(([a], [b]) => inOrder(a, b)));
+}
+
+/** The order of a parameter's values: of numbers, else of texts. @type {(a: string, b: string) => number} */
+function inOrder(a, b) {
+  return Number(a) - Number(b) || a.localeCompare(b, "en", { numeric: true });
+}
+
+/**
+ * The mean of lines where any of them is, and its spread.
+ * @param {Line[]} lines
+ */
+function meanOf(lines) {
+  const xs = /** @type {number[]} */ ([...new Set(lines.flatMap(({ x }) => x))].filter((x) => x !== null)).sort((a, b) => a - b);
+  const columns = lines.map(({ x, y }) => {
+    const known = x.map((_, i) => i).filter((i) => x[i] !== null && y[i] !== null && y[i] !== undefined);
+    return interpolated(known.map((i) => Number(x[i])), known.map((i) => Number(y[i])), xs);
+  });
+  const moments = xs.map((_, row) => momentsOf(columns.map((column) => column[row] ?? null)));
+  return { x: xs, y: moments.map(({ mean }) => mean), spread: moments.map(({ deviation }) => deviation) };
+}
+
+/**
+ * The mean and the standard deviation of the values that are known; null without any.
+ * @param {(number | null)[]} values
+ */
+export function momentsOf(values) {
+  const known = /** @type {number[]} */ (values.filter((value) => value !== null && Number.isFinite(value)));
+  if (!known.length) return { mean: null, deviation: null };
+  const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+  const squares = known.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { mean, deviation: known.length > 1 ? Math.sqrt(squares / (known.length - 1)) : 0 };
+}
+
+/**
+ * A row for each value of a parameter: the mean of each metric, with its spread as the error.
+ * @param {RunRow[]} rows
+ * @param {string} parameter
+ * @returns {RunRow[]}
+ */
+export function groupRows(rows, parameter) {
+  return [...groupsOf(rows, parameter)].map(([value, places]) => {
+    const members = places.map((place) => /** @type {RunRow} */ (rows[place]));
+    const first = /** @type {RunRow} */ (members[0]);
+    const names = [...new Set(members.flatMap((row) => Object.keys(row.values)))];
+    return {
+      ...first,
+      name: `${parameter} ${value}, ${members.length} run${members.length === 1 ? "" : "s"}`,
+      state: STATES.find((state) => members.some((row) => row.state === state)) ?? first.state,
+      parameters: parameter in first.parameters ? { [parameter]: first.parameters[parameter] ?? "" } : {},
+      tags: [],
+      progress: null,
+      steps: Math.max(...members.map(({ steps }) => steps)),
+      speedup: momentsOf(members.map(({ speedup }) => speedup)).mean,
+      values: Object.fromEntries(names.map((name) => [name, figuresOf(members.map((row) => row.values[name]?.[0] ?? null))])),
+    };
+  });
+}
+
+/** @type {(values: (number | null)[]) => import("../core/messages.d.ts").Figures} */
+function figuresOf(values) {
+  const { mean, deviation } = momentsOf(values);
+  return [mean, null, values.filter((value) => value !== null).length > 1 ? deviation : null];
+}

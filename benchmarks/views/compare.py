@@ -1,0 +1,124 @@
+"""A comparison of 200 runs with 1,000 points each, in Chromium: its first paint, and an update of one run.
+
+The first paint counts from the data being in the page to the end of the frame that shows it; an update is the
+time of the page's thread, of ten in a second. Both are held against matplotlib's figure of the same runs.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from batchai_magics.metrics import Comparison, compare, read_metrics
+from batchai_magics.metrics.charts.figure import figure_png
+from batchai_magics.widgets.comparison.comparison_feed import ComparisonFeed
+from batchai_magics.widgets.comparison.comparison_output import ComparisonView
+from batchai_magics.widgets.core import pages
+from benchmarks.row import Row, table
+
+RUNS, POINTS = 200, 1000
+UPDATES = 50
+CHROMIUM = "/usr/bin/chromium"
+PAGE = """async ([script, style, state, messages, update, count]) => {
+  document.head.append(Object.assign(document.createElement('style'), { textContent: style }));
+  const url = URL.createObjectURL(new Blob([script], { type: 'text/javascript' }));
+  const view = (await import(url)).default;
+  const listeners = {};
+  const model = {
+    get: (name) => state[name],
+    on: (event, call) => (listeners[event] ??= []).push(call),
+    off: () => {},
+    send: () => {},
+  };
+  const tell = (event, content) => (listeners[event] ?? []).forEach((call) => call(content));
+  let spent = 0;
+  const timed = (call) => {
+    const from = performance.now();
+    call();
+    queueMicrotask(() => (spent += performance.now() - from)); // uPlot draws in an earlier microtask
+  };
+  const request = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = (call) => request((time) => timed(() => call(time)));
+  const frame = () => new Promise((done) => request(() => {
+    const end = new MessageChannel();
+    end.port1.onmessage = done;
+    end.port2.postMessage(0);
+  }));
+  const root = document.body.appendChild(document.createElement('div'));
+  await frame();
+  const began = performance.now();
+  view.render({ model, el: root });
+  for (const message of messages) tell('msg:custom', message);
+  while (!root.querySelector('canvas')) await frame();
+  const first = performance.now() - began;
+  await new Promise((done) => setTimeout(done, 1000));
+  spent = 0;
+  for (let i = 0; i < count; i += 1) {
+    timed(() => {
+      update.runs[0].metrics.loss[1][0] = 5 + i / 100;
+      tell('msg:custom', structuredClone(update));
+      state.rows = state.rows.map((row, k) => (k ? row : { ...row, steps: 2000 + i }));
+      tell('change:rows');
+    });
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  return { first, update: spent / count, rows: root.querySelectorAll('tbody tr').length };
+}"""
+
+
+def rows() -> Iterator[Row]:
+    """The two times, each against the figure."""
+    value = runs()
+    began = time.perf_counter()
+    figure_png(value.plot())
+    figure_ms = (time.perf_counter() - began) * 1000
+    told = in_page(value)
+    what = f"{RUNS} runs of {POINTS:,} points in the page"
+    yield Row(f"{what}: first paint", told["first"], "matplotlib PNG", figure_ms, "ms")
+    yield Row(f"{what}: update of one run", told["update"], "matplotlib PNG", figure_ms, "ms")
+
+
+def runs() -> Comparison:
+    """The runs, each with two metrics at each of its steps."""
+    logs = {
+        f"run-{n}": "".join(
+            f"step {s} loss {5 / s + n / 100:.4f} acc {1 - 1 / s:.4f}\n" for s in range(1, POINTS + 1)
+        )
+        for n in range(RUNS)
+    }
+    return compare({name: read_metrics(text.encode()) for name, text in logs.items()})
+
+
+def in_page(value: Comparison) -> dict[str, Any]:
+    """What the page measured."""
+    from playwright.sync_api import sync_playwright
+
+    feed = ComparisonFeed(value.runs)
+    view = ComparisonView(feed, view_id="bench", work=lambda task: task(), clock=time.monotonic)
+    state = {"facts": view.facts, "rows": view.rows, "view_id": "bench"}
+    messages = []
+    while message := view.next_message(1 << 20):
+        messages.append(message)
+    update = {"kind": "lines", "runs": [messages[0]["runs"][0]]}
+    arguments = [
+        pages.script("comparison_view"),
+        pages.style("comparison_view"),
+        state,
+        messages,
+        update,
+        UPDATES,
+    ]
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1200, "height": 1000})
+        page.set_content("<html><body></body></html>")
+        found: dict[str, Any] = page.evaluate(PAGE, json.loads(json.dumps(arguments)))
+        browser.close()
+    assert found["rows"] == RUNS
+    return found
+
+
+if __name__ == "__main__":
+    print(table(rows()))
