@@ -86,7 +86,7 @@ def _expected(magic: str, words: list[str], settings: Settings | None) -> Expect
     if magic == "batchai":
         return expected_in_line(words, settings)
     from batchai_magics.commands.parsing.command_parser import AZ_WORDS
-    from batchai_magics.commands.specs.command_spec import PROGRAM
+    from batchai_magics.commands.specs.shared_options import PROGRAM
     from batchai_magics.options.option import Expected
 
     if not words:

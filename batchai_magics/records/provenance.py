@@ -1,17 +1,52 @@
-"""The provenance of a run: what was submitted, the machines that it ran on, who was notified."""
+"""The provenance of a run: what was submitted, and the hardware and software of its machines."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from batchai_magics.records.machine import Machine
 from batchai_magics.records.notifications import Delivery
 from batchai_magics.records.record_files import DELIVERIES, MACHINES, SUBMISSION
-from batchai_magics.records.submission import GitState, Submission, Variable
+from batchai_magics.records.submission import GitState, Submission, Variable, made
+
+VERSION = 1
+
+
+class Machine(NamedTuple):
+    """A machine of a run: `python` and `packages` are those of the job's interpreter."""
+
+    name: str
+    system: str = ""
+    processor: str = ""
+    cores: int = 0
+    memory_bytes: int = 0
+    gpus: tuple[str, ...] = ()
+    python: str = ""
+    executable: str = ""
+    packages: Mapping[str, str] = {}
+    problem: str = ""  # what is not known, and why
+
+    def to_text(self) -> str:
+        """The text of its file in `machines/`."""
+        return json.dumps({"version": VERSION, **self._asdict()}, ensure_ascii=False)
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> Machine:
+        """Reads the text of `to_text`; unknown fields of a newer version are ignored.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        try:
+            machine: Machine = made(cls, json.loads(text))
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"not the record of a machine: {error}") from None
+        return machine
+
 
 NAMES = (SUBMISSION, MACHINES, DELIVERIES)  # the record files that it is read from
 _COMMIT = 10  # characters of a commit that are shown

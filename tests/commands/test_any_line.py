@@ -17,9 +17,8 @@ from batchai_magics.commands.output.command_progress import Stream, run_operatio
 from batchai_magics.commands.output.result_formats import RENDERERS
 from batchai_magics.commands.parsing.command_completion import expected_in_line
 from batchai_magics.commands.parsing.command_parser import Invocation, az_command_words, parse
-from batchai_magics.commands.specs.command_spec import CommandSpec
 from batchai_magics.commands.specs.command_table import COMMANDS
-from batchai_magics.commands.specs.shared_options import options_of
+from batchai_magics.commands.specs.shared_options import CommandSpec, options_of
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.options.option import Option, ValueKind

@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.commands.azure import file_transfers
-from batchai_magics.commands.azure.file_transfers import (
+from batchai_magics.commands.azure import storage_bucket
+from batchai_magics.commands.azure.storage_bucket import (
+    Bucket,
+    BucketAddress,
+    bucket_names,
     checked_file,
+    container,
     deletion,
     download_operation,
     upload_operation,
 )
-from batchai_magics.commands.azure.storage_bucket import Bucket, BucketAddress, bucket_names, container
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.commands.output.command_progress import Operation
@@ -47,14 +50,14 @@ def upload(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file as a blob."""
     bucket = container(context, arguments, arguments.container_name)
     there = relative_path(arguments.name or Path(arguments.file).name, "--name", place="container")
-    return _as_blobs(upload_operation(bucket, [file_transfers.file_upload(arguments.file, there)], arguments))
+    return _as_blobs(upload_operation(bucket, [storage_bucket.file_upload(arguments.file, there)], arguments))
 
 
 def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
     place = BucketAddress.of(arguments.destination)
     below = place.below(arguments.destination_path)
-    copies = file_transfers.folder_uploads(arguments.source, below, arguments.pattern, place="container")
+    copies = storage_bucket.folder_uploads(arguments.source, below, arguments.pattern, place="container")
     if arguments.dryrun:
         return [copy.path for copy in copies]
     bucket = container(context, arguments, place.name, account=place.account)
@@ -64,7 +67,7 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
 def download(context: Context, arguments: Namespace) -> Operation:
     """Downloads a blob."""
     bucket, path = _blob(context, arguments)
-    copy = file_transfers.file_download(checked_file(bucket, path), arguments.file)
+    copy = storage_bucket.file_download(checked_file(bucket, path), arguments.file)
     return download_operation(bucket, [copy], arguments, is_one=True)
 
 
@@ -73,7 +76,7 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
     place = BucketAddress.of(arguments.source)
     bucket = container(context, arguments, place.name, account=place.account)
     below = relative_path(place.path, "--source", place="container")
-    copies = file_transfers.bucket_downloads(
+    copies = storage_bucket.bucket_downloads(
         bucket, arguments.destination, below=below, pattern=arguments.pattern
     )
     if arguments.dryrun:

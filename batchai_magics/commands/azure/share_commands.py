@@ -6,14 +6,17 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.commands.azure import file_transfers
-from batchai_magics.commands.azure.file_transfers import (
+from batchai_magics.commands.azure import storage_bucket
+from batchai_magics.commands.azure.storage_bucket import (
+    Bucket,
+    BucketAddress,
+    bucket_names,
     checked_file,
     deletion,
     download_operation,
+    share,
     upload_operation,
 )
-from batchai_magics.commands.azure.storage_bucket import Bucket, BucketAddress, bucket_names, share
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.commands.output.command_progress import Operation
@@ -83,16 +86,16 @@ def upload(context: Context, arguments: Namespace) -> Operation:
         item = bucket.find(path)
         return item is not None and item.is_directory
 
-    there = file_transfers.upload_path(arguments.path, arguments.source, is_folder, option="--path")
+    there = storage_bucket.upload_path(arguments.path, arguments.source, is_folder, option="--path")
     return upload_operation(
-        bucket, [file_transfers.file_upload(arguments.source, there)], arguments, is_one=True
+        bucket, [storage_bucket.file_upload(arguments.source, there)], arguments, is_one=True
     )
 
 
 def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
     place = BucketAddress.of(arguments.destination)
-    copies = file_transfers.folder_uploads(
+    copies = storage_bucket.folder_uploads(
         arguments.source, place.below(arguments.destination_path), arguments.pattern
     )
     if arguments.dryrun:
@@ -106,7 +109,7 @@ def download(context: Context, arguments: Namespace) -> Operation:
     bucket = share(context, arguments, arguments.share_name)
     file = checked_file(bucket, relative_path(arguments.path, "--path", place="share"))
     return download_operation(
-        bucket, [file_transfers.file_download(file, arguments.dest)], arguments, is_one=True
+        bucket, [storage_bucket.file_download(file, arguments.dest)], arguments, is_one=True
     )
 
 
@@ -115,7 +118,7 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
     place = BucketAddress.of(arguments.source)
     bucket = share(context, arguments, place.name, account=place.account)
     below = relative_path(place.below(arguments.source_path), "--source-path", place="share")
-    copies = file_transfers.bucket_downloads(
+    copies = storage_bucket.bucket_downloads(
         bucket, arguments.destination, below=below, pattern=arguments.pattern
     )
     if arguments.dryrun:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers import mount_options, resource_commands, vm_options, workspace_commands
-from batchai_magics.commands.handlers.mount_options import auto_storage
+from batchai_magics.commands.handlers import machine_options, resource_commands, workspace_commands
+from batchai_magics.commands.handlers.machine_options import auto_storage
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import command_error
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
@@ -28,7 +28,7 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
     resource_commands.check_is_new(context, id)
     described = _described(context, arguments)
     body = _body(context, arguments, id, described.body)
-    notes = (*described.notes, *vm_options.notes(arguments))
+    notes = (*described.notes, *machine_options.notes(arguments))
     checked = described.checked(ClusterSpec, body)  # before anything is created
     workspace_commands.check_size(context, checked.vm_size)
     if arguments.use_auto_storage:
@@ -79,7 +79,7 @@ def _described(context: Context, arguments: Namespace) -> Description:
     """Reads the cluster's file."""
     if not arguments.config_file:
         return NOTHING
-    account = mount_options.account_of(context, arguments)
+    account = machine_options.account_of(context, arguments)
     return load_file(ClusterSpec, Path(arguments.config_file).expanduser(), account=account)
 
 
@@ -87,15 +87,15 @@ def _body(
     context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The cluster's `properties`: those of the file, overridden by the options."""
-    account = mount_options.account_of(context, arguments)
+    account = machine_options.account_of(context, arguments)
     body = dict(of_file)
-    image = vm_options.image_reference(arguments.image, arguments.custom_image)
+    image = machine_options.image_reference(arguments.image, arguments.custom_image)
     chosen = {
         "vmSize": arguments.vm_size,
         "vmPriority": arguments.vm_priority,
         "scaleSettings": _scale(arguments),
         "virtualMachineConfiguration": image and {"imageReference": image},
-        "subnet": vm_options.subnet_reference(arguments.subnet),
+        "subnet": machine_options.subnet_reference(arguments.subnet),
     }
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
@@ -105,13 +105,13 @@ def _body(
             "Please provide scale setting for the cluster via command line or configuration file",
             hint="Add -t with the number of nodes.",
         )
-    body["userAccountSettings"] = vm_options.account_settings(
-        arguments, vm_options.object_of(body, "userAccountSettings", _ACCOUNT), context.backend
+    body["userAccountSettings"] = machine_options.account_settings(
+        arguments, machine_options.object_of(body, "userAccountSettings", _ACCOUNT), context.backend
     )
     body = _with_setup_task(body, arguments)
-    body = _with_volumes(body, mount_options.with_mounts(_volumes(body), arguments, account, owner=id))
-    body = _with_volumes(body, mount_options.with_keys(_volumes(body), context.backend))
-    subnet = mount_options.subnet_of_servers(context, arguments.nfs, body.get("subnet"), owner=id)
+    body = _with_volumes(body, machine_options.with_mounts(_volumes(body), arguments, account, owner=id))
+    body = _with_volumes(body, machine_options.with_keys(_volumes(body), context.backend))
+    subnet = machine_options.subnet_of_servers(context, arguments.nfs, body.get("subnet"), owner=id)
     return {**body, "subnet": subnet} if subnet else body
 
 
@@ -125,7 +125,7 @@ def _with_setup_task(body: dict[str, Any], arguments: Namespace) -> dict[str, An
 
 
 def _node_setup(body: Mapping[str, Any]) -> dict[str, Any]:
-    return vm_options.object_of(body, "nodeSetup", "properties.nodeSetup")
+    return machine_options.object_of(body, "nodeSetup", "properties.nodeSetup")
 
 
 def _volumes(body: dict[str, Any]) -> Any:

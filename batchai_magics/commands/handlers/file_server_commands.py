@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers import resource_commands, vm_options, workspace_commands
+from batchai_magics.commands.handlers import machine_options, resource_commands, workspace_commands
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import command_error
 from batchai_magics.models.documents.description import NOTHING, Description, load_file
@@ -31,7 +31,9 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
     described = _described(arguments)
     spec = described.checked(FileServerSpec, _body(context, arguments, described.body))
     workspace_commands.ensure(context, id)
-    return ValueWithNotes(context.backend.create(id, spec), (*described.notes, *vm_options.notes(arguments)))
+    return ValueWithNotes(
+        context.backend.create(id, spec), (*described.notes, *machine_options.notes(arguments))
+    )
 
 
 def show(context: Context, arguments: Namespace) -> Resource:
@@ -58,18 +60,18 @@ def _described(arguments: Namespace) -> Description:
 def _body(context: Context, arguments: Namespace, of_file: Mapping[str, Any]) -> dict[str, Any]:
     """The server's `properties`: those of the file, overridden by the options."""
     body = dict(of_file)
-    chosen = {"vmSize": arguments.vm_size, "subnet": vm_options.subnet_reference(arguments.subnet)}
+    chosen = {"vmSize": arguments.vm_size, "subnet": machine_options.subnet_reference(arguments.subnet)}
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
         raise command_error("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
-    ssh = vm_options.object_of(body, "sshConfiguration", _SSH)
-    of_account = vm_options.object_of(ssh, "userAccountSettings", f"{_SSH}.userAccountSettings")
-    account = vm_options.account_settings(arguments, of_account, context.backend)
+    ssh = machine_options.object_of(body, "sshConfiguration", _SSH)
+    of_account = machine_options.object_of(ssh, "userAccountSettings", f"{_SSH}.userAccountSettings")
+    account = machine_options.account_settings(arguments, of_account, context.backend)
     ssh["userAccountSettings"] = account
     return {
         **body,
         "sshConfiguration": ssh,
-        "dataDisks": _disks(arguments, vm_options.object_of(body, "dataDisks", "properties.dataDisks")),
+        "dataDisks": _disks(arguments, machine_options.object_of(body, "dataDisks", "properties.dataDisks")),
     }
 
 

@@ -32,26 +32,27 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation
 
     Notebooks display the returned handle live.
     """
-    from batchai_magics.commands.handlers import bulk_jobs, job_submission
+    from batchai_magics.commands.handlers import job_submission
 
     if arguments.dry_run:
         return Stream(_yield_all(_previews(context, arguments)), "Nothing was written or submitted.")
-    if bulk_jobs.is_bulk(arguments.config_file):
-        return bulk_jobs.create(context, arguments)
-    ((id, file),) = bulk_jobs.job_ids_and_files(context, arguments)
+    if job_submission.is_bulk(arguments.config_file):
+        return job_submission.create(context, arguments)
+    ((id, file),) = job_submission.job_ids_and_files(context, arguments)
     asked = job_submission.read_new_job(context, arguments, id, file)
     return ValueWithNotes(
-        job_submission.submit(context, asked), (*bulk_jobs.default_name_note(arguments, id), *asked.notes)
+        job_submission.submit(context, asked),
+        (*job_submission.default_name_note(arguments, id), *asked.notes),
     )
 
 
 def _previews(context: Context, arguments: Namespace) -> list[Message | LogOutput]:
     """The dry run of each file, without any request to the backend."""
-    from batchai_magics.commands.handlers import bulk_jobs, job_submission
+    from batchai_magics.commands.handlers import job_submission
     from batchai_magics.commands.output.dry_run import dry_run_text
 
     parts: list[Message | LogOutput] = []
-    for id, file in bulk_jobs.job_ids_and_files(context, arguments):
+    for id, file in job_submission.job_ids_and_files(context, arguments):
         asked = job_submission.read_job_file(context, arguments, id, file)
         text = dry_run_text(job_submission.to_cell_request(asked), context.settings)
         parts += [*map(Message, asked.notes), LogOutput(f"{text}\n".encode())]
@@ -112,11 +113,11 @@ def terminate(context: Context, arguments: Namespace) -> None:
 
 def delete(context: Context, arguments: Namespace) -> Operation | None:
     """Deletes a job, or all jobs in a state; running ones are terminated first."""
-    from batchai_magics.commands.handlers import bulk_jobs
+    from batchai_magics.commands.handlers import job_submission
 
-    bulk_jobs.check_selection(arguments)
+    job_submission.check_selection(arguments)
     if arguments.state:
-        return bulk_jobs.delete(context, arguments)
+        return job_submission.delete(context, arguments)
     resource_commands.delete(context, arguments, Kind.JOB)
     return None
 

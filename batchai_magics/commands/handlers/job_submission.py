@@ -1,28 +1,38 @@
-"""Submission of a job from its file and options, validated before it is created."""
+"""Submission of a job from its file and options, or again under the next name of its series."""
 
 from __future__ import annotations
 
+import glob
+import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+
+from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.backend_registry import backend_options
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_option_values import channels_of, exports_of, restart_fields_of, tags_of
 from batchai_magics.cell.cell_request import CellSource, exports_below
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers import experiment_commands, mount_options, resource_commands
-from batchai_magics.errors import command_error
+from batchai_magics.commands.handlers import experiment_commands, machine_options, resource_commands
+from batchai_magics.commands.output.command_progress import Operation
+from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.errors import BatchAIError, UsageError, command_error
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.submission_recorder import SubmissionRecorder
+from batchai_magics.jobs.submission_recorder import SubmissionRecorder, records_of_another
+from batchai_magics.jobs.submit import next_run
 from batchai_magics.jobs.watch_records import watch_records, with_watch_settings
 from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
-from batchai_magics.models.documents.description import load_file
+from batchai_magics.models.documents.description import load_file, name_after
+from batchai_magics.models.field_types import duplicates
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AccountKey
-from batchai_magics.models.resource_ids import ResourceId, cluster_id, cluster_named_in
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in
+from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.stop_conditions import conditions_of, with_conditions
 
 
@@ -55,7 +65,7 @@ def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: P
 
 def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> Submission:
     """Reads a job file without looking at existing resources."""
-    account = mount_options.account_of(context, arguments)
+    account = machine_options.account_of(context, arguments)
     description = load_file(JobSpec, file.expanduser(), account=account)
     declared = backend_options(context.settings)
     body = with_backend_options(description.body, given_options(vars(arguments), declared))
@@ -112,8 +122,8 @@ def _body(
     body["cluster"] = {
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }
-    volumes = mount_options.with_mounts(body.get("mountVolumes"), arguments, account, owner=id)
-    volumes = mount_options.with_keys(volumes, context.backend)
+    volumes = machine_options.with_mounts(body.get("mountVolumes"), arguments, account, owner=id)
+    volumes = machine_options.with_keys(volumes, context.backend)
     return {**body, "mountVolumes": volumes} if volumes else body
 
 
@@ -124,3 +134,197 @@ def _cluster(context: Context, arguments: Namespace, body: dict[str, Any]) -> st
     if not chosen and not named:
         raise command_error("Please provide cluster information via command line or configuration file.")
     return chosen or named or ""
+
+
+def job_files(texts: Sequence[str]) -> list[Path]:
+    """The named files without duplicates; glob patterns expand to their matches, sorted."""
+    paths = [path for text in texts for path in _matching_files(text)]
+    return list(dict.fromkeys(paths))
+
+
+def is_bulk(texts: Sequence[str]) -> bool:
+    """Whether there is more than one file, or a glob pattern."""
+    return len(texts) > 1 or _is_pattern(texts[0])
+
+
+def create(context: Context, arguments: Namespace) -> Operation:
+    """Creates a job from each file; all are read and validated before the first is created."""
+    experiment = context.experiment(arguments)
+    submissions = [read_new_job(context, arguments, *one) for one in job_ids_and_files(context, arguments)]
+    back = f"The created jobs keep running: batchai job list -e {experiment.name} -w {experiment.workspace}"
+    return Operation("Submitting", len(submissions), "job", _create_all(context, submissions), back)
+
+
+def job_ids_and_files(context: Context, arguments: Namespace) -> list[tuple[ResourceId, Path]]:
+    """Each file with the id of its job."""
+    files = job_files(arguments.config_file)
+    is_one = not is_bulk(arguments.config_file)
+    names = [arguments.name] if is_one and arguments.name else _names(files, arguments.name)
+    experiment = context.experiment(arguments)
+    ids = [experiment.child(Kind.JOB, check_name(name, Kind.JOB)) for name in names]
+    return list(zip(ids, files, strict=True))
+
+
+def default_name_note(arguments: Namespace, id: ResourceId) -> tuple[str, ...]:
+    """A message about a name that was derived from the file."""
+    return () if arguments.name else (f"The job is called {id.name}, after its file; -n sets another name.",)
+
+
+def job_ids_in_state(context: Context, arguments: Namespace) -> list[ResourceId]:
+    """The jobs of the experiment in the state given with `--state`."""
+    experiment = context.experiment(arguments)
+    jobs = context.backend.list(experiment, Kind.JOB)
+    return [job.id for job in jobs if isinstance(job, JobResource) and job.state.value == arguments.state]
+
+
+def delete(context: Context, arguments: Namespace) -> Operation:
+    """Deletes all jobs in a state."""
+    ids = job_ids_in_state(context, arguments)
+    back = "Run the same line again for the rest."
+    return Operation("Deleting", len(ids), "job", _delete_all(context, ids, arguments.state), back)
+
+
+def check_selection(arguments: Namespace) -> None:
+    """Raises UsageError unless exactly one of `--name`, `--ids` and `--state` is given."""
+    ways = [arguments.name, arguments.state, getattr(arguments, "ids", None)]
+    if sum(1 for one in ways if one) != 1:
+        raise UsageError(
+            "the following arguments are required: --name/-n, or --state, and not both",
+            hint="--state failed stands for all failed jobs of the experiment.",
+        )
+
+
+def _create_all(context: Context, submissions: Sequence[Submission]) -> Generator[int, None, ValueWithNotes]:
+    jobs = []
+    for one in submissions:
+        try:
+            jobs.append(submit(context, one))
+        except BatchAIError as error:
+            error.hint = f"{error.hint} {len(jobs)} of {len(submissions)} jobs were made before it.".lstrip()
+            raise
+        yield 1
+    notes = tuple(note for one in submissions for note in one.notes)
+    return ValueWithNotes([job.show() for job in jobs], notes)
+
+
+def _delete_all(context: Context, ids: Sequence[ResourceId], state: str) -> Generator[int, None, Any]:
+    for id in ids:
+        context.backend.delete(id)
+        yield 1
+    note = f"{len(ids)} {state} job{'' if len(ids) == 1 else 's'} deleted."
+    return ValueWithNotes(None, (note,))
+
+
+def _names(files: Sequence[Path], name: str | None) -> list[str]:
+    """NAME-1, NAME-2, …; without a name, the names of the files."""
+    if name:
+        return [f"{name}-{number}" for number, _ in enumerate(files, start=1)]
+    names = [name_after(file.expanduser()) for file in files]
+    twice = duplicates(name.lower() for name in names)
+    if twice:
+        raise UsageError(
+            f"--config-file: several files are called {twice[0]}",
+            hint="Add -n NAME: the jobs are NAME-1, NAME-2 and so on.",
+        )
+    return names
+
+
+def _matching_files(text: str) -> list[Path]:
+    if not _is_pattern(text):
+        return [Path(text)]
+    pattern = str(Path(text).expanduser())
+    names = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  the pattern may be absolute
+    if not names:
+        raise UsageError(f"--config-file: no file matches {text}")
+    return [Path(name) for name in names]
+
+
+def _is_pattern(text: str) -> bool:
+    return glob.has_magic(text) and not Path(text).expanduser().exists()
+
+
+def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
+    """Resubmits the job; with `--state`, all jobs in that state."""
+    check_selection(arguments)
+    secrets = _secrets(arguments.secret or (), os.environ)
+    if not arguments.state:
+        return submit(context, _resubmission(context, _named_job(context, arguments), secrets))
+    jobs = [_job_of(context, id) for id in job_ids_in_state(context, arguments)]
+    for job in jobs:
+        _spec(context.backend, job, secrets)  # before anything is created
+    back = "The created jobs keep running; see it with `batchai job list`."
+    return Operation("Submitting", len(jobs), "job", _resubmit_all(context, jobs, secrets), back)
+
+
+def resubmit_with_env(backend: Backend, job: JobResource, env: Mapping[str, str]) -> Job:
+    """Resubmits a job with its secrets from `env`; raises UsageError that names missing ones."""
+    names = [item.name for item in job.spec.secrets or () if item.name in env]
+    spec = _spec(backend, job, {name: env[name] for name in names})
+    id = job.id.parent.child(Kind.JOB, next_run(backend, job.id.parent, job.id.name))
+    backend.create(id, spec, records=records_of_another(backend, job.id))
+    return Job(backend, id)
+
+
+def _resubmit_all(
+    context: Context, jobs: Sequence[JobResource], secrets: Mapping[str, str]
+) -> Generator[int, None, list[Resource]]:
+    made = []
+    for job in jobs:
+        made.append(submit(context, _resubmission(context, job, secrets)))
+        yield 1
+    return [job.show() for job in made]
+
+
+def _resubmission(context: Context, job: JobResource, secrets: Mapping[str, str]) -> Submission:
+    name = next_run(context.backend, job.id.parent, job.id.name)
+    id, spec = job.id.parent.child(Kind.JOB, name), _spec(context.backend, job, secrets)
+    records = records_of_another(context.backend, job.id)
+    return Submission(id, spec, has_provenance=False, records=records)
+
+
+def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:
+    """The job's spec with keys and secrets, which backends never return, filled in again."""
+    missing = [item.name for item in job.spec.secrets or () if item.name not in secrets]
+    if missing:
+        raise UsageError(
+            f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not stored",
+            hint=f"Put them in the environment and add --secret {' '.join(missing)}.",
+        )
+    wire = _wire_with(job.spec, secrets)
+    body = wire["properties"]
+    volumes = _with_keys(backend, body.get("mountVolumes"))
+    return JobSpec.from_wire({"properties": {**body, "mountVolumes": volumes}} if volumes else wire)
+
+
+def _wire_with(spec: JobSpec, secrets: Mapping[str, str]) -> dict[str, Any]:
+    with_values = tuple(
+        item.model_copy(update={"value": SecretStr(secrets[item.name])}) for item in spec.secrets or ()
+    )
+    return spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
+
+
+def _with_keys(backend: Backend, volumes: Any) -> Any:
+    """The volumes with their keys; unchanged for an unknown account, which the backend will reject."""
+    try:
+        return machine_options.with_keys(volumes, backend)
+    except UsageError:
+        return volumes
+
+
+def _secrets(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    for name in names:
+        if name not in env:
+            raise UsageError(f"--secret {name}: there is no environment variable of that name")
+    return {name: env[name] for name in names}
+
+
+def _named_job(context: Context, arguments: Namespace) -> JobResource:
+    job = resource_commands.show(context, arguments, Kind.JOB)
+    assert isinstance(job, JobResource)
+    return job
+
+
+def _job_of(context: Context, id: ResourceId) -> JobResource:
+    job = context.backend.show(id)
+    assert isinstance(job, JobResource)
+    return job

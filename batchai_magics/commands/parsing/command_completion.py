@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.commands.parsing.dialect_2017 import legacy_flags, legacy_words, translate
-from batchai_magics.commands.specs.command_spec import command_path, subcommands
 from batchai_magics.commands.specs.command_table import COMMANDS
-from batchai_magics.commands.specs.shared_options import options_of
+from batchai_magics.commands.specs.shared_options import command_path, options_of, subcommands
 from batchai_magics.errors import visible
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.options.option import Expected, NameKind, candidates_after

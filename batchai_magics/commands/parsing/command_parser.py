@@ -9,9 +9,14 @@ from dataclasses import dataclass, replace
 from batchai_magics.commands.parsing.dialect_2017 import legacy_words, translate
 from batchai_magics.commands.specs import session_specs, storage_specs
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.command_spec import PROGRAM, CommandSpec, command_path, subcommands
 from batchai_magics.commands.specs.command_table import COMMANDS, GROUPS
-from batchai_magics.commands.specs.shared_options import options_of
+from batchai_magics.commands.specs.shared_options import (
+    PROGRAM,
+    CommandSpec,
+    command_path,
+    options_of,
+    subcommands,
+)
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.options.option import DisplayText, Option, option_sections, section

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.command_spec import CommandSpec
-from batchai_magics.commands.specs.shared_options import standard_commands
+from batchai_magics.commands.specs.shared_options import CommandSpec, standard_commands
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
 WORKSPACE_GROUPS = {

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from batchai_magics.commands.specs import cluster_specs, job_specs, session_specs, short_specs, storage_specs
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.command_spec import OUTPUTS, CommandSpec
+from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
 from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKind
 
 GROUPS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.command_spec import CommandSpec
+from batchai_magics.commands.specs.shared_options import CommandSpec
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUPS = {
@@ -155,7 +155,7 @@ COMMANDS = (
     CommandSpec(
         "job resubmit",
         "Run a job again as NAME-2, or all jobs in a state.",
-        "handlers.job_resubmission:resubmit",
+        "handlers.job_submission:resubmit",
         (*_PERHAPS, _STATE, _SECRET),
     ),
     CommandSpec(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.command_spec import CommandSpec
+from batchai_magics.commands.specs.shared_options import CommandSpec
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
 _SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.command_spec import CommandSpec
 from batchai_magics.commands.specs.shared_options import (
+    CommandSpec,
     container_option,
     path_option,
     share_option,

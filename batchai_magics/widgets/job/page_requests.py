@@ -17,10 +17,16 @@ from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.job.job_facts import failure_report
 from batchai_magics.widgets.job.job_feed import JobFeed
-from batchai_magics.widgets.job.log_search import ERROR_PATTERN, Search, pattern_of
 from batchai_magics.widgets.job.merged_log import MERGED, unmarked
 from batchai_magics.widgets.job.message_batch import Batch
-from batchai_magics.widgets.job.rank_lines import Read, rank_page, ranks_between
+from batchai_magics.widgets.job.rank_lines import (
+    ERROR_PATTERN,
+    Read,
+    Search,
+    pattern_of,
+    rank_page,
+    ranks_between,
+)
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
@@ -143,7 +149,7 @@ class RequestHandler:
 
     def _run_again(self, content: PageData) -> Batch:
         """Submits the job again and creates the view of the new one, or replies why it cannot."""
-        from batchai_magics.commands.handlers.job_resubmission import resubmit_with_env
+        from batchai_magics.commands.handlers.job_submission import resubmit_with_env
 
         if self._open_job is None:
             return _reply(content, {"text": "This view cannot run it again.", "model": ""})

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from batchai_magics.backends.base import Copy, DefaultTransfers, default_transfers
-from batchai_magics.commands.azure import file_transfers
+from batchai_magics.commands.azure import storage_bucket
 from batchai_magics.commands.azure.storage_bucket import Bucket
 from batchai_magics.errors import StorageError
 from tests.patience import PATIENCE_S
@@ -49,7 +49,7 @@ def target(tmp_path):
 
 def begin_download(bucket, target):
     """Downloads a piece and stops; gives the file that is left for the next time."""
-    steps = file_transfers.download(bucket, [Copy(target, "big", 10)])
+    steps = storage_bucket.download(bucket, [Copy(target, "big", 10)])
     next(steps)
     steps.close()
     (part,) = target.parent.iterdir()
@@ -58,12 +58,12 @@ def begin_download(bucket, target):
 
 def test_an_upload_goes_on_where_it_stopped(bucket, target):
     target.write_bytes(BIG)
-    first = file_transfers.upload(bucket, [Copy(target, "big", 10)])
+    first = storage_bucket.upload(bucket, [Copy(target, "big", 10)])
     assert next(first) == 4
     first.close()
     assert bucket.find("big") is None
     assert bucket.storage.begin(bucket.name, "big", 10) == 4
-    assert sum(file_transfers.upload(bucket, [Copy(target, "big", 10)])) == 10
+    assert sum(storage_bucket.upload(bucket, [Copy(target, "big", 10)])) == 10
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
@@ -71,7 +71,7 @@ def test_what_was_begun_for_another_file_is_thrown_away(bucket, target):
     bucket.storage.begin(bucket.name, "big", 10)
     bucket.storage.write(bucket.name, "big", 0, b"xxxx")
     target.write_bytes(BIG)
-    list(file_transfers.upload(bucket, [Copy(target, "big", 10)]))
+    list(storage_bucket.upload(bucket, [Copy(target, "big", 10)]))
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
@@ -81,7 +81,7 @@ def test_a_download_goes_on_where_it_stopped(stored, target, monkeypatch):
     asked = []
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
-    assert list(file_transfers.download(stored, [Copy(target, "big", 10)])) == [4, 4, 2]
+    assert list(storage_bucket.download(stored, [Copy(target, "big", 10)])) == [4, 4, 2]
     assert asked == [4, 8, 10]
     assert [path.name for path in target.parent.iterdir()] == ["got"]
     assert target.read_bytes() == BIG
@@ -90,14 +90,14 @@ def test_a_download_goes_on_where_it_stopped(stored, target, monkeypatch):
 @pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
 def test_a_damaged_part_of_a_download_is_fetched_again(stored, target, damage):
     begin_download(stored, target).write_bytes(damage)
-    assert sum(file_transfers.download(stored, [Copy(target, "big", 10)])) == 10
+    assert sum(storage_bucket.download(stored, [Copy(target, "big", 10)])) == 10
     assert target.read_bytes() == BIG
 
 
 def test_a_download_that_is_damaged_on_its_way_never_appears(stored, target, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+        list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
@@ -105,7 +105,7 @@ def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, target, monkeypatc
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at).replace(b"5", b"6"))
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+        list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
@@ -115,7 +115,7 @@ def test_what_is_damaged_anew_is_fetched_once(stored, target, monkeypatch):
     monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+        list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert asked == [0, 4, 8, 10]
 
 
@@ -123,13 +123,13 @@ def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, tar
     begin_download(stored, target)
     (target.parent / ".got.notes.part").touch()  # of somebody else
     stored.storage.upload(stored.name, {"big": b"012345"})
-    list(file_transfers.download(stored, [Copy(target, "big", 6)]))
+    list(storage_bucket.download(stored, [Copy(target, "big", 6)]))
     assert sorted(path.name for path in target.parent.iterdir()) == [".got.notes.part", "got"]
 
 
 def test_a_place_that_knows_no_digest_is_believed(stored, target, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
-    list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+    list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert target.read_bytes() == BIG
 
 
@@ -141,7 +141,7 @@ def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
     for name in ("big", "other"):
         os.utime(context.backend.layout.home / "shares/local/data" / name, (1, 1))
     begin_download(stored, target)
-    list(file_transfers.download(stored, [Copy(target, "other", 10)]))
+    list(storage_bucket.download(stored, [Copy(target, "other", 10)]))
     assert target.read_bytes() == BIG[::-1]
 
 
@@ -158,13 +158,13 @@ def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
 )
 def test_a_path_that_is_a_folder_gets_the_name_of_the_file(path, named):
     is_folder = {"folder"}.__contains__
-    assert file_transfers.upload_path(path, "/some/where/got", is_folder, option="--path") == named
+    assert storage_bucket.upload_path(path, "/some/where/got", is_folder, option="--path") == named
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "a/../x"])
 def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
     with pytest.raises(StorageError, match="is outside"):
-        file_transfers.DownloadFolder(tmp_path).path_of(path)
+        storage_bucket.DownloadFolder(tmp_path).path_of(path)
 
 
 def test_without_a_digest_what_is_too_short_is_still_noticed(stored, target, monkeypatch):
@@ -172,7 +172,7 @@ def test_without_a_digest_what_is_too_short_is_still_noticed(stored, target, mon
     read = stored.storage.read
     monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at) if at[2] < 8 else b"")
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(file_transfers.download(stored, [Copy(target, "big", 10)]))
+        list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
@@ -180,7 +180,7 @@ def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
     context, stored, target, monkeypatch
 ):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
-    steps = file_transfers.download(stored, [Copy(target, "big", 10)])
+    steps = storage_bucket.download(stored, [Copy(target, "big", 10)])
     next(steps)
     stored.storage.upload(stored.name, {"big": BIG[::-1]})
     os.utime(context.backend.layout.home / "shares/local/data/big", (1, 1))  # a clock may be coarse
@@ -190,7 +190,7 @@ def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
 
 
 def test_a_file_that_changes_while_it_is_read_is_told(stored, target):
-    steps = file_transfers.download(stored, [Copy(target, "big", 10)])
+    steps = storage_bucket.download(stored, [Copy(target, "big", 10)])
     next(steps)
     stored.storage.upload(stored.name, {"big": b"012345"})
     with pytest.raises(StorageError, match="changed while it was read"):
@@ -204,7 +204,7 @@ from pathlib import Path
 from batchai_magics.backends.base import Copy, default_transfers
 from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.commands.azure import file_transfers
+from batchai_magics.commands.azure import storage_bucket
 from batchai_magics.commands.azure.storage_bucket import Bucket
 default_transfers.BLOCK_BYTES = copying.BLOCK_BYTES = 4096
 copying.SMALL_BYTES = 0
@@ -236,7 +236,7 @@ def test_a_transfer_that_was_killed_goes_on(bucket, target, context, kind, way):
     assert subprocess.run(argv, timeout=PATIENCE_S).returncode == -9
     assert target.exists() is (way == "upload")
     assert (bucket.find("big") is None) is (way == "upload")
-    list(getattr(file_transfers, way)(bucket, [Copy(target, "big", 40_000)]))
+    list(getattr(storage_bucket, way)(bucket, [Copy(target, "big", 40_000)]))
     assert storage.download("data", "big") == target.read_bytes() == data
     assert [file.path for file in storage.list("data")] == ["big"]
     assert [path.name for path in target.parent.iterdir()] == ["got"]

@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.commands.command_runner import run
-from batchai_magics.commands.handlers.bulk_jobs import job_files
+from batchai_magics.commands.handlers.job_submission import job_files
 from batchai_magics.commands.output.command_progress import Operation, run_operation
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import BatchAIError, JobFailedError, SpecError, UsageError

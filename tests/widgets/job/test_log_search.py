@@ -4,7 +4,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.errors import UsageError
-from batchai_magics.widgets.job.log_search import ERROR_PATTERN, Search, pattern_of
+from batchai_magics.widgets.job.rank_lines import ERROR_PATTERN, Search, pattern_of
 
 
 class File:

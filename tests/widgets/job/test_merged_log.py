@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
-from batchai_magics.widgets.job import line_source
+from batchai_magics.widgets.job import merged_log
 from batchai_magics.widgets.job.merged_log import MERGED, STDERR, MergedLog, MergedLogTail, unmarked
 
 OUT, ERR = "stdout.txt", "stderr.txt"
@@ -177,7 +177,7 @@ def test_its_end_tells_whose_lines_it_has(logs):
 
 
 def test_an_endless_line_is_taken_as_it_is(logs, monkeypatch):
-    monkeypatch.setattr(line_source, "MAX_OPEN_BYTES", 10)
+    monkeypatch.setattr(merged_log, "MAX_OPEN_BYTES", 10)
     for _ in range(5):
         logs.write(ERR, b"12345")
     logs.poll()
