@@ -65,6 +65,14 @@ class LineContext:
         if row is None or not row[2]:
             return row
         step, epoch, numbers = row
+        if (
+            step is None
+            and epoch is None
+            and self.table.is_bound
+            and not self.is_known
+            and self.epoch is None
+        ):
+            return None, None, []
         if step is None and epoch is None:
             return (None if self.epoch is not None else self.step), self.epoch, numbers
         self.note(step, epoch)
@@ -89,6 +97,7 @@ class LineContext:
     ) -> tuple[int | None, float | None, Values] | None:
         """The numbers of a line without a position, if they belong to the position above it."""
         if self.phase and line == self.phase_line + 1 and shape.reading.phase is None:
+            self.phase_line += shape.reading.is_member
             before = {"val": "val_", "test": "test_"}.get(self.phase, "")
             named = [
                 (metric._replace(name=before + metric.name, phase=self.phase), v) for metric, v in numbers
@@ -110,7 +119,6 @@ class LineContext:
             self.epoch, self.step = epoch, step
         elif step is not None:
             self.step = step
-        self.shown = {}
 
     def _enter_bar(self, step: int | None, epoch: float | None, numbers: Values) -> None:
         """Note the count of the outermost bar; those drawn meanwhile have other lengths."""

@@ -7,7 +7,13 @@ import re
 
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, LineScan, NamedNumber, Span
 from batchai_magics.metrics.grammar.line_tokens import DIGIT, EVALUATED, scan_line
-from batchai_magics.metrics.grammar.metric_names import is_quality, is_rate, is_timer, phase_of_word
+from batchai_magics.metrics.grammar.metric_names import (
+    is_measure,
+    is_quality,
+    is_rate,
+    is_timer,
+    phase_of_word,
+)
 from batchai_magics.metrics.grammar.position_grammar import Position
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes
 
@@ -32,7 +38,17 @@ _PHASE_HEADING = re.compile(
     rb"(?:[^\n]{0,80}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval))"
     rb"(?i: results?| error| metrics)?:[ \t]*"
 )
+_DECORATIONS = (b"-", b"=", b">", b"#", b"*")
+_DECORATED_PHASE = re.compile(
+    rb"[ \t]*[-=>#*]+[ \t]*(?P<phase>(?i:valid|validation|test|evaluation|eval))"
+    rb"(?i: performance| results?| metrics| summary)?[ \t]*[-=<#*]*[ \t]*"
+)
+_JSON_NAME = re.compile(
+    rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?):|(?:train|valid|eval|test)\w* \|)[ \t]*(?=\{\")"
+)
+_AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
+_BULLET = re.compile(rb"(?:\A|[^\w \t])[ \t]{2,}[|>*-]+(?:[ ][>*-]+)?[ ]\Z")  # `     | > loss: 0.5`
 _KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode
 
 
@@ -40,7 +56,9 @@ def read_line(text: bytes) -> LineReading | None:
     """Read a line without its end; None if it is no step line."""
     if _RULE.fullmatch(text):
         return LineReading(Kind.RULE, None, None, None, (), None, 0)
-    told = _PHASE_HEADING.fullmatch(text) if text.rstrip()[-1:] == b":" else None
+    is_decorated = text.lstrip()[:1] in _DECORATIONS
+    told = _DECORATED_PHASE.fullmatch(text) if is_decorated else None
+    told = _PHASE_HEADING.fullmatch(text) if text.rstrip()[-1:] == b":" else told
     if told:
         phase, prefixes = phase_of_word(told["phase"].decode()), read_prefixes(text)
         return LineReading(Kind.PHASE, None, None, prefixes.rank or prefixes.label, (), phase, 0)
@@ -48,7 +66,11 @@ def read_line(text: bytes) -> LineReading | None:
         return None
     prefixes = read_prefixes(text)
     is_named = text[: prefixes.begin].rstrip().endswith(b":")  # `config: {"lr": 0.1}`
-    if prefixes.has_origin and not is_named and _is_json_object(text[prefixes.begin :]):
+    named = _JSON_NAME.match(text, prefixes.begin)
+    if named and _is_json_object(text[named.end() :]):
+        prefixes = prefixes._replace(begin=named.end())
+        text = text.replace(b'"', b"'")
+    elif prefixes.has_origin and not is_named and _is_json_object(text[prefixes.begin :]):
         text = text.replace(b'"', b"'")  # JSON behind a prefix reads like a printed dict
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
@@ -132,6 +154,7 @@ def _is_member(scan: LineScan) -> bool:
     """Whether a line is one of a block below its position: `    train/loss=10.98`."""
     least = 3 if scan.has_origin else 2  # blanks; one may belong to the prefix
     is_indented = scan.text[scan.begin - least : scan.begin].isspace()
+    is_indented = is_indented or _BULLET.search(scan.text, 0, scan.begin) is not None
     is_alone = len(scan.numbers) == 1 and not scan.positions
     return is_indented and is_alone and not (scan.early_words or scan.stray_words or scan.lone_words)
 
@@ -162,7 +185,10 @@ def _is_plain(scan: LineScan) -> bool:
     """Whether the numbers are of a phase and of a quality, as in `Validation loss: 0.5`."""
     if len(scan.numbers) == 1 and scan.numbers[0].name in _KNOWN_ALONE:
         return True
-    are_told = [each.phase or scan.phase or each.name.startswith("av") for each in scan.numbers]
+    if _AVERAGED.match(scan.text, scan.begin):
+        are_known = all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
+        return are_known and any(is_quality(each.name) for each in scan.numbers)
+    are_told = [each.phase or scan.phase or each.name.startswith(("av", "ema_")) for each in scan.numbers]
     if scan.text[scan.begin :].startswith(EVALUATED) or any(is_rate(each.name) for each in scan.numbers):
         return all(are_told) and any(is_quality(each.name) for each in scan.numbers)
     return all(are_told) and all(is_quality(each.name) for each in scan.numbers)
@@ -190,6 +216,8 @@ def _is_placed(scan: LineScan) -> bool:
 def _is_timed(scan: LineScan) -> bool:
     """Whether a step has several timers or rates and nothing else: `step:7/100 time:5ms step_avg:7.1ms`."""
     has_step = any(each.kind == "step" for each in scan.positions)
+    if scan.text.startswith(b"tick ", scan.begin):  # StyleGAN's, which names only rates and memories
+        return has_step and len(scan.numbers) > 2
     words = scan.stray_words + scan.lone_words
     are_told = all(
         is_timer(each.name) or is_rate(each.name) or each.unit in ("ms", "s") for each in scan.numbers
@@ -200,6 +228,7 @@ def _is_timed(scan: LineScan) -> bool:
 def _is_all_assigned(scan: LineScan) -> bool:
     """Whether a position precedes numbers that all have a `=`, as in `step 3: energy = -12`."""
     is_worded = any(scan.text[each.span[0] - 1 :][:1] != b"=" for each in scan.positions[:1])
+    is_worded = is_worded or scan.text.startswith(b"Checkpoint [", scan.begin)  # Sockeye's
     words = scan.stray_words + scan.lone_words
     is_timed = all(is_timer(each.name) for each in scan.numbers)
     return is_worded and not words and not is_timed and 0 < scan.assigned == len(scan.numbers)

@@ -13,7 +13,7 @@ from typing import Any
 
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
 
-_POSITIONS = ("epoch", "step", "iter", "batch", "update", "%|", "/s", "=loss")
+_POSITIONS = ("epoch", "step", "iter", "batch", "update", "tick", "%|", "/s", "=loss")
 _WORDS = ("mean", "memory", "result")
 _SEPARATED = r"(?:[^a-z]|^)(?:{})(?:[^a-z]|$)"
 _RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]")
@@ -21,7 +21,7 @@ _RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]")
 _NUMBER = r"""['"\[(]?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
 _BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
 _COUNTED = (
-    r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?|(?:^|[^a-z])(?:it|ep))"
+    r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?|tick|(?:^|[^a-z])(?:it|ep))"
     r"'?(?:\([a-z]*\))?'?[ \t:=#_'\[(]*[0-9]",
     r"\[[ \t]*[0-9][0-9,]*(?:[/,][ \t]*[0-9][0-9,]*[^\n\]]{0,12})?[ \t]*\]",
     r"[0-9][ \t]+\|[ \t]+[a-z]",
@@ -37,11 +37,18 @@ _TABLES = (
     r"|training_iteration|iteration|iter|it|update|round|batch)[ \t]*(?:$|[|,\t:]|[ ]{2})",
     r"(?:validate|validation|test) metric",
     r"class[ \t]+images",
+    r"training[ \t]+\|[ \t]+validation",
+    r"\{'[^'\n]{1,80}': [^}\n]*,$",
+    r"step \(% done\)",
     r"[-=+|:. \t]{8,}$",
     r"^[ \t]*(?:---|===|\*\*\*|___|~~~|###)[-=*_~#]*[ \t]*$",
     "\xe2[\x94\x95]",
 )
-_MEMBER = r"""[ \t]{2,}[a-z](?:[^\n=:]*[:=]|[^\n \t]*[ \t])[ \t]*['"\[(]?[-+]?\.?[0-9]"""  # of a block
+_DECORATED_PHASE = r"^[ \t]*[-=>#*]+[ \t]*(?:eval|valid|test)"
+_MEMBER = (  # of a block
+    r"""[ \t]{2,}(?:[|>*-]+(?:[ ][>*-]+)?[ ])?[a-z]"""
+    r"""(?:[^\n=:]*[:=]|[^\n \t]*[ \t])[ \t]*['"\[(]?[-+]?\.?[0-9]"""
+)
 _PHASE_HEADING = r"(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics)?:[ \t]*$"
 
 
@@ -63,7 +70,8 @@ def _expression() -> Any:
     import re2
 
     words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
-    return _compiled([*map(re2.escape, (*MEASURE_PARTS, *_POSITIONS)), words, *_RULES])
+    texts = map(re2.escape, (*MEASURE_PARTS, *_POSITIONS))
+    return _compiled([*texts, words, *_RULES, _DECORATED_PHASE])
 
 
 @cache
@@ -75,7 +83,7 @@ def _line_expression(literals: tuple[bytes, ...]) -> Any:
     words = _SEPARATED.format("|".join(MEASURE_WORDS))
     named = f"(?:{parts}|{words}){_BEHIND_NAME}{_NUMBER}"
     texts = [re2.escape(text.decode("latin-1")) for text in literals]
-    return _compiled([named, *_COUNTED, *_TABLES, _MEMBER, _PHASE_HEADING, *texts])
+    return _compiled([named, *_COUNTED, *_TABLES, _MEMBER, _PHASE_HEADING, _DECORATED_PHASE, *texts])
 
 
 def may_matter(text: bytes) -> bool:

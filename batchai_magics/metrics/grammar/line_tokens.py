@@ -9,6 +9,8 @@ from batchai_magics.metrics.grammar.line_reading import LineScan
 from batchai_magics.metrics.grammar.metric_names import VALIDATION, phase_of_word
 from batchai_magics.metrics.grammar.named_numbers import (
     ENDS_IN_POSITION,
+    take_dashed_pair,
+    take_number_and_name,
     take_pair,
     take_percent_name,
     take_rate,
@@ -75,11 +77,22 @@ _FILLERS = frozenset(
         "validate",
         "dev",
         "final",
+        "beginning",
+        "starting",
+        "begin",
+        "start",
+        "started",
+        "info",
     ]
 )
 _BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
 _THICK_BAR = re.compile(rb"(?:\xe2[\x94\x95]\S|[\xe2\x94-\x96\x80-\xbf])+|\[[=>.]*\]|\?{6,}")
 _MAY_BE_BAR = re.compile(rb"%\||[\x80-\xff]|\[[=>.]*\]|\?{6}")
+_OPEN_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[\xe2\x96\x80-\x8f# ]*(?=, [\w/.]+=| \[\d)")  # without an end
+_COUNTED_BAR = re.compile(
+    rb"[ \t]*(?P<number>\d{1,18})it \[[\d:]+(?:,[ \t]*[\d.?]+[ \t]*(?:it/s|s/it))?(?=[,\]])"
+    rb"|Progress on:\w+ (?P<count>\d{1,18})it/[\d.]+[kM]?it rate:\S+ remaining:\S+ elapsed:\S+ postfix:"
+)
 _BAR_CLOCKS = re.compile(
     rb"[ \t]*\[[\d:]+<(?:[\d:]+|\?)(?:,[ \t]*(?P<number>[\d.]+|\?)[ \t]*(?P<unit>[^\s,\]]+/[^\s,\]]+))?"
 )
@@ -88,12 +101,14 @@ _RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(
 _SECTION = re.compile(rb"\[(?P<phase>[A-Za-z]+)\]|(?P<group>[A-Za-z_]\w*)\[(?=[A-Za-z_]+=)")
 DIGIT = re.compile(rb"\d")
 EVALUATED = b"cur metric,"  # PaddleOCR's
+_SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
 _TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
 
 
 def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
     """Take all tokens of a line behind its prefixes."""
-    phase = VALIDATION if text[prefixes.begin :].startswith(EVALUATED) else prefixes.phase
+    is_evaluated = text[prefixes.begin :].startswith(EVALUATED) or _SUMMARY.match(text, prefixes.begin - 2)
+    phase = VALIDATION if is_evaluated else prefixes.phase
     scan = LineScan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
     for position in line_start(text, scan.at):
         _take_position(scan, position)
@@ -132,9 +147,8 @@ def _step(scan: LineScan) -> None:
                 return
             scan.at = separator.end()
         return
-    if take_percent_name(scan) or take_pair(scan) or take_rate(scan) or _take_text_pair(scan):
-        return
-    _skip(scan)
+    if not any(take(scan) for take in _NAMED_NUMBERS):
+        _skip(scan)
 
 
 def _take_section(scan: LineScan) -> bool:
@@ -158,7 +172,13 @@ def _take_section(scan: LineScan) -> bool:
 
 
 def _take_bar(scan: LineScan) -> bool:
-    bar = _BAR.match(scan.text, scan.at, scan.end)
+    if _take_counted_bar(scan):
+        return True
+    clocks = _BAR_CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
+    if clocks:  # behind the numbers
+        scan.at = clocks.end()
+        return True
+    bar = _BAR.match(scan.text, scan.at, scan.end) or _OPEN_BAR.match(scan.text, scan.at, scan.end)
     if bar:
         scan.is_bar = True
         scan.is_labelled = scan.text[scan.begin : bar.start()].strip().lower() not in _TRAINING_LABELS
@@ -185,6 +205,16 @@ def _take_bar(scan: LineScan) -> bool:
     return clocks is not None
 
 
+def _take_counted_bar(scan: LineScan) -> bool:
+    """Take a bar whose length is not known: `10001it [00:08, 1183.12it/s`."""
+    bar = _COUNTED_BAR.match(scan.text, scan.at, scan.end)
+    if bar is None:
+        return False
+    scan.is_bar, scan.at = True, bar.end()
+    scan.positions.append(Position("step", bar.span(bar.lastgroup or "number"), bar.end(), 3))
+    return True
+
+
 def _take_bar_count(scan: LineScan) -> None:
     count = counter(scan.text, scan.at)
     if count and count.has_total and count.end <= scan.end:
@@ -209,6 +239,9 @@ def _take_word_position(scan: LineScan) -> bool:
     position = word_position(scan.text, scan.at)
     if position is None or position.span[1] > scan.end:
         return False
+    if scan.positions and not position.total and scan.text[scan.at : scan.at + 6].lower() == b"steps:":
+        scan.excluded, scan.at = scan.excluded + 1, position.end  # `Epoch: 1, Steps: 264 |`: of the epoch
+        return True
     _take_position(scan, position)
     if position.kind == "epoch" and not any(each.kind == "step" for each in scan.positions):
         count = counter(scan.text, scan.at)
@@ -253,6 +286,16 @@ def _take_text_pair(scan: LineScan) -> bool:
         return False
     scan.at = found.end()
     return True
+
+
+_NAMED_NUMBERS = (
+    take_percent_name,
+    take_dashed_pair,
+    take_number_and_name,
+    take_pair,
+    take_rate,
+    _take_text_pair,
+)
 
 
 def _is_phase_alone(found: re.Match[bytes], name: str) -> bool:
@@ -300,6 +343,10 @@ def _count_word(scan: LineScan, word: str, begin: int) -> None:
     is_loop = scan.text[begin : scan.at] == b"Test:"  # the loop over the validation set in PyTorch's programs
     _enter_phase(scan, VALIDATION if is_loop else phase_of_word(word))
     if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
+        return
+    if word == "time" and numbers.DURATION.match(scan.text, scan.at + 1, scan.end):
+        return
+    if scan.numbers and (word == "in" or word.startswith("#")):  # `best_reward: 191.2 in #1`
         return
     if not scan.positions:
         is_apart = scan.has_origin and _is_apart(scan.text, scan.at, scan.end)

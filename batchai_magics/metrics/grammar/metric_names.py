@@ -10,7 +10,18 @@ TRAIN, VALIDATION, TEST = "train", "val", "test"
 PHASES = {
     **dict.fromkeys(("train", "training", "trn", "learn"), TRAIN),
     **dict.fromkeys(
-        ("val", "valid", "validate", "validation", "validating", "eval", "evaluate", "evaluation", "dev"),
+        (
+            "val",
+            "vali",
+            "valid",
+            "validate",
+            "validation",
+            "validating",
+            "eval",
+            "evaluate",
+            "evaluation",
+            "dev",
+        ),
         VALIDATION,
     ),
     **dict.fromkeys(("evaluating", "evaluator", "cv"), VALIDATION),
@@ -187,6 +198,7 @@ _TIMERS = frozenset(
         "timing",
     ]
 )
+_RATES = frozenset(("sps", "fps", "ips"))
 _RATE = re.compile(r"per_s(?:ec(?:ond)?)?(?:_|$)")
 _POSITIONS = re.compile(
     r"(?:global[_ ])?(?:step|iter|iteration|epoch|batch|update)s?|.*/(?:global_step|num_updates|epoch)|total"
@@ -196,7 +208,7 @@ _POSITIONS = re.compile(
 _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
     r"consumed|skipped|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
-    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|depth|leaves|"
+    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|walltime|left|depth|leaves|"
     r"trained tokens|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
 )
 _NO_METRICS = frozenset(
@@ -210,6 +222,11 @@ _NO_METRICS = frozenset(
         "wall",
         "elapsed",
         "actual_seqlen",
+        "sen.",
+        "frames",
+        "samples",
+        "tokens",
+        "checkpoint",
         "actual",
         "seqlen",
     ]
@@ -261,7 +278,7 @@ _STOP_WORDS = frozenset(
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = re.compile(r"[a-z]+\d*")
 _PHASE_PREFIX = re.compile(
-    r"(?P<phase>train|training|trn|val|valid|validation|eval|evaluation|dev|test|testing)"
+    r"(?P<phase>train|training|trn|vali?|valid|validation|eval|evaluation|dev|cv|test|testing)"
     r"(?P<set>[_ ]?\d+(?=['/ _-]))?"
     r"(?:(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+(?:$|/)))(?=\S)",
     re.IGNORECASE,
@@ -298,7 +315,7 @@ def is_rate(name: str) -> bool:
     return (
         _RATE.search("_".join(words_of(name))) is not None
         or "/s" in name
-        or name.lower() in ("sps", "fps", "ips")
+        or not _RATES.isdisjoint(words_of(name))
     )
 
 

@@ -22,13 +22,21 @@ from batchai_magics.metrics.grammar.metric_names import (
     VALIDATION,
     is_excluded,
     is_measure,
+    is_quality,
+    is_rate,
     split_phase,
 )
 
 _MOST_LINES = 300  # between two rows of columns, or in one box
 _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
-_CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms)?")
-_COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+)?\]?")
+_CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms|[ ](?:ms|s|K))?")
+_COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+)?\]?(?: \(\d[\d.]*%\))?")
+_MEMBER = re.compile(
+    rb"[ \t]*(?P<begin>\{)?'(?P<name>[^'\n]{1,80})': (?:(?:np\.float\d\d|[A-Za-z]{0,12}[Aa]rray)\()?"
+    rb"(?:(?P<number>[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)(?:\)|, dtype=\w+\))?|[^\n]*?)"
+    rb"(?P<end>[,}])[ \t]*"
+)
+_PHASES = frozenset(("training", "validation", "train", "valid", "val", "test"))
 _RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
 _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
 _GAP = re.compile(rb"[ \t]{2,}|\t")
@@ -41,7 +49,8 @@ _STEPS = (
     "iter", "it", "update", "round", "batch",
 )  # fmt: skip
 _MAY_BE_TABLE = re.compile(
-    rb"(?i)epoch|step|iter|update|round|batch|#|class\s| metric|\bit\b|\bep\b|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
+    rb"(?i)training +\||\{'|epoch|step|iter|update|round|batch|#|class\s| metric|\bit\b|\bep\b"
+    rb"|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
 )
 _PLAIN_NAME = re.compile(rb"[\w./@%-]+")
 _NO_COLUMNS = frozenset(
@@ -89,10 +98,11 @@ class _Columns(NamedTuple):
     separator: bytes  # b"" for blanks
     phase: str | None = None  # of columns that do not tell theirs
     is_evaluation: bool = False  # Lightning's: a name and a number in each row
+    phases: tuple[str | None, ...] = ()  # AllenNLP's: a name, and a number for each phase in each row
 
     def place(self, names: Iterable[str]) -> int | None:
         """The column that has one of these names."""
-        lower = [name.lower() for name in self.names]
+        lower = [name.lower().removesuffix(" (% done)") for name in self.names]
         return next((lower.index(name) for name in names if name in lower), None)
 
 
@@ -105,15 +115,18 @@ class MetricTable:
         self._box: list[tuple[str, bytes]] | None = None
         self._section = ""
         self._shown: tuple[object, ...] = ()
+        self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over lines
+        self.is_bound = False  # the last numbers are a dict's, which are no metrics before training starts
 
     @property
     def is_open(self) -> bool:
         """Whether the next line may belong to a table."""
-        return self._columns is not None or self._box is not None
+        return not (self._columns is None and self._box is None and self._members is None)
 
     def enter(self, line: bytes) -> Row | None:
         """Read a line without its prefixes: the numbers that it completes, None for a line of no table."""
-        found = self.read(line)
+        self.is_bound = self._members is not None
+        found = self._member(line) or self.read(line)
         if found is None:
             return None
         return found.step, found.epoch, [_recorded(*number) for number in found.numbers]
@@ -133,6 +146,20 @@ class MetricTable:
             return NOTHING
         found = self._row(text) if self._columns else None
         return found or (None if self._box is None else self._box_line(text))
+
+    def _member(self, line: bytes) -> TableNumbers | None:
+        """Read a line of a dict that is printed over several; None for any other line."""
+        found = _MEMBER.fullmatch(line)
+        if found is None or bool(found["begin"]) is (self._members is not None):
+            self._members = None
+            return None
+        members = self._members = self._members or []
+        if found["number"]:
+            members.append((found["name"].decode(errors="replace"), found["number"]))
+        if found["end"] == b"," and len(members) < _MOST_LINES:
+            return NOTHING
+        self._members = None
+        return _dict_numbers(members)
 
     def _rule(self) -> TableNumbers | None:
         box, self._box, self._section = self._box, [], ""
@@ -183,6 +210,8 @@ def columns_of(text: bytes) -> _Columns | None:
     if is_chainer or not 2 <= len(cells) <= 40 or not all(map(_NAME.fullmatch, names)):
         return None
     columns = _Columns(tuple(map(bytes.decode, names)), tuple(start for start, _ in cells), separator)
+    if separator == b"|" and len(names) == 2 and _PHASES.issuperset(map(str.lower, columns.names)):
+        return columns._replace(phases=tuple(split_phase(f"{name} x")[0] for name in columns.names))
     if tuple(names[:2]) == _YOLO_CLASSES:
         return columns._replace(phase=VALIDATION)
     if _EVALUATION.fullmatch(names[0]) and len(names) == 2:
@@ -226,6 +255,8 @@ def _cut(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
 
 def _row_numbers(columns: _Columns, text: bytes) -> TableNumbers | None:
     """The numbers of a row; None if the line does not fit the columns."""
+    if columns.phases:
+        return _phase_numbers(columns.phases, _cut(text, columns.separator))
     bar = _BAR.search(text)
     cells = _aligned(columns, _cut(_BAR_START.split(text, maxsplit=1)[0], columns.separator))
     if cells is None:
@@ -249,6 +280,33 @@ def _row_numbers(columns: _Columns, text: bytes) -> TableNumbers | None:
     return TableNumbers(step, epoch, numbers) if numbers else None
 
 
+def _phase_numbers(phases: Sequence[str | None], cells: Sequence[tuple[int, bytes]]) -> TableNumbers | None:
+    """The numbers of a row with a name, and a number for each phase."""
+    if len(cells) != len(phases) + 1 or not cells[0][1]:
+        return None
+    name = cells[0][1].decode(errors="replace")
+    rows = [
+        number
+        for phase, (_, cell) in zip(phases, cells[1:], strict=True)
+        for number in _numbers(name, cell, phase)
+    ]
+    return TableNumbers(None, None, rows)
+
+
+def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> TableNumbers:
+    """The numbers of a printed dict, if it measures something."""
+    by_name = {name.lower(): value for name, value in members if b"." not in value}
+    epoch = next((by_name[name] for name in _EPOCHS if name in by_name), None)
+    step = next((by_name[name] for name in _STEPS if name in by_name), None)
+    rest = [(name, value) for name, value in members if _is_told(name)]
+    if not any(is_quality(name) and b"." in value for name, value in rest):
+        return NOTHING
+    told = {split_phase(name)[0] for name, _ in rest} - {None, TRAIN}
+    phase = next(iter(told)) if len(told) == 1 else None
+    numbers = [number for name, value in rest for number in _numbers(name, value, phase)]
+    return TableNumbers(_whole(step), _whole(epoch), numbers)
+
+
 def _aligned(columns: _Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
     """A cell for each column, empty where the row has none."""
     if len(cells) == len(columns.names):
@@ -256,7 +314,11 @@ def _aligned(columns: _Columns, cells: list[tuple[int, bytes]]) -> list[bytes] |
     if columns.separator or not 2 <= len(cells) < len(columns.names):
         return None
     row = [b""] * len(columns.names)
+    is_left = all(start in columns.starts for start, _ in cells)
     for start, cell in cells:
+        if is_left:
+            row[columns.starts.index(start)] = cell
+            continue
         ends = range(len(columns.names))
         place = min(
             ends, key=lambda end: abs(columns.starts[end] + len(columns.names[end]) - start - len(cell))
@@ -269,7 +331,9 @@ def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
     match = _CELL.fullmatch(cell)
     if match and match["number"].strip(b"+-.") and name.lower() not in _NO_COLUMNS and not is_excluded(name):
         told, short = split_phase(name if "(" in name else name.rstrip(")"))
-        yield told or phase, short, float(match["number"].replace(b",", b"")), (match["unit"] or b"").decode()
+        unit = (match["unit"] or b"").decode().strip()
+        factor = 1000 if unit == "K" and (is_rate(name) or name.lower().endswith("/ sec")) else 1
+        yield told or phase, short, float(match["number"].replace(b",", b"")) * factor, unit
 
 
 def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:
@@ -323,4 +387,7 @@ def may_be_of_table(line: bytes) -> bool:
 def may_open_table(line: bytes) -> bool:
     """Whether a line without its prefixes may be a header or the edge of a table."""
     text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
-    return _RULE.fullmatch(text.strip()) is not None or columns_of(text) is not None
+    if _RULE.fullmatch(text.strip()) is not None or columns_of(text) is not None:
+        return True
+    member = _MEMBER.fullmatch(line) if b"{'" in line else None
+    return member is not None and bool(member["begin"]) and member["end"] == b","

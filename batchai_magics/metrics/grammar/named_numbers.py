@@ -19,12 +19,16 @@ from batchai_magics.metrics.grammar.metric_names import (
     split_phase,
     words_of,
 )
+from batchai_magics.metrics.grammar.position_grammar import Position
 
 _PERCENT_NAME = re.compile(
     rb"(?P<number>" + numbers.NUMBER + rb")(?P<unit>%)[ \t]+(?:bf16[ \t]+)?(?P<name>MFU|mfu|HFU)\b"
 )
 ENDS_IN_POSITION = re.compile(r"(?i)(?:^|[ ])(?:(?:num_)?timesteps|step|iter|iteration|epoch|batch|update)$")
 _MORE_NUMBERS = re.compile(rb"[ ][\d.]+[ ][\d.]+(?![\w:=%])")  # a list, not a number
+_DURATIONS = ("ms", "s/it", "s/iter", "s/step")
+_TIMED_POSITIONS = ("step", "batch", "iter")
+_INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
 _UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
@@ -42,16 +46,44 @@ def take_percent_name(scan: LineScan) -> bool:
     return True
 
 
+def take_number_and_name(scan: LineScan) -> bool:
+    """Take a number before the name of a quality: `0.5 avg loss`."""
+    found = numbers.NUMBER_AND_NAME.match(scan.text, scan.at, scan.end) if scan.positions else None
+    if found is None or b"." not in found["number"]:
+        return False
+    name = found["name"].decode("utf-8", "replace")
+    if not is_quality(name) and name not in ("lr", "rate", "learning rate", "grad norm"):
+        return False
+    scan.at = found.end()
+    _add_number(scan, name, "", found["number"], found.span("number"), is_signed=True)
+    return True
+
+
+def take_dashed_pair(scan: LineScan) -> bool:
+    """Take a name and its number behind a bar: `dice_loss - 0.5`."""
+    found = numbers.DASHED_PAIR.match(scan.text, scan.at, scan.end) if scan.is_bar else None
+    if found is None:
+        return False
+    scan.at = found.end()
+    name = found["name"].decode("utf-8", "replace")
+    _add_number(scan, name, "", found["number"], found.span("number"), is_signed=True)
+    return True
+
+
 def take_pair(scan: LineScan) -> bool:
     """Take a name and its number: `loss: 0.5`."""
     found = numbers.PAIR.match(scan.text, scan.at, scan.end)
     if found is None:
         return False
+    if _take_step_and_number(scan, found):
+        return True
     if _MORE_NUMBERS.match(scan.text, found.end(), scan.end):
         return False
     raw = (found["quoted"] or found["name"]).decode("utf-8", "replace")
     is_signed = bool(found["sign"] or found["quoted"])
-    if _IS_SEAM.search(raw) or ENDS_IN_POSITION.search(raw) or not (is_signed or _is_name_without_sign(raw)):
+    if _IS_SEAM.search(raw) or not (is_signed or _is_name_without_sign(raw)):
+        return False
+    if ENDS_IN_POSITION.search(raw) and not _is_of_position(raw, found):
         return False
     scan.at = found.end()
     unit = (found["unit"] or b"").decode("utf-8", "replace")
@@ -63,11 +95,33 @@ def take_pair(scan: LineScan) -> bool:
     return True
 
 
+def _is_of_position(name: str, found: re.Match[bytes]) -> bool:
+    """Whether the number measures a step or a batch: `fps step: 96241`, `Batch 2.736 (7.783)`."""
+    is_fraction = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
+    return is_fraction or (is_rate(name) and bool(found["sign"]))
+
+
+def _take_step_and_number(scan: LineScan, found: re.Match[bytes]) -> bool:
+    """Take `Train loss 100 24.01`: a phase, a name, a step and a number."""
+    if scan.positions or scan.numbers or found["sign"] or not found["number"].isdigit():
+        return False
+    name = (found["name"] or b"").decode("utf-8", "replace")
+    phase, base = split_phase(name)
+    number = numbers.NUMBER_ALONE.match(scan.text, found.end("number"), scan.end)
+    if not number or b"." not in number["number"] or phase is None or not is_quality(base):
+        return False
+    scan.positions.append(Position("step", found.span("number"), found.end("number")))
+    scan.at = number.end()
+    _add_number(scan, name, "", number["number"], number.span("number"), is_signed=True)
+    return True
+
+
 def _is_name_without_sign(name: str) -> bool:
     words = name.partition(" (")[0].split(" ")
     if any(is_stop_word(word) for word in words):
         return False
-    return len(words) == 1 or is_measure(words[-1]) or is_timer(words[-1])
+    last = words[-1]
+    return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in ("peak mem", "max mem")
 
 
 def _splits_into_sentence(name: str) -> bool:
@@ -84,8 +138,12 @@ def _add_number(scan: LineScan, raw: str, unit: str, number: bytes, span: Span, 
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
+    told = _INFO.fullmatch(raw)
+    if told:  # `CV info cv_loss 92.5`
+        raw = told["name"] if split_phase(told["name"])[0] else (told["phase"] or "") + told["name"]
     phase, base = _phase_and_name(scan, raw)
-    if is_excluded(raw) or (base != raw and phase != TRAIN and is_excluded(base)):
+    is_fraction = b"." in number and raw.lower() in _TIMED_POSITIONS
+    if (not is_fraction and is_excluded(raw)) or (base != raw and phase != TRAIN and is_excluded(base)):
         scan.excluded += 1
         return
     if phase is not None and phase_of_word(base) is None:
@@ -112,7 +170,7 @@ def _is_strong(raw: str, *, is_whole: bool, is_assigned: bool, is_signed: bool) 
         return not is_whole or is_assigned or may_be_integer(raw)
     if is_whole:
         return is_signed and is_rate(raw)
-    return is_measure(raw) and not is_timer(raw)
+    return (is_measure(raw) and not is_timer(raw)) or (is_signed and is_rate(raw))
 
 
 def _name_and_unit(name: str, base: str, unit: str) -> tuple[str, str]:
@@ -147,7 +205,7 @@ def take_rate(scan: LineScan) -> bool:
     scan.at = found.end()
     unit = found["unit"].decode("utf-8", "replace")
     rate = unit.rpartition(" ")[2]
-    if not scan.is_bar and (_IS_RATE.fullmatch(rate) or unit == "ms"):
+    if not scan.is_bar and (_IS_RATE.fullmatch(rate) or unit in _DURATIONS):
         name, unit = _rate(unit) or (rate, unit)
         scan.numbers.append(NamedNumber(name, unit, scan.section, *found.span("number")))
     return True

@@ -19,7 +19,7 @@ UNIT = (
     rb"|[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
     rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}"
 )
-_UNIT_END = rb"(?![\w/]|[ \t]*[:=])|(?<=[KMGTB])(?=/\d)"
+_UNIT_END = rb"(?:(?![\w/]|[ \t]*[:=])|(?<=\ds)(?=[ ]:[ ])|(?<=[KMGTB])(?=/\d))"
 _WORD = (
     rb"[A-Za-z_#%][\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
     rb"(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
@@ -43,7 +43,7 @@ PAIR = re.compile(
     + _WRAPPED
     + rb"(?P<number>"
     + NUMBER
-    + rb")(?![ ](?:minutes?|hours?|days?)\b)"
+    + rb")(?![ ](?:minutes?|hours?|days?)\b|[hmd][ ]?\d{1,2}[hms]\b)"
     + _TAIL
     + _END
 )
@@ -64,13 +64,24 @@ TEXT_PAIR = re.compile(
 )
 """A name whose value is not numeric: a duration, a word, a list."""
 
+DASHED_PAIR = re.compile(rb"(?P<name>[A-Za-z_][\w./@]{0,80}) - (?P<number>" + NUMBER + rb")(?=[,\]]|[ ]*\Z)")
+"""A name and its number behind a progress bar: `dice_loss - 0.5`."""
+
+NUMBER_AND_NAME = re.compile(
+    rb"(?P<number>" + NUMBER + rb")[ ](?P<name>[A-Za-z][\w.]*(?:[ ][A-Za-z][\w.]*)?)(?=[,;|)\]]|[ \t]*\Z)"
+)
+"""A number before its name: `950.2 avg loss,`."""
+
+NUMBER_ALONE = re.compile(rb":?[ \t]+(?P<number>" + NUMBER + rb")" + _END)
+"""A number behind a step: `24.01` of `Train loss 100 24.01`."""
+
 RATE = re.compile(
     rb"(?P<number>" + NUMBER + rb")[ \t]?(?P<unit>" + UNIT + rb")(?![\w/:])(?:[ \t]*\([^()\n]{0,60}\))?"
 )
 """A number with a unit and no name."""
 
 PLAIN = re.compile(NUMBER + rb"(?:[:/.\-]\d+)*[%\w]*")
-COMMENT = re.compile(rb"\([^()\n]{0,80}\)")
+COMMENT = re.compile(rb"\([^()\n]{0,80}\)|new best(?=[ \t]*\Z)")
 WORD = re.compile(rb"[^\s,;|()\[\]{}:=]+:?")
 SEPARATOR = re.compile(
     rb"(?:[ \t,;|\[\]{}()>*=~:]|/(?=(?:micro_step|global_step|step|epoch|iter)\b)|-(?=[-=>\s])"
@@ -78,5 +89,9 @@ SEPARATOR = re.compile(
 )
 STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")
 
-DURATION = re.compile(rb"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])|-:--:--")
+DURATION = re.compile(
+    rb"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])|-:--:--"
+    rb"|(?:\d+h ?)?\d+m ?\d+s\b(?:[ ]\(remain[^()\n]{0,40}\))?"
+    rb"|(?:took|takes|used)[: ]{1,2}\d[\d.]{0,20}[ ]?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b"
+)
 """A clock time or a duration, which is not a metric's value."""

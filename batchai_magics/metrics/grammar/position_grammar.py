@@ -9,17 +9,18 @@ _COUNT = rb"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,18}"
 _OF = rb"(?:[ \t]*(?:/|\bof\b(?:[ ]max_iter:)?|\bout of\b)[ \t]*(?P<total>(?:" + _COUNT + rb")|\?|Unknown))"
 _PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
 _ADJECTIVE = (
-    rb"(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning)"
+    rb"(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning"
+    rb"|learner|actor|env|environment|agent|gradient|grad|valid_num)"
     rb"[ _/]?)?"
 )
 _NOUN = (
     rb"timesteps|timestep|steps(?=[ \t]*[:=])|step|iterations?(?![A-Za-z])"
     rb"|iters?|itrs|it|batch|updates?|episode"
-    rb"|minibatch"
+    rb"|minibatch|tick(?=[ ]\d)|up\.(?=[ ]\d)"
 )
 
 WORD_POSITION = re.compile(
-    rb"'?(?i:(?P<epoch>epochs?(?=[ \[(#\d])|epoch(?=[:='_])|ep)|(?P<step>"
+    rb"'?(?i:(?P<epoch>epochs?(?=[ \[(#\d])|epoch(?=[:='_])|ep(?:\.(?=[ ]\d))?)|(?P<step>"
     + _ADJECTIVE
     + rb"(?:"
     + _NOUN
@@ -61,7 +62,7 @@ _LINE_STARTS = tuple(
         _PHASE
         + rb":?[ \t]*\[(?P<epoch>"
         + _COUNT
-        + rb")/\d{1,18}\][ \t]*\[(?P<step>"
+        + rb")(?:/\d{1,18})?\][ \t]*\[(?P<step>"
         + _COUNT
         + rb")/\d{1,18}\]",
         rb"(?P<step>\d{1,18})[ \t]+\|(?=[ \t]+[A-Za-z])",
@@ -75,7 +76,8 @@ _LINE_STARTS = tuple(
         + _PERCENT
         + rb"[ \t]*\]",
         _PHASE + rb":?[ \t]*\[[ \t]*(?P<step>" + _COUNT + rb")/[ \t]*\d{1,18}" + _PERCENT + rb"[ \t]*\]",
-        rb"(?P<step>" + _COUNT + rb"):(?=[ \t]+[A-Za-z])",
+        rb"(?P<step>" + _COUNT + rb"):(?=[ \t]+(?:[A-Za-z]|[\d.-]+,))",
+        rb"(?P<phase>TRAIN|CV) Batch (?P<epoch>\d{1,9})/(?P<step>\d{1,18})(?=[ ]loss[ ])",
         rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t,])",
         rb"(?P<step>\d{1,18})(?=[ \t]+\[[A-Z][\w ]*:)",
     )
@@ -103,7 +105,8 @@ class Position(NamedTuple):
 
 
 _FINENESS = (
-    (b"global", 9), (b"acc", 9), (b"update", 6), (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
+    (b"global", 9), (b"acc", 9), (b"env", 8), (b"learner", 7), (b"grad", 3), (b"actor", 4), (b"update", 6),
+    (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
     (b"episode", 3),
 )  # fmt: skip
 

@@ -32,6 +32,7 @@ _ELEMENTS = tuple(
         rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
         rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
         rb"\[pod/[^\]\s]+\]",
+        rb"[\w./-]+ \|(?=(?:train|val|test): \[\d)",  # CenterNet's task
         rb"[A-Za-z][\w.-]* +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )"
         rb"|algo-\d+-\w+ +\|(?= )",  # docker compose
         rb"\[(?![^\]]*\b(?:step|epoch|iter)\w*[=:])(?:"
