@@ -90,5 +90,5 @@ def test_jobs_that_run_are_followed_to_the_final_table_without_any_page(tmp_path
     NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output["data"] for output in notebook.cells[2].outputs]
     assert [set(data) for data in outputs] == LIVE[ui]
-    assert "1.250" in outputs[0]["text/plain"]
+    assert "1.25" in outputs[0]["text/plain"]
     assert "running" not in outputs[0]["text/plain"]

@@ -36,7 +36,7 @@ def test_five_runs_are_compared(tmp_path):
     listed = re.findall(r"^rate-(\d) ", notebook.text("list"), re.MULTILINE)
     assert listed == ["0", "1", "2", "3", "4"]
     assert re.findall(r"^rate-(\d) ", notebook.text("where"), re.MULTILINE) == ["2", "3", "4"]
-    assert "last_loss" in notebook.text("compare")
+    assert "★" in notebook.text("compare")
     assert re.search(r"rate 0\.[13] is best", notebook.text("best"))
     assert re.search(r"^ +rate +0\.001 +0\.[13]$", notebook.text("diff"), re.MULTILINE)
 

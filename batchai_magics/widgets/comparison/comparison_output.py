@@ -207,6 +207,7 @@ class LiveComparison(LiveDashboard):
 
     def __init__(self, key: str, view: ComparisonView, feed: ComparisonFeed, *, clock: Clock) -> None:
         super().__init__(key, view, feed, clock=clock)
+        self._has_figure_place = display.is_asked_by_page()  # else nothing keeps the view, nor its snapshot
         self._is_final = False  # the table and the figure beside the view are the final ones
 
     @property
@@ -217,12 +218,13 @@ class LiveComparison(LiveDashboard):
     def open(self) -> None:
         """Shows the view, its hidden snapshot and the place of the figure beneath the running cell."""
         super().open()
-        display.show(display.EMPTY, self.figure_id)
+        if self._has_figure_place:
+            display.show(display.EMPTY, self.figure_id)
 
     @property
     def figure_id(self) -> str:
-        """The display id of the figure."""
-        return f"{self.id}-figure"
+        """The display id of the figure: where no page has asked for the view, that of the snapshot."""
+        return f"{self.id}-figure" if self._has_figure_place else self.second_id
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
@@ -230,7 +232,8 @@ class LiveComparison(LiveDashboard):
         if sent or self.is_frozen or not self.feed.is_over or self._is_final:
             return sent
         self._is_final = True
-        return self._update(self._snapshot(), self.second_id) + _show_chart(self.feed, self.figure_id)
+        sent = self._update(self._snapshot(), self.second_id)
+        return sent + (_show_chart(self.feed, self.figure_id) if self._has_figure_place else 0)
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Shows the final table and figure if all jobs have ended and no page can show the view."""
