@@ -1,15 +1,19 @@
 """Runs on a genuine MLflow server."""
 
+import gc
 import json
 import math
 import threading
 import time
+import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.error import HTTPError
 
 import pytest
 
 from batchai_magics.backends.folders.outbox import Outbox, Sender
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.records import http_client
 from batchai_magics.records.mlflow_runs import MlflowError, MlflowRun
 from batchai_magics.records.notifications import (
     MLFLOW_SCHEME,
@@ -92,6 +96,20 @@ class ServerWithLogin(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.uri = f"http://127.0.0.1:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+def test_a_response_that_is_an_error_holds_no_connection():
+    server = ServerWithLogin()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with pytest.raises(HTTPError) as error:
+            http_client.send(server.uri, None, {}, timeout_s=30)
+        assert (error.value.code, error.value.read()) == (401, b"")
+        del error
+        gc.collect()
+    server.shutdown()
+    server.server_close()
+    assert not [each for each in seen if each.category is ResourceWarning]
 
 
 def test_a_final_status_that_needs_a_login_waits_for_a_client_that_has_one(tmp_path, monkeypatch):
