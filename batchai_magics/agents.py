@@ -226,7 +226,7 @@ class AgentTools:
     def dry_run(self, command: list[str]) -> Data:
         """Show what `batchai run` would submit for these words, and get the token that `submit` asks for.
 
-        Such as ["--nodes", "2", "--processes", "4", "train.py", "--lr", "0.1"]; `["--help"]` lists all.
+        Such as ["train.py", "--nodes", "2", "--processes", "4", "--", "--lr", "0.1"]; `["--help"]` lists all.
         """
         text = self._dry_run(command)
         return {"text": text, "token": _token(command, text)}

@@ -119,6 +119,12 @@ class LauncherLine:
     note: str = ""
 
 
+def is_launcher(words: Sequence[str]) -> bool:
+    """Whether a line starts with a launcher or with `python`."""
+    is_python = bool(words) and PurePosixPath(words[0]).name.startswith("python")
+    return is_python or any(_starts_with(words, head) for head in _LAUNCHERS)
+
+
 def translate(words: Sequence[str], node_count: int = 0) -> LauncherLine:
     """Translates a line that starts with a launcher, with `python` or with the script.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.cell import CellRequest, Notebook, parse, parse_script
 from batchai_magics.cell.cell_options import cell_options
-from batchai_magics.cell.launcher_line import LauncherLine, translate
+from batchai_magics.cell.launcher_line import LauncherLine, is_launcher, translate
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import watch_job
@@ -27,6 +27,7 @@ from batchai_magics.options.option import DisplayText, Option, ValueKind, option
 _DETACH = Option(("--detach", "-d"), "return as soon as the job is submitted", value_kind=ValueKind.NOTHING)
 _SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
 _NOT_HERE = ("--use", "--template", "--var", "--wait", "--spec", "--file", "--args")  # for cells only
+_MISSPELT = 0.8  # how like one of our options a word must be: most are arguments of the script
 _HINT = "`batchai run --help` lists the options"
 
 
@@ -86,7 +87,7 @@ def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
 def help_text(options: Sequence[Option]) -> DisplayText:
     """The text of `batchai run --help`."""
     lines = (
-        "batchai run [options] SCRIPT [arguments of the script]",
+        "batchai run SCRIPT [options] [-- arguments of the script]",
         "batchai run [options] -- LAUNCHER [its options] SCRIPT [arguments of the script]",
         "batchai run [options] --spec job.json",
         "",
@@ -102,33 +103,103 @@ def help_text(options: Sequence[Option]) -> DisplayText:
 
 
 def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
-    """Splits a line into the job's options and the command: the first word that is no option begins it."""
-    known = {flag: option for option in options for flag in option.flags}
-    taken: list[str] = []
-    spec, flags, rest = "", set[str](), list(words)
-    while rest and rest[0].startswith("-") and rest[0] != "--":
-        word = rest.pop(0)
+    """Splits a line: options of the job stand before and after the script, its arguments after `--`.
+
+    Raises:
+        UsageError: A word is no option of the job; behind the script, the hint is the corrected line.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    own, after = _OwnWords(options), words[end + 1 :]
+    own.read(words[:end])
+    if own.stray:
+        raise _stray_error(own, after)
+    command = (*own.script, *after)
+    return RunLine(tuple(own.taken), command, own.spec, "--detach" in own.switches, "--help" in own.switches)
+
+
+class _OwnWords:
+    """Reads the words before `--`: options of the job around the script.
+
+    Attributes:
+        script: The script, if one stands before `--`.
+        taken: The options of the job, as `--flag=value`.
+        typed: The same as they were written.
+        switches: The first flags of the options without a value.
+        spec: The value of `--spec`.
+        stray: The words behind the script that are no options.
+    """
+
+    def __init__(self, options: Sequence[Option]) -> None:
+        self.known = {flag: option for option in options for flag in option.flags}
+        self.script: tuple[str, ...] = ()
+        self.taken: list[str] = []
+        self.typed: list[str] = []
+        self.switches: set[str] = set()
+        self.spec = ""
+        self.stray: list[str] = []
+
+    def read(self, words: Sequence[str]) -> None:
+        """Reads all words; raises UsageError for an unknown option before the script and a missing value."""
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            flag = word.partition("=")[0]
+            if word.startswith("-") and flag in self.known:
+                self._take(word, rest)
+            elif self.script:
+                self.stray.append(word)
+            elif word.startswith("-"):
+                raise _unknown(flag, self.known)
+            else:
+                self.script = (word,)
+
+    def _take(self, word: str, rest: list[str]) -> None:
+        """Takes an option with its values, which are removed from the rest."""
         flag, sign, value = word.partition("=")
-        option = known.get(flag)
-        if option is None:
-            raise _unknown(flag, known)
+        option = self.known[flag]
+        self.typed.append(word)
         if option.value_kind is ValueKind.NOTHING:
-            flags.add(option.flags[0])
-            taken += [] if option.flags[0] in ("--detach", "--help") else [word]
-            continue
-        if not sign and not rest:
+            self.switches.add(option.flags[0])
+            self.taken += [] if option.flags[0] in ("--detach", "--help") else [word]
+            return
+        values = [value] if sign else self._values(option, rest)
+        if not values:
             raise UsageError(f"{flag}: expected one argument", hint=_HINT)
-        value = value if sign else rest.pop(0)
-        spec = value if option is _SPEC else spec
-        taken += [] if option is _SPEC else [f"{flag}={value}"]
-    command = tuple(rest[1:] if rest[:1] == ["--"] else rest)
-    return RunLine(tuple(taken), command, spec, "--detach" in flags, "--help" in flags)
+        self.typed += [] if sign else values
+        if option is _SPEC:
+            self.spec = values[-1]
+        else:
+            self.taken += [f"{flag}={value}" for value in values]
+
+    def _values(self, option: Option, rest: list[str]) -> list[str]:
+        """The next word; behind the script, all words that follow an option with several values."""
+        values = [rest.pop(0)] if rest else []
+        while self.script and option.value_kind is ValueKind.MANY and rest and not rest[0].startswith("-"):
+            values.append(rest.pop(0))
+        return values
+
+
+def _stray_error(own: _OwnWords, after: Sequence[str]) -> UsageError:
+    """The error for words behind the script that are no options; its hint is the line as it should be."""
+    word = own.stray[0]
+    if is_launcher([*own.script, *own.stray]):
+        text = f"a command such as {own.script[0]} comes after --"
+        parts = [*own.typed, "--", *own.script, *own.stray, *after]
+    else:
+        text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
+        parts = [*own.script, *own.typed, "--", *own.stray, *after]
+    guess = did_you_mean(word.partition("=")[0], _long_names(own.known), likeness=_MISSPELT)
+    line = f"batchai run {shlex.join(parts)}"
+    return UsageError(text, hint=f"{guess} Otherwise write: {line}" if guess else f"Write: {line}")
 
 
 def _unknown(flag: str, known: Collection[str]) -> UsageError:
-    names = [name for name in known if name.startswith("--")]
-    hint = did_you_mean(flag, names) or f"arguments of the script come after its name; {_HINT}"
+    hint = did_you_mean(flag, _long_names(known)) or f"arguments of the script come after --; {_HINT}"
     return UsageError(f"there is no option {flag}", hint=hint)
+
+
+def _long_names(known: Collection[str]) -> list[str]:
+    return [name for name in known if name.startswith("--")]
 
 
 def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest, str]:

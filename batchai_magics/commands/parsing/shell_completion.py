@@ -6,7 +6,6 @@ live names complete too, and a script fits every later version.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 from batchai_magics.backends.base.backend_registry import load_settings
@@ -103,12 +102,11 @@ def _expected(words: Sequence[str], context: Context) -> Expected:
 
 def _expected_of_run(words: Sequence[str], context: Context) -> Expected:
     """The options of `run`, and files where the script or one of its arguments may come."""
-    from batchai_magics.commands.handlers.run_command import read_line, run_options
+    from batchai_magics.commands.handlers.run_command import run_options
 
+    if "--" in words:
+        return Expected(live=NameKind.PATH)
     options = run_options(declared_by(context.settings.sections.values()))
-    with contextlib.suppress(UsageError):  # the line is wrong so far, or the last word lacks its value
-        if read_line(words, options).command:
-            return Expected(live=NameKind.PATH)
     expected = candidates_after(words, options)
     is_flag = any(word.startswith("--") for word in expected.words)
     return Expected(expected.words, NameKind.PATH) if is_flag else expected

@@ -30,12 +30,35 @@ def preview(monkeypatch, tmp_path):
     return preview
 
 
-def test_options_come_before_the_script_and_its_arguments_after_it():
-    words = shlex.split("--nodes 2 -d --env A=1 --env=B=2 train.py --nodes 3 -- x")
+def test_options_come_before_and_after_the_script_and_its_arguments_after_two_dashes():
+    words = shlex.split("--nodes 2 train.py -d --env A=1 --env=B=2 --upload a b -- --nodes 3 -- x")
     line = read_line(words, run_options())
-    assert line.options == ("--nodes=2", "--env=A=1", "--env=B=2")
+    assert line.options == ("--nodes=2", "--env=A=1", "--env=B=2", "--upload=a", "--upload=b")
     assert line.command == ("train.py", "--nodes", "3", "--", "x")
     assert line.is_detached
+
+
+@pytest.mark.parametrize(
+    ("line", "corrected"),
+    [
+        ("train.py --lr 0.1 --nodes 2", "train.py --nodes 2 -- --lr 0.1"),
+        ("--nodes=2 train.py 'two words' -- more", "train.py --nodes=2 -- 'two words' more"),
+        ("--nodes 2 torchrun --nproc_per_node=2 t.py -d", "--nodes 2 -d -- torchrun --nproc_per_node=2 t.py"),
+        ("python train.py", "-- python train.py"),
+    ],
+)
+def test_words_behind_the_script_are_refused_with_the_corrected_line(line, corrected):
+    with pytest.raises(UsageError, match="after --") as caught:
+        read_line(shlex.split(line), run_options())
+    assert caught.value.hint == f"Write: batchai run {corrected}"
+    assert read_line(shlex.split(corrected), run_options()).command
+
+
+def test_a_misspelt_option_behind_the_script_suggests_the_right_one():
+    with pytest.raises(UsageError) as caught:
+        read_line(["train.py", "--nods", "2"], run_options())
+    assert "--nodes" in caught.value.hint
+    assert "batchai run train.py -- --nods 2" in caught.value.hint
 
 
 def test_a_launcher_comes_after_two_dashes():
@@ -63,7 +86,7 @@ def test_a_wrong_line_is_refused_before_anything_is_written(preview, line, messa
 
 @pytest.mark.slow
 def test_the_script_goes_along_with_its_folder(preview):
-    text = preview("--nodes 2 --processes 4 src/train.py --lr 0.1 'two words'")
+    text = preview("src/train.py --nodes 2 --processes 4 -- --lr 0.1 'two words'")
     assert text.startswith("job train in experiment default")
     assert "/model.py" in text
     assert "rank 3" in text
@@ -105,5 +128,5 @@ def test_every_option_of_a_cells_job_is_one_of_run():
 
 def test_help_names_the_launchers():
     text = str(run_command.start(["--help"]))
-    assert "batchai run [options] SCRIPT" in text
+    assert "batchai run SCRIPT [options]" in text
     assert "--nodes N" in text

@@ -32,7 +32,9 @@ SHELLS = {
         (["run", "--nod"], ["--nodes"]),
         (["run", "--toolkit", "=", "py"], ["pytorch"]),
         (["run", "tr"], ["train.py"]),
-        (["run", "train.py", "--nod"], []),
+        (["run", "train.py", "--nod"], ["--nodes"]),
+        (["run", "train.py", "--", "--nod"], []),
+        (["run", "train.py", "--", "tr"], ["train.py"]),
     ],
 )
 def test_the_last_word_of_a_line_is_completed(line, found, tmp_path, monkeypatch):
