@@ -139,6 +139,8 @@ class FormIndex:
             return self._marked(form, line) if has_only_rate(line) else _HARD
         if form in shapes.silent_forms or key in shapes.silent:
             return self._remember(form, _SILENT)
+        if is_special and not (key in shapes.elsewhere or key in shapes.for_grammar):
+            return _HARD
         is_new = key not in shapes.known and not is_special and not shapes.may_open_table(key, line)
         if is_new and not shapes.find(line):
             return self._remember(form, _SILENT)

@@ -285,7 +285,8 @@ def read_line(cursor: BlockCursor, start: int, rows: Sequence[LineFormat]) -> li
         *ended, last = (_joined_part(cursor, line, text) for text in parts)
         found = [_read_complete(part, rows, has_ended=True) for part in ended]
         found.append(_read_complete(last, rows, has_ended=has_ended))
-        records = [record for each in found for record in each or ()] or records
+        if any(each is not None for each in found):
+            records = [record for each in found for record in each or ()]
     if records:
         cursor.consumed = max(cursor.consumed, cursor.data.find(b"\n", start), start)
     return records

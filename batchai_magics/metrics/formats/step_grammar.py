@@ -124,7 +124,7 @@ def _read_line(block: _Rows, row: int) -> list[Record]:
     plan = shapes.plans.get(block.forms[row])
     if plan is not None and block.fits(row, plan):
         return _read_planned(block, row, plan)
-    if key in shapes.known:
+    if key in shapes.for_grammar:
         return _read_with_grammar(block, row, key) or []
     return _read_unknown(block, row, key)
 
@@ -174,9 +174,13 @@ def _read_unknown(block: _Rows, row: int, key: bytes) -> list[Record]:
         _remember_row_plan(block, row, formats)
         return found
     records = _read_with_grammar(block, row, key)
-    if found is None and records is None and not shapes.may_open_table(key, block.lines[row]):
+    if found is not None:
+        return []
+    if records is not None:
+        shapes.leave_to_grammar(key)
+    elif not shapes.may_open_table(key, block.lines[row]):
         shapes.silence(key)
-    return records or [] if found is None else []
+    return records or []
 
 
 def _remember_row_plan(block: _Rows, row: int, formats: Sequence[LineFormat]) -> None:

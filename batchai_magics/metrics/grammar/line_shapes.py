@@ -133,7 +133,9 @@ Found = tuple[LineForm, bytes]
 class LineShapes:
     """The shapes of one log's lines, by their text without digits.
 
-    `silent` lines hold no metric; those `elsewhere` are understood by formats of their own.
+    `silent` lines hold no metric; those `elsewhere` are understood by formats of their own, and no format
+    understands those `for_grammar`. These are whole lines, while `known` are messages: the same message has
+    another text behind a tag.
     """
 
     def __init__(self) -> None:
@@ -141,6 +143,7 @@ class LineShapes:
         self._skipped: set[bytes] = set()
         self._mute: set[bytes] = set()  # what the grammar does not read, though formats may
         self.elsewhere: dict[bytes, Any] = {}  # the formats that understand a shape
+        self.for_grammar: set[bytes] = set()
         self.known: dict[bytes, list[LineShape]] = {}
         self.openings: dict[bytes, bool] = {}  # whether a line may open a table
         self.plans: dict[bytes, Any] = {}  # how to read the lines of a form
@@ -177,6 +180,10 @@ class LineShapes:
     def silence(self, key: bytes) -> None:
         """Remember that no reader finds anything in lines of a shape."""
         _add(self.silent, key)
+
+    def leave_to_grammar(self, key: bytes) -> None:
+        """Remember that no format understands lines of a shape."""
+        _add(self.for_grammar, key)
 
     def silence_form(self, form: bytes) -> None:
         """Leave lines of a form out."""

@@ -1,7 +1,7 @@
 """What blocks of lines tell when they are read at once: what they would tell line by line."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import HeaderRecord, Parser, StepRecord, ValueRecord
@@ -164,7 +164,14 @@ broken_lines = st.builds("{}{}{}{}\n".format, tags, texts, tags, texts)
 blocks = st.lists(st.one_of(even_blocks, even_blocks, broken_lines, st.just(HEADER)), max_size=8)
 
 
+SAMPLES = {row.name: row.sample for row in FORMATS}
+EPOCH, BAR, LOSS = (SAMPLES[name] for name in ("Keras epoch", "Keras 2 bar", "convolutional.py loss"))
+GLUED = f"{SAMPLES['Caffe testing']}INFO:root:Epoch[0] Batch [20]\tSpeed: 13681.57 samples/sec"
+
+
 @given(blocks)
+@example([tagged(f"{EPOCH}\n{BAR}", 0), f"{EPOCH}\n{LOSS}\n"])  # a message with and without a tag
+@example([tagged(GLUED, 1), f"{BAR}\n", f"{GLUED}\nValidation error: 1.0%\n"])
 def test_even_and_broken_blocks_give_what_their_lines_give(chunks):
     lines = [line for chunk in chunks for line in chunk.splitlines(keepends=True)]
     assert repr(read(*chunks)) == repr(read(*lines)) == repr(read("".join(chunks)))
