@@ -4,7 +4,7 @@ import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
 import { error, quantity } from "../core/format.js";
 import { compare } from "../dashboards/job_table.js";
-import { runColour } from "./runs_chart.js";
+import { runColour } from "./lines_chart.js";
 
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
 /** @typedef {import("../core/messages.d.ts").RunMetric} RunMetric */

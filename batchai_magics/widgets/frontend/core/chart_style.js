@@ -47,6 +47,11 @@ const POINT_PX = 12; // between points of dashed lines, at least
 const FEW = 3; // values, below which each is a point
 const ROUNDING = 1e-10; // of values: those that differ by a smaller share are equal, as those of a smoothed constant
 
+/** @typedef {"train" | "val" | "test"} Phase */
+
+/** How the lines of the phases differ: in colour and in dashes. @type {Record<Phase, {colour: string, dash?: number[]}>} */
+export const PHASES = { train: { colour: ACCENT }, val: { colour: "--ba-val", dash: [6, 4] }, test: { colour: "--ba-test", dash: [2, 3] } };
+
 /** @param {number} rank -1 if unknown */
 export function rankColour(rank) {
   return `--ba-rank-${Math.max(0, rank) % RANK_COLOURS}`;

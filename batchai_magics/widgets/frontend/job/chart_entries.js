@@ -1,19 +1,15 @@
 // The legend of a chart over steps: its values at one point, as many as there is room for.
 
-import { ACCENT, rankColour } from "../core/chart_style.js";
+import { PHASES, rankColour } from "../core/chart_style.js";
 
 /** @typedef {import("../core/chart_frame.js").Entry} Entry */
+/** @typedef {import("../core/chart_style.js").Phase} Phase */
 /** @typedef {import("./chart_points.js").Quantity} Quantity */
 /** @typedef {import("./chart_points.js").Column} Column */
 /** @typedef {(value: number | null | undefined) => string} Format */
 
-/** @typedef {"train" | "val" | "test"} Phase */
-
 export const ALL = "all";
 export const EACH = "ranks";
-
-/** How the lines of the phases differ: in colour and in dashes. @type {Record<Phase, {colour: string, dash?: number[]}>} */
-export const PHASES = { train: { colour: ACCENT }, val: { colour: "--ba-val", dash: [6, 4] }, test: { colour: "--ba-test", dash: [2, 3] } };
 
 const MAX_RANKS = 4;
 const WORDS_PX = 224; // width of the legend without its ranks; below, per rank, of a smoothed value, of another phase

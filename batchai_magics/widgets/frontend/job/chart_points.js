@@ -1,4 +1,6 @@
-// Chart points as they arrive (step, rank, values), converted to columns over shared steps, one per rank; smoothing.
+// Chart points as they arrive (step, rank, values), converted to columns over shared steps, one per rank, and their x axes.
+
+import { XScale } from "../core/x_scales.js";
 
 /** @typedef {(number | null)[]} Column */
 
@@ -217,19 +219,23 @@ class ValueTable extends Table {
 }
 
 /**
- * The exponential moving average of a column, bias-corrected for its first values.
- * @param {(number | null)[]} column
- * @param {number} weight of earlier values, from 0 (the column itself) to less than 1
- * @returns {(number | null)[]}
+ * The scales that a job's numbers allow, the one that suits them first.
+ * @param {PointTable} points
+ * @param {"step" | "epoch"} first
+ * @returns {XScale[]}
  */
-export function smoothed(column, weight) {
-  if (!weight) return column;
-  let sum = 0;
-  let share = 0;
-  return column.map((value) => {
-    if (value === null) return null;
-    sum = sum * weight + value * (1 - weight);
-    share = share * weight + (1 - weight);
-    return sum / share;
-  });
+export function scalesOf(points, first) {
+  const tables = [points, ...points.others.values()];
+  const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(tables, name));
+  return first === useful[0]?.name ? useful : [new XScale("step"), ...useful];
+}
+
+/**
+ * The scale that the most points tell, if any.
+ * @param {Table[]} tables
+ * @param {"epoch" | "time"} name
+ */
+function scaleOf(tables, name) {
+  const [longest] = tables.filter(({ places }) => places[name].isUseful).sort((a, b) => b.steps.length - a.steps.length);
+  return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
 }

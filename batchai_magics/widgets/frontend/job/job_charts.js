@@ -1,9 +1,9 @@
 // The charts of a job, one per quantity, with their toolbar; all share the x axis, the zoom and the cursor.
 
+import { ChartBar } from "../core/chart_bar.js";
 import { el, setText } from "../core/dom.js";
-import { ChartBar } from "./chart_bar.js";
+import { scalesOf } from "./chart_points.js";
 import { StepChart } from "./step_chart.js";
-import { scalesOf } from "./x_scales.js";
 
 /** @typedef {import("./chart_points.js").PointTable} PointTable */
 /** @typedef {import("./job_session.js").JobSession} JobSession */
@@ -11,7 +11,7 @@ import { scalesOf } from "./x_scales.js";
 /** @typedef {import("../core/messages.d.ts").JobFacts} JobFacts */
 /** @typedef {import("./step_chart.js").PhaseLine} PhaseLine */
 /** @typedef {import("./step_chart.js").Subject} Subject */
-/** @typedef {import("./x_scales.js").XScale} XScale */
+/** @typedef {import("../core/x_scales.js").XScale} XScale */
 
 /** @typedef {{line: string, option: string}} Unread */
 
@@ -58,7 +58,7 @@ export class JobCharts {
     /** @type {Map<string, boolean>} */
     this.chosen = new Map(); // by the user
     this.weight = 0;
-    /** @type {import("./x_scales.js").XName | null} */
+    /** @type {import("../core/x_scales.js").XName | null} */
     this.over = null; // the x axis that the user has chosen
     this.bar = new ChartBar({
       toggle: (title) => this.#toggle(title),
@@ -152,7 +152,7 @@ export class JobCharts {
     this.update();
   }
 
-  /** @param {import("./x_scales.js").XName} name */
+  /** @param {import("../core/x_scales.js").XName} name */
   #drawOver(name) {
     this.over = name;
     this.update();

@@ -1,16 +1,16 @@
 // A chart over steps, epochs or time: a line per phase and per rank, one over all ranks with its jitter, a legend, zoom.
 
 import uPlot from "uplot";
+import { smoothed } from "../core/chart_bar.js";
 import { FramedChart, smallButton } from "../core/chart_frame.js";
-import { FAINT, looks, rankColour } from "../core/chart_style.js";
+import { FAINT, looks, PHASES, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
-import { ALL, EACH, entriesAt, hasRoomFor, lastIndex, nearestIndex, PHASES } from "./chart_entries.js";
-import { smoothed } from "./chart_points.js";
-import { XScale } from "./x_scales.js";
+import { XScale } from "../core/x_scales.js";
+import { ALL, EACH, entriesAt, hasRoomFor, lastIndex, nearestIndex } from "./chart_entries.js";
 
 /** @typedef {import("../core/chart_frame.js").Entry} Entry */
 /** @typedef {import("../core/chart_style.js").Line} Line */
-/** @typedef {import("./chart_entries.js").Phase} Phase */
+/** @typedef {import("../core/chart_style.js").Phase} Phase */
 /** @typedef {import("./chart_points.js").Column} Column */
 /** @typedef {import("./chart_points.js").Quantity} Quantity */
 /** @typedef {import("./chart_points.js").Table} Table */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { yRange } from "../../../../batchai_magics/widgets/frontend/core/chart_style.js";
-import { smoothed } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
+import { smoothed } from "../../../../batchai_magics/widgets/frontend/core/chart_bar.js";
 
 test("an axis has room around its values", () => {
   assert.deepEqual(yRange(0, 100, false), [-8, 108]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { latest, merged, valueAt } from "../../../../batchai_magics/widgets/frontend/comparison/runs_chart.js";
+import { latest, merged, valueAt } from "../../../../batchai_magics/widgets/frontend/comparison/lines_chart.js";
 
 const line = (x, y) => ({ key: "", label: "", colour: "", x, y });
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
-import { scalesOf, XScale } from "../../../../batchai_magics/widgets/frontend/job/x_scales.js";
+import { PointTable, scalesOf } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
+import { XScale } from "../../../../batchai_magics/widgets/frontend/core/x_scales.js";
 
 test("steps within an epoch are spread over it, also in the one that goes on", () => {
   const scale = new XScale("epoch", [0, 100, 200], [0, 1, 2]);

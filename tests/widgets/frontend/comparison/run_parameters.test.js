@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { grouped, groupRows, momentsOf, parameterAxis } from "../../../../batchai_magics/widgets/frontend/comparison/run_charts.js";
+import { grouped, groupRows, momentsOf, parameterAxis } from "../../../../batchai_magics/widgets/frontend/comparison/run_parameters.js";
 
 const row = (name, lr, value = null, state = "succeeded") => ({
   name, state, parameters: lr === undefined ? {} : { lr }, values: value === null ? {} : { loss: [value, null, null] }, tags: [], steps: 1, speedup: null, progress: null,

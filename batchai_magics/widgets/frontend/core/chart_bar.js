@@ -1,6 +1,6 @@
 // The toolbar of charts: which are drawn, over which x axis, how smooth.
 
-import { el } from "../core/dom.js";
+import { el } from "./dom.js";
 
 /** @type {Record<string, string>} */
 const AXES = { step: "over steps", epoch: "over epochs", time: "over time", images: "over images seen" };
@@ -75,4 +75,22 @@ export class ChartBar {
     this.slider.title = `Smoothing: ${words}`;
     smooth(weight);
   }
+}
+
+/**
+ * The exponential moving average of a column, bias-corrected for its first values.
+ * @param {(number | null)[]} column
+ * @param {number} weight of earlier values, from 0 (the column itself) to less than 1
+ * @returns {(number | null)[]}
+ */
+export function smoothed(column, weight) {
+  if (!weight) return column;
+  let sum = 0;
+  let share = 0;
+  return column.map((value) => {
+    if (value === null) return null;
+    sum = sum * weight + value * (1 - weight);
+    share = share * weight + (1 - weight);
+    return sum / share;
+  });
 }

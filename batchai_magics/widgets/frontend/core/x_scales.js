@@ -1,10 +1,8 @@
 // The x axes of charts: steps, epochs, time or images seen. Points have steps; a scale converts them.
 
-import { countAxis, EPOCH_AXIS, TIME_AXIS } from "../core/chart_axes.js";
+import { countAxis, EPOCH_AXIS, TIME_AXIS } from "./chart_axes.js";
 
-/** @typedef {import("../core/chart_axes.js").XAxis} XAxis */
-/** @typedef {import("./chart_points.js").PointTable} PointTable */
-/** @typedef {import("./chart_points.js").Table} Table */
+/** @typedef {import("./chart_axes.js").XAxis} XAxis */
 
 /** @typedef {"step" | "epoch" | "time" | "images"} XName */
 
@@ -62,26 +60,4 @@ export class XScale {
     const [low = 0, high = low] = [this.known[segment], this.known[segment + 1]];
     return to === from ? low : Math.max(0, low + ((high - low) * (step - from)) / (to - from));
   }
-}
-
-/**
- * The scales that a job's numbers allow, the one that suits them first.
- * @param {PointTable} points
- * @param {"step" | "epoch"} first
- * @returns {XScale[]}
- */
-export function scalesOf(points, first) {
-  const tables = [points, ...points.others.values()];
-  const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(tables, name));
-  return first === useful[0]?.name ? useful : [new XScale("step"), ...useful];
-}
-
-/**
- * The scale that the most points tell, if any.
- * @param {Table[]} tables
- * @param {"epoch" | "time"} name
- */
-function scaleOf(tables, name) {
-  const [longest] = tables.filter(({ places }) => places[name].isUseful).sort((a, b) => b.steps.length - a.steps.length);
-  return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
 }
