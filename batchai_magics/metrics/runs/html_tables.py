@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 
 _Row = Mapping[str, Any]
+_Column = tuple[str, list[str]]  # a title and the cells of runs
 
 _FRAME = "max-width:100%;overflow-x:auto"
 _TABLE = "border-collapse:collapse;margin:0;table-layout:auto"
@@ -44,23 +45,31 @@ def comparison_table(
         parameters: The columns of parameters, which come first.
         best: Name of a metric → the index of the run with the best value.
     """
-    setup = [(title, [text_of(row) for row in rows]) for title, text_of in _SETUP]
-    common = {
-        title: cells[0] for title, cells in setup if len(rows) > 1 and cells[0] and len(set(cells)) == 1
-    }
-    caption = ", ".join(f"{title} {text}" for title, text in common.items())
-    given = ((name, ["" if row[name] is None else str(row[name]) for row in rows]) for name in parameters)
-    results = ((title, [text_of(row) for row in rows]) for title, text_of in _RESULTS)
+    caption, setup = _common_setup(rows)
     columns = [
-        *given,
-        *(column for column in setup if column[0] not in common),
+        *((name, ["" if row[name] is None else str(row[name]) for row in rows]) for name in parameters),
+        *setup,
         *_metric_columns(rows, metrics, best),
-        *results,
+        *_columns_of(_RESULTS, rows),
         ("tags", [", ".join(every) for every in tags]),
     ]
     told = [(title, cells) for title, cells in columns if any(cells)]
     lines = [[row["run"], *(cells[place] for _, cells in told)] for place, row in enumerate(rows)]
     return caption, ["run", *(title for title, _ in told)], lines
+
+
+def _common_setup(rows: Sequence[_Row]) -> tuple[str, list[_Column]]:
+    """What all runs have in common as a caption, and the columns in which they differ."""
+    columns = _columns_of(_SETUP, rows)
+    common = {
+        title: cells[0] for title, cells in columns if len(rows) > 1 and cells[0] and len(set(cells)) == 1
+    }
+    caption = ", ".join(f"{title} {text}" for title, text in common.items())
+    return caption, [column for column in columns if column[0] not in common]
+
+
+def _columns_of(fields: Iterable[tuple[str, Callable[[_Row], str]]], rows: Sequence[_Row]) -> list[_Column]:
+    return [(title, [text_of(row) for row in rows]) for title, text_of in fields]
 
 
 def comparison_html(caption: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -71,7 +80,7 @@ def comparison_html(caption: str, titles: Sequence[str], rows: Sequence[Sequence
 
 def _metric_columns(
     rows: Sequence[_Row], metrics: Sequence[Sequence[MetricSummary]], best: Mapping[str, int | None]
-) -> Iterator[tuple[str, list[str]]]:
+) -> Iterator[_Column]:
     """A column for each metric, in the order of `best`."""
     by_run = [{metric.name: metric for metric in every} for every in metrics]
     for name in best:
