@@ -54,6 +54,11 @@ class LocalRunner:
         self._new: dict[str, Secrets] = {}  # of runs and clusters that are being created, by guid
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
 
+    @property
+    def has_unstarted(self) -> bool:
+        """Whether something that was created here has not been looked at yet: `poll` or `nodes` starts it."""
+        return bool(self._new)
+
     # -- clusters
 
     def allocate(

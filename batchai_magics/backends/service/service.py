@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot
 from batchai_magics.backends.service.context import BusyNodes, Context, busy_nodes, cluster_of, run_of
 from batchai_magics.backends.service.lazy_facets import LazyFacets
-from batchai_magics.backends.service.stored_descriptions import RecordedJob
+from batchai_magics.backends.service.stored_descriptions import job_resource
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -166,9 +166,7 @@ class Service(LazyFacets):
                 run.guid: status for run, status in zip(runs, self.context.runner.poll(runs), strict=True)
             }
             return [
-                JobResource.reading_later(RecordedJob(record, statuses[record.guid]))
-                if record.guid in statuses
-                else self._view(record)
+                job_resource(record, statuses[record.guid]) if record.guid in statuses else self._view(record)
                 for record in records
             ]
 

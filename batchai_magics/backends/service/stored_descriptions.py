@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources.job_resource import KeptJob
+from batchai_magics.models.resources.job_resource import JobResource, KeptJob
 from batchai_magics.models.response_object import Provisioning
 
 if TYPE_CHECKING:
@@ -175,6 +175,11 @@ class RecordedJob:
     @property
     def _changed(self) -> float:
         return self._status.changed or self._record.created
+
+
+def job_resource(record: Record, status: RunStatus) -> JobResource:
+    """The job of a record and the status of its run."""
+    return JobResource.reading_later(RecordedJob(record, status))
 
 
 @lru_cache(maxsize=4096)

@@ -15,11 +15,12 @@ from batchai_magics.backends.local.state import job_table, run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import Outcome, failed_with
-from batchai_magics.backends.service import resource_views, stored_descriptions
+from batchai_magics.backends.service import resource_changes, resource_views, stored_descriptions
 from batchai_magics.backends.service.home_subscription import Nodes
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.stored_descriptions import with_image
+from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
@@ -292,11 +293,55 @@ class DeletedMeanwhile(LocalRunner):
 def test_a_job_deleted_while_it_is_read_is_shown_as_it_was(still: Still) -> None:
     still.cluster()
     still.prepare()
-    ids = [still.job(name) for name in ("a", "b", "c")]
+    ids = [still.job(name) for name in ("a", "b")]
     backend = still.backend
     runner = DeletedMeanwhile(still.store, still.layout, backend.settings)
     backend.context = replace(backend.context, runner=runner)
     assert backend.show(ids[0]).state is ExecutionState.QUEUED
-    assert backend.status([ids[1]]).of(ids[1]).state is ExecutionState.QUEUED
     assert [job.state for job in backend.list(still.experiment, Kind.JOB)] == [ExecutionState.QUEUED]
     assert not backend.list(still.experiment, Kind.JOB)
+
+
+def test_a_job_deleted_while_its_status_is_read_has_the_status_before(still: Still) -> None:
+    cluster = still.cluster()
+    still.prepare()
+    id = still.job()
+    reads: list[str] = []
+
+    def delete_after_first_read(statement: str) -> None:
+        if reads and statement.startswith("SELECT"):
+            with contextlib.closing(Store(still.layout.database)) as others:
+                SqliteRepository(others).delete(id)
+        if "FROM resource" in statement:
+            reads.append(statement)
+
+    with still.store.read() as db:
+        db.set_trace_callback(delete_after_first_read)
+    assert still.backend.status([id]).of(id).state is ExecutionState.QUEUED
+    assert len(reads) == 1
+    with pytest.raises(NotFoundError):
+        still.backend.show(id)
+    assert [*still.backend.status([id, cluster]).states] == [cluster.key]
+
+
+def test_status_starts_what_was_created_here(still: Still) -> None:
+    context, runner = still.backend.context, still.backend.runner
+    still.cluster(scale=manual(0))
+    spec = still.backend.show(still.job("a")).spec
+    id = still.experiment.child(Kind.JOB, "b")
+    resource_changes.create(context, id, spec)
+    assert runner.has_unstarted
+    assert still.backend.status([id]).of(id).state is ExecutionState.QUEUED
+    assert not runner.has_unstarted
+
+
+def test_the_status_of_some_jobs_is_that_of_a_list(still: Still) -> None:
+    sized(still, 9)
+    first, second = still.job("A"), still.job("b")
+    missing = still.experiment.child(Kind.JOB, "missing")
+    still.change("DELETE FROM job WHERE guid = (SELECT guid FROM resource WHERE key = ?)", second.key)
+    listed = still.backend.list(still.experiment, Kind.JOB)
+    states = still.backend.status([second, missing, first]).states
+    assert sorted(states) == [first.key, second.key]
+    assert [states[job.id.key] for job in listed] == list(listed)
+    assert [job.state for job in listed] == [ExecutionState.QUEUED, ExecutionState.FAILED]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.local.state.job_table import Attempts, has_history
 from batchai_magics.backends.local.state.node_table import NodeRow
+from batchai_magics.backends.local.state.resource_table import record_of
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
+from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"  # the address of all nodes
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=RunResult(0.0, None))
-_COLUMNS = "guid, state, changed, started, ended, exit_code, errors, ranks, attempts, is_assigned"
+_VALUES = "state, changed, started, ended, exit_code, errors, ranks, attempts"
+_COLUMNS = f"guid, {_VALUES}, is_assigned"
+_JOBS = (
+    f"SELECT id, resource.guid, spec, fingerprint, created, owner, more, {_VALUES}"
+    " FROM resource LEFT JOIN job ON job.guid = resource.guid WHERE resource.key IN"
+)
 
 
 def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus]:
@@ -31,6 +38,15 @@ def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus
     }
     held = _nodes(db) if any(row["is_assigned"] for row in rows.values()) else {}
     return [StoredStatus(rows[guid], held.get(guid, ())) if guid in rows else _DELETED for guid in guids]
+
+
+def jobs_with_status(db: sqlite3.Connection, keys: Sequence[str]) -> Iterator[tuple[Record, RunStatus]]:
+    """The records of those jobs that exist and the status of their runs, without nodes, in any order.
+
+    Each batch of `MAX_KEYS` is one SELECT, hence read at one moment without a transaction.
+    """
+    for row in query_in_batches(db, _JOBS, keys):
+        yield record_of(row), _DELETED if row["state"] is None else StoredStatus(row, ())
 
 
 class StoredStatus(RunStatus):
