@@ -123,7 +123,7 @@ class RunView:
 
     def _rows(self, job: JobResource) -> Iterator[RenderableType]:
         card = JobCard(job, datetime.now(timezone.utc), counts=self._counts)
-        facts = [card.elapsed, card.title, card.details.get("nodes", ""), job.waiting]
+        facts = [card.elapsed, card.title, self._nodes(job), job.waiting]
         state = (job.word, STATE_STYLES.get(job.word, ""))
         yield Text.assemble((job.id.name, "bold"), "  ", state, "  ", " · ".join(filter(None, facts)))
         if progress := self._progress.progress:
@@ -133,6 +133,11 @@ class RunView:
             yield grid
         if metrics := self._metrics_text():
             yield Text(metrics, "bold")
+
+    def _nodes(self, job: JobResource) -> str:
+        """How many of its nodes the job has; empty while it has none."""
+        count = self._counts.running_node_count if self._counts else 0
+        return f"{count} of {job.spec.node_count} running" if count else ""
 
     def _metrics_text(self) -> str:
         """The metrics, the headline first, computed at most once a second."""
