@@ -49,9 +49,9 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     """
     root = folder.resolve()
     ignored = pathspec.GitIgnoreSpec.from_lines([*EXCLUDED, *_lines(folder / IGNORE_FILE)])
-    names = sorted({name for name in _names(root) if not ignored.match_file(name)})
+    names = sorted({name for name in _names(root) if not ignored.match_file(text_of(name))})
     files = {name: root / name for name in names if _is_inside(root / name, root)}
-    _check(folder, {name: path.stat().st_size for name, path in files.items()})
+    _check(folder, {text_of(name): path.stat().st_size for name, path in files.items()})
     return {text_of(name): path.read_bytes() for name, path in files.items()}
 
 

@@ -33,6 +33,14 @@ def test_files_keep_their_paths_and_caches_stay_behind(folder):
     }
 
 
+@pytest.mark.parametrize("has_git", [False, True])
+def test_a_file_whose_name_is_not_utf8_goes_along(folder, has_git):
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    if has_git:
+        git(folder, "init", "-q")
+    assert snapshot(folder)["caf\\xe9.txt"] == b"x"
+
+
 def test_what_batchaiignore_matches_stays_behind(folder):
     (folder / ".batchaiignore").write_text("data/\n# a comment\n*.log\n")
     (folder / "a.log").touch()
