@@ -120,7 +120,7 @@ def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The jobs of the experiment that have not ended."""
     jobs = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
     waiting = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
-    notes = () if waiting else ("No job waits or runs.",)
+    notes = () if waiting else ("No jobs are queued or running.",)
     return ValueWithNotes(JobList(waiting, context.backend), notes)
 
 

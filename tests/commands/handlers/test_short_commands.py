@@ -112,7 +112,7 @@ def test_only_jobs_that_have_not_ended_are_active(do, ended, running):
 
 
 def test_no_active_job_is_said(do, ended):
-    assert do("ps").notes == ("No job waits or runs.",)
+    assert do("ps").notes == ("No jobs are queued or running.",)
 
 
 def test_what_a_chunk_has_is_selected_by_rank_and_time():
