@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -130,6 +131,7 @@ def _targets(node: ast.AST) -> list[ast.expr]:
     return [node.target] if isinstance(node, ast.AnnAssign) and node.value else []
 
 
+OF_CELL = "_cell"  # after the job's name, where its script would hide a module
 SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
 MOUNT_ROOT = "$AZ_BATCHAI_MOUNT_ROOT"
 INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
@@ -155,24 +157,40 @@ _MOUNT_FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
 _VOLUME_KEYS = {"afs": mount_volumes.SHARES, "bfs": mount_volumes.CONTAINERS, "nfs": mount_volumes.SERVERS}
 
 
-def script_fields(asked: CellOptions, job: str, share_path: str) -> dict[str, Any]:
+def script_file(job: str, body: str) -> str:
+    """The file name of a cell's script: the job's, unless a module that the script needs has that name."""
+    return f"{job}{OF_CELL if job in _modules(body) else ''}.py"
+
+
+def _modules(body: str) -> set[str]:
+    """The names of the modules that hide behind a file of that name: the imported ones and Python's own."""
+    try:
+        nodes = list(ast.walk(ast.parse(body)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # reported by check_script
+        return set()
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.partition(".")[0] for name in names} | sys.stdlib_module_names
+
+
+def script_fields(asked: CellOptions, share_path: str) -> dict[str, Any]:
     """The fields of a job that runs the cell's script, with logs on its share."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     return {
         "nodeCount": 1,
-        toolkit.wire_key: _script_settings(toolkit, _started_file(asked, job), asked),
+        toolkit.wire_key: _script_settings(toolkit, _started_file(asked), asked),
         "stdOutErrPathPrefix": share_path,
     }
 
 
-def with_program(asked: CellOptions, job: str) -> CellOptions:
+def with_program(asked: CellOptions) -> CellOptions:
     """The options changed so that `run_cell.py` starts the script, where it is needed."""
     if asked.has_result and RESULT not in asked.outputs:
         asked = replace(asked, outputs={**asked.outputs, RESULT: RESULT.lower()})
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     if not asked.needs_program or toolkit in _COMMAND_LINES:
         return asked
-    return replace(asked, args=f"{INPUT}/{job}.py {asked.args or ''}".rstrip())
+    return replace(asked, args=f"{INPUT}/{asked.script} {asked.args or ''}".rstrip())
 
 
 def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
@@ -232,12 +250,12 @@ def with_mounts(
     return {**fields, "mountVolumes": volumes}
 
 
-def _started_file(asked: CellOptions, job: str) -> str:
+def _started_file(asked: CellOptions) -> str:
     """The file that Python starts: the script or `run_cell.py`."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     if not asked.needs_program:
-        return f"{INPUT}/{asked.script or f'{job}.py'}"
-    return f"{INPUT}/{RUNNER_FILE}" + (f" {INPUT}/{job}.py" if toolkit in _COMMAND_LINES else "")
+        return f"{INPUT}/{asked.script}"
+    return f"{INPUT}/{RUNNER_FILE}" + (f" {INPUT}/{asked.script}" if toolkit in _COMMAND_LINES else "")
 
 
 def _script_settings(toolkit: Toolkit, script: str, asked: CellOptions) -> dict[str, Any]:

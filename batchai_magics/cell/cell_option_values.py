@@ -57,7 +57,7 @@ class CellOptions:
     uploads: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()  # names of the notebook's variables
     is_template: bool = False
-    script: str = ""  # not an option: the script's file, by default that of the cell
+    script: str = ""  # not an option: the script's file; empty for a description
     has_result: bool = False  # not an option: whether the script sets a result
     patterns: Mapping[str, str] = field(default_factory=dict)
     stop_if: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from batchai_magics.cell.cell_job_spec import (
     check_script,
     runner_program,
     script_fields,
+    script_file,
     sets_result,
     with_mounts,
     with_options,
@@ -167,9 +168,10 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     expanded = NamesRead(notebook.names)
     body = expand(body, expanded, place="in the cell") if options.is_template else body
     target = _target(options, settings, notebook)
-    options = replace(options, has_result=not options.is_described and sets_result(body))
+    if not options.is_described:
+        options = replace(options, script=script_file(target.job, body), has_result=sets_result(body))
     options, program = _environment(options, body, target)
-    asked, options = options.args, with_program(options, target.job)
+    asked, options = options.args, with_program(options)
     account = _account_key(options, notebook.env, settings)
     source = _source(options, body, target, notebook, account=account).beside(program)
     spec, sent = _spec(options, source, target, settings, account=account)
@@ -177,7 +179,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     uses = {name: notebook.names[name] for name in options.uses}
     read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=expanded.read)
     if not options.is_described:
-        read = replace(read, name=f"{target.job}.py", script=body, arguments=asked or "")
+        read = replace(read, name=options.script, script=body, arguments=asked or "")
     request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
     return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
 
@@ -234,7 +236,7 @@ def parse_script(
     prep = " && ".join(filter(None, (COPY_FOLDER, options.prep)))
     options = replace(options, script=script.name, args=shlex.join(args) or None, prep=prep)
     account = _account_key(options, notebook.env, settings)
-    wire = {"properties": script_fields(options, target.job, target.share_path)}
+    wire = {"properties": script_fields(options, target.share_path)}
     source = _Source(Description("the command line", wire), script.files)
     source = source.beside(read_uploads(options.uploads, notebook.folder)).beside(program)
     spec, sent = _spec(options, source, target, settings, account=account)
@@ -318,13 +320,12 @@ def _described_source(
     files = read_uploads(options.uploads, folder)
     if options.is_described:
         return _Source(_load_description(options, body, folder, account), files)
-    name = f"{target.job}.py"
-    if name in files:
+    if options.script in files:
         raise UsageError(
-            f"--upload {name}: the script itself has that name", hint="rename the file or the job"
+            f"--upload {options.script}: the script itself has that name", hint="rename the file or the job"
         )
-    wire = {"properties": script_fields(options, target.job, target.share_path)}
-    return _Source(Description("the cell", wire), {name: check_script(body), **files})
+    wire = {"properties": script_fields(options, target.share_path)}
+    return _Source(Description("the cell", wire), {options.script: check_script(body), **files})
 
 
 def _load_description(options: CellOptions, body: str, folder: Path, account: AccountKey) -> Description:

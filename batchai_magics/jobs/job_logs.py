@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
-from batchai_magics.cell.cell_job_spec import COPY_FOLDER
+from batchai_magics.cell.cell_job_spec import COPY_FOLDER, OF_CELL
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams, in_order_of_writing
@@ -179,7 +179,8 @@ def script_name(job: JobResource) -> str:
     if job.spec.job_preparation and COPY_FOLDER in job.spec.job_preparation.command_line:
         return ""
     found = _SCRIPT.findall(job.spec.settings.model_dump_json())
-    own = (f"{job.id.name}.py", f"{_RUN.sub('', job.id.name)}.py")
+    names = (job.id.name, _RUN.sub("", job.id.name))
+    own = {f"{name}{ending}.py" for name in names for ending in ("", OF_CELL)}
     return next((name for name in found if name in own), "")
 
 

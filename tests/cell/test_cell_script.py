@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.cell.cell_job_spec import bundle, check_script
+from batchai_magics.cell.cell_job_spec import bundle, check_script, script_file
 from batchai_magics.errors import ScriptError, UsageError
 
 
@@ -83,3 +83,18 @@ names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"
 def test_folders_are_the_same_only_for_the_same_files(first, second):
     folders = [bundle("e", "j", files).folder for files in (first, second)]
     assert (folders[0] == folders[1]) == (first == second)
+
+
+@pytest.mark.parametrize(
+    ("job", "body", "name"),
+    [
+        ("keras", "import keras.layers as layers", "keras_cell.py"),
+        ("torch", "def f():\n    from torch.nn import Linear", "torch_cell.py"),
+        ("random", "import torch", "random_cell.py"),  # which torch imports
+        ("keras", "import torch", "keras.py"),
+        ("keras", "from .keras import x", "keras.py"),
+        ("keras", "(", "keras.py"),
+    ],
+)
+def test_the_script_does_not_hide_a_module_that_it_needs(job, body, name):
+    assert script_file(job, body) == name
