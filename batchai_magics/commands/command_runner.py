@@ -36,7 +36,8 @@ class PendingCommand:
 
 def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCommand:
     """Runs the command; with several `--ids`, once per id, and the result is a list."""
-    handler, arguments = invocation.command.load(), invocation.arguments
+    handler = invocation.command.load()
+    arguments = Namespace(**vars(invocation.arguments), is_az=invocation.is_az)
     notes = invocation.notes(context.settings)
     check_query(arguments.query)
     try:

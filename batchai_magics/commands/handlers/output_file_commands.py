@@ -48,10 +48,19 @@ def list_of_job(context: Context, arguments: Namespace) -> Sequence[OutputFile]:
 
 
 def stream(context: Context, arguments: Namespace) -> Stream:
-    """Streams a job's file as it grows, until the job has ended."""
-    id = resource_commands.show(context, arguments, Kind.JOB).id
+    """Streams a job's file as it grows, until the job has ended.
+
+    Raises:
+        NotFoundError: The job has ended without writing it; `az` waits and says so at last.
+    """
+    job = resource_commands.show(context, arguments, Kind.JOB)
+    assert isinstance(job, JobResource)
+    id = job.id
     path = relative_path(f"{arguments.path}/{arguments.file_name}", "--file-name")
     file = FileRef(id, path, arguments.output_directory_id)
+    if job.state.is_final and not arguments.is_az and not _find(context.backend, file):
+        hint = _present(context.backend, file) or "It has written no files there."
+        raise NotFoundError(f"job {id.name} has no file {visible(path)}", code="FileNotFound", hint=hint)
     back = resume_command(id, "job file stream -j") + f" -f {arguments.file_name}"
     return job_stream(stream_parts(context.backend, file), back)
 

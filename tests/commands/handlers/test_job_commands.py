@@ -128,7 +128,7 @@ def test_a_stream_of_a_log_that_lacks_something_says_so(do, job_file, context):
 
 def test_a_file_that_never_comes_is_told(do, job_file):
     do(f"job create -n hello -f {job_file('true')}")
-    lines = messages_in(parts(do, "job file stream -j hello -f model.bin"))
+    lines = messages_in(parts(do, "az batchai job file stream -j hello -f model.bin"))
     assert lines[0].startswith('The file "model.bin" not found. Waiting for the job to generate it.')
     assert lines[-2:] == [
         'The file "model.bin" not found for the completed job.',
@@ -136,10 +136,17 @@ def test_a_file_that_never_comes_is_told(do, job_file):
     ]
 
 
+def test_a_missing_file_of_an_ended_job_is_refused_with_those_that_are_there(do, job_file):
+    finished(do, f"job create -n hello -f {job_file('true')}")
+    with pytest.raises(NotFoundError, match=r"job hello has no file model\.bin") as caught:
+        do("job file stream -j hello -f model.bin")
+    assert caught.value.hint == "There is: execution.log, stderr.txt, stdout.txt."
+
+
 @pytest.mark.parametrize(("command", "code"), [("true", 0), ("exit 7", 7)])
 def test_a_file_that_never_came_ends_as_the_job_did(do, job_file, command, code):
     do(f"job create -n hello -f {job_file(command)}")
-    assert parts(do, "job file stream -j hello -f model.bin")[-1].exit_code == code
+    assert parts(do, "az batchai job file stream -j hello -f model.bin")[-1].exit_code == code
 
 
 def test_the_files_of_a_job_are_listed(do, job_file):
