@@ -150,12 +150,24 @@ def _run_script(words: Sequence[str]) -> int:
         print(started)
         return 0
     _print_notes(started.notes)
+    code = 0
     if started.stream is None:
-        print(started.job.name)
-        return 0
-    if _is_live():
+        if not started.is_json:
+            print(started.job.name)
+    elif _is_live() and not started.is_json:
         return _watch_run(started.job, started.stream.interrupt_message)
-    return _follow(started.stream, on_interrupt=lambda: _cancel_if_interrupted(started.job))
+    else:
+        code = _follow(started.stream, on_interrupt=lambda: _cancel_if_interrupted(started.job))
+    if started.is_json:
+        _print_json(started.job)
+    return code
+
+
+def _print_json(job: Job) -> None:
+    """Print a job as `batchai job show -o json` does."""
+    from batchai_magics.commands.output.command_result import Result
+
+    print("".join(Result(job.show()).text_parts("json")))
 
 
 def _is_live() -> bool:

@@ -44,6 +44,16 @@ def test_a_script_runs_with_its_folder_and_its_exit_code_is_the_commands(folder)
     assert "Job train was submitted." in err
 
 
+def test_the_ended_job_is_printed_as_json(folder):
+    (folder / "train.py").write_text("print('hello')\nraise SystemExit(3)\n")
+    run = started(folder, "train.py", "-o", "json")
+    out, err = run.communicate(timeout=PATIENCE_S)
+    assert run.returncode == 3
+    job = json.loads(out)
+    assert (job["name"], job["executionState"], job["executionInfo"]["exitCode"]) == ("train", "failed", 3)
+    assert "hello\n" in err
+
+
 def test_a_detached_run_prints_its_name(folder):
     (folder / "train.py").write_text("pass\n")
     run = started(folder, "--detach", "train.py")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchai_magics.backends.base.backend_registry import load_settings
@@ -14,7 +14,7 @@ from batchai_magics.cell.launcher_line import LauncherLine, is_launcher, transla
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import watch_job
-from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
+from batchai_magics.commands.output.command_progress import LogOutput, Message, Stream, StreamParts
 from batchai_magics.errors import UsageError, did_you_mean, translate_file_errors
 from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
@@ -26,6 +26,9 @@ from batchai_magics.options.option import DisplayText, Option, ValueKind, option
 
 _DETACH = Option(("--detach", "-d"), "return as soon as the job is submitted", value_kind=ValueKind.NOTHING)
 _SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
+_FORMAT = Option(("-o",), "print the job at its end, as JSON; its log goes to stderr", choices=("json",))
+_DEBUG = Option(("--debug",), "show the traceback of an error", value_kind=ValueKind.NOTHING)
+_OF_COMMAND = ("--detach", "--help", "--debug")  # switches that are not the job's
 _NOT_HERE = ("--use", "--template", "--var", "--wait", "--spec", "--file", "--args")  # for cells only
 _MISSPELT = 0.8  # how like one of our options a word must be: most are arguments of the script
 _HINT = "`batchai run --help` lists the options"
@@ -40,15 +43,20 @@ class RunLine:
     spec: str = ""
     is_detached: bool = False
     is_help: bool = False
+    is_json: bool = False
 
 
 @dataclass(frozen=True)
 class StartedRun:
-    """The submitted job, what to print first, and its output until its end; no `stream` if detached."""
+    """The submitted job, what to print first, and its output until its end; no `stream` if detached.
+
+    `is_json`: the job itself is to be printed on stdout.
+    """
 
     notes: tuple[str, ...]
     job: Job
     stream: Stream | None
+    is_json: bool = False
 
 
 def start(words: Sequence[str]) -> StartedRun | DisplayText:
@@ -75,13 +83,14 @@ def start(words: Sequence[str]) -> StartedRun | DisplayText:
         return DisplayText("\n".join(filter(None, (translation, dry_run_text(request, settings)))))
     submitted = submit(context.backend, request, settings)
     notes = tuple(filter(None, (translation, *request.notes, submitted.note)))
-    return StartedRun(notes, submitted.job, None if line.is_detached else _stream(submitted.job))
+    stream = None if line.is_detached else _stream(submitted.job, is_error=line.is_json)
+    return StartedRun(notes, submitted.job, stream, line.is_json)
 
 
 def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """The options of the command: those of a cell's job, but for what only a cell has."""
     shared = (option for option in cell_options(declared) if option.flags[0] not in _NOT_HERE)
-    return (_SPEC, _DETACH, *shared)
+    return (_SPEC, _DETACH, _FORMAT, _DEBUG, *shared)
 
 
 def help_text(options: Sequence[Option]) -> DisplayText:
@@ -114,7 +123,14 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
     if own.stray:
         raise _stray_error(own, after)
     command = (*own.script, *after)
-    return RunLine(tuple(own.taken), command, own.spec, "--detach" in own.switches, "--help" in own.switches)
+    return RunLine(
+        tuple(own.taken),
+        command,
+        own.spec,
+        is_detached="--detach" in own.switches,
+        is_help="--help" in own.switches,
+        is_json=own.is_json,
+    )
 
 
 class _OwnWords:
@@ -126,6 +142,7 @@ class _OwnWords:
         typed: The same as they were written.
         switches: The first flags of the options without a value.
         spec: The value of `--spec`.
+        is_json: Whether `-o json` is given.
         stray: The words behind the script that are no options.
     """
 
@@ -136,6 +153,7 @@ class _OwnWords:
         self.typed: list[str] = []
         self.switches: set[str] = set()
         self.spec = ""
+        self.is_json = False
         self.stray: list[str] = []
 
     def read(self, words: Sequence[str]) -> None:
@@ -160,7 +178,7 @@ class _OwnWords:
         self.typed.append(word)
         if option.value_kind is ValueKind.NOTHING:
             self.switches.add(option.flags[0])
-            self.taken += [] if option.flags[0] in ("--detach", "--help") else [word]
+            self.taken += [] if option.flags[0] in _OF_COMMAND else [word]
             return
         values = [value] if sign else self._values(option, rest)
         if not values:
@@ -168,6 +186,8 @@ class _OwnWords:
         self.typed += [] if sign else values
         if option is _SPEC:
             self.spec = values[-1]
+        elif option is _FORMAT:
+            self.is_json = _checked_format(values[-1])
         else:
             self.taken += [f"{flag}={value}" for value in values]
 
@@ -177,6 +197,12 @@ class _OwnWords:
         while self.script and option.value_kind is ValueKind.MANY and rest and not rest[0].startswith("-"):
             values.append(rest.pop(0))
         return values
+
+
+def _checked_format(text: str) -> bool:
+    if text not in _FORMAT.choices:
+        raise UsageError(f"-o {text}: expected {' or '.join(_FORMAT.choices)}", hint=_HINT)
+    return True
 
 
 def _stray_error(own: _OwnWords, after: Sequence[str]) -> UsageError:
@@ -236,14 +262,15 @@ def _translated_options(line: LauncherLine) -> list[str]:
     return [*words, *(f"--env={name}={value}" for name, value in line.env.items())]
 
 
-def _stream(job: Job) -> Stream:
+def _stream(job: Job, *, is_error: bool) -> Stream:
     again = resume_command(job.id, "job wait -n")
     message = f"Stopped watching; the job keeps running. To resume: {again}"
-    return Stream(_parts(job), message)
+    return Stream(_parts(job, is_error=is_error), message)
 
 
-def _parts(job: Job) -> StreamParts:
+def _parts(job: Job, *, is_error: bool) -> StreamParts:
+    """What happens to the job and its log, all of it for stderr if `is_error`."""
     yield Message(f"Job {job.name} was submitted.")
     for part in watch_job(job.backend, job.id, logs=(OUT, ERR)):
         if not (isinstance(part, Message) and part.text.startswith("Job submitted at")):
-            yield part
+            yield replace(part, is_error=True) if is_error and isinstance(part, LogOutput) else part
