@@ -1,7 +1,7 @@
 """`batchai mcp`: jobs as tools of a coding agent, over the Model Context Protocol on stdin and stdout.
 
-An agent can read everything about jobs and change nothing, unless `--allow` says so. What a job printed is
-data: each result says so, secrets are asterisks, and control characters are written out.
+An agent can read everything about jobs and change nothing, unless `--allow` permits it. What a job printed is
+data: each result is marked as such, secrets are asterisks, and control characters are written out.
 """
 
 from __future__ import annotations
@@ -213,7 +213,10 @@ class AgentTools:
         if metric not in names:
             raise UsageError(f"{job} has no metric {metric!r}", hint=f"It has: {', '.join(names)}.")
         rows = frame.loc[frame["metric"] == metric, ["step", "rank", "value"]]
-        points = [[_whole(step), _whole(rank), value] for step, rank, value in rows.itertuples(index=False)]
+        points = [
+            [_int_or_none(step), _int_or_none(rank), value]
+            for step, rank, value in rows.itertuples(index=False)
+        ]
         most = max(2, min(max_bytes, MAX_BYTES) // _POINT_BYTES)
         every = -(-len(points) // most)
         kept = points[::-1][::every][::-1]  # with the last one
@@ -307,5 +310,5 @@ def _token(command: Sequence[str], text: str) -> str:
     return hashlib.sha256("\0".join([*command, text]).encode()).hexdigest()[:16]
 
 
-def _whole(value: float) -> int | None:
+def _int_or_none(value: float) -> int | None:
     return None if value != value else int(value)  # not a number

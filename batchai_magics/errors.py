@@ -167,7 +167,7 @@ def translate_file_errors() -> Iterator[None]:
     except RuntimeError as error:  # from Path.expanduser
         if "home directory" not in str(error):
             raise
-        raise UsageError("a path begins with ~ and the name of nobody who has a home here") from error
+        raise UsageError("a path begins with ~ and the name of a user without a home directory") from error
 
 
 def visible(text: str) -> str:

@@ -44,7 +44,7 @@ def lines_at_end(data: bytes, count: int) -> list[bytes]:
     return data.splitlines(keepends=True)[-count:] if count > 0 else []
 
 
-def shown(line: AnyStr) -> AnyStr:
+def visible_text(line: AnyStr) -> AnyStr:
     """The part of a line that a terminal finally shows, without the end of the line."""
     if isinstance(line, bytes):
         return line.rstrip(b"\r\n").rpartition(b"\r")[2]

@@ -10,9 +10,9 @@ from batchai_magics.log_lines import (
     line_end,
     line_start,
     lines_at_end,
-    shown,
     shown_start,
     state_start,
+    visible_text,
     whole_lines_end,
 )
 
@@ -42,9 +42,9 @@ def test_whole_lines_end_with_the_last_newline() -> None:
 
 
 def test_a_terminal_shows_what_was_written_last_on_a_line() -> None:
-    assert shown(b"10%\r20%\r\n") == b"20%"
-    assert shown("10%\r20%\r") == "20%"
-    assert shown(b"plain\n") == b"plain"
+    assert visible_text(b"10%\r20%\r\n") == b"20%"
+    assert visible_text("10%\r20%\r") == "20%"
+    assert visible_text(b"plain\n") == b"plain"
     assert shown_start(b"10%\r20%\r\n") == 4
 
 

@@ -22,7 +22,7 @@ from batchai_magics.jobs.job_logs import (
 )
 from batchai_magics.jobs.latest_metrics import latest_metrics
 from batchai_magics.jobs.metric_settings import metric_preferences
-from batchai_magics.log_lines import shown
+from batchai_magics.log_lines import visible_text
 from batchai_magics.metrics import Record, summarize
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.line_splitter import strip_controls
@@ -208,7 +208,7 @@ def recent_lines(lines: tuple[str, ...], count: int) -> tuple[str, ...]:
 
 def clean_lines(lines: tuple[str, ...]) -> list[str]:
     """The last lines as a terminal would show them, with limited length."""
-    tails = (strip_controls(shown(line)) for line in lines[-MAX_LINES:])
+    tails = (strip_controls(visible_text(line)) for line in lines[-MAX_LINES:])
     return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in tails]
 
 

@@ -140,7 +140,7 @@ class _Source:
     description: Description
     files: Mapping[str, bytes]
 
-    def beside(self, more: Mapping[str, bytes]) -> _Source:
+    def with_files(self, more: Mapping[str, bytes]) -> _Source:
         """Adds files beside the script."""
         twice = next((name for name in more if name in self.files), "")
         if twice:
@@ -173,7 +173,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     options, program = _environment(options, body, target)
     asked, options = options.args, with_program(options)
     account = _account_key(options, notebook.env, settings)
-    source = _source(options, body, target, notebook, account=account).beside(program)
+    source = _source(options, body, target, notebook, account=account).with_files(program)
     spec, sent = _spec(options, source, target, settings, account=account)
     notes = (*source.description.notes, *variable_notes(body, options.uses, notebook.names))
     uses = {name: notebook.names[name] for name in options.uses}
@@ -238,7 +238,7 @@ def parse_script(
     account = _account_key(options, notebook.env, settings)
     wire = {"properties": script_fields(options, target.share_path)}
     source = _Source(Description("the command line", wire), script.files)
-    source = source.beside(read_uploads(options.uploads, notebook.folder)).beside(program)
+    source = source.with_files(read_uploads(options.uploads, notebook.folder)).with_files(program)
     spec, sent = _spec(options, source, target, settings, account=account)
     read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=options.args or "")
     read = replace(read, script=text)
@@ -311,7 +311,7 @@ def _source(
     with translate_file_errors():
         read = _described_source(options, body, target, notebook.folder, account=account)
     program = runner_program() if options.needs_program else {}
-    return read.beside({**variables_file(options.uses, notebook.names), **program})
+    return read.with_files({**variables_file(options.uses, notebook.names), **program})
 
 
 def _described_source(

@@ -138,7 +138,7 @@ def translate(words: Sequence[str], node_count: int = 0) -> LauncherLine:
     head = next((head for head in _LAUNCHERS if _starts_with(words, head)), None)
     if head is None:
         return LauncherLine(*_script(words, words[0] if words else ""))
-    return _Reading(" ".join(head), _LAUNCHERS[head], node_count).line(words[len(head) :])
+    return _OptionReader(" ".join(head), _LAUNCHERS[head], node_count).line(words[len(head) :])
 
 
 def _starts_with(words: Sequence[str], head: Sequence[str]) -> bool:
@@ -160,7 +160,7 @@ def _script(words: Sequence[str], launcher: str) -> tuple[str, tuple[str, ...]]:
     return rest[0], tuple(rest[1:])
 
 
-class _Reading:
+class _OptionReader:
     """Reads the options of one launcher."""
 
     def __init__(self, name: str, launcher: _Launcher, node_count: int) -> None:

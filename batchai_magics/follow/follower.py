@@ -238,7 +238,7 @@ class Follower:
 
     def _settled_metrics(self) -> list[Event]:
         """The numbers that waited for what the other log tells."""
-        records = self._metric_streams.settle()
+        records = self._metric_streams.flush()
         return [MetricsAdded(self.id, records)] if records else []
 
     def _end(self, job: JobResource) -> list[Event]:

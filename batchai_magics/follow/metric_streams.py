@@ -31,7 +31,7 @@ _MAX_BARS = 1 << 17
 _REDRAW_S = 0.5  # both logs are read a few times a second, and what is read together has one time
 
 
-class _Late(NamedTuple):
+class _DelayedNumbers(NamedTuple):
     """Numbers whose step the other stream tells."""
 
     time: float
@@ -81,7 +81,7 @@ class MetricStreams:
 
     1. Each file has its own parser, so that lines of one do not change what those of the other mean.
     2. A number that both files have counts once; so does a name and step that a file of the trainer has.
-    3. Numbers without a step, whose bar is in the other file, come at the next `settle`.
+    3. Numbers without a step, whose bar is in the other file, come at the next `flush`.
     """
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
@@ -89,8 +89,8 @@ class MetricStreams:
         self._streams = {file: _Stream(patterns) for file in METRICS_FILES}
         self._numbers = PrintedNumbers()
         self.has_trainer_files = False  # printed numbers are compared with those of files
-        self._late: list[_Late] = []
-        self._waiting = 0  # of them, since the last `settle`
+        self._late: list[_DelayedNumbers] = []
+        self._waiting = 0  # of them, since the last `flush`
         self._steps = BarSteps()
 
     def feed(self, file: str, chunk: Chunk) -> tuple[Record, ...] | Columns:
@@ -100,7 +100,9 @@ class MetricStreams:
         stream.note_bars()
         unplaced = stream.parser.take_unplaced()
         self.has_trainer_files |= file == TRAINER_LOG
-        is_alone = not self.has_trainer_files and not any(other.has_any for other in self._others(file))
+        is_alone = not self.has_trainer_files and not any(
+            other.has_any for other in self._other_streams(file)
+        )
         if not isinstance(found, tuple) and is_alone and not unplaced:
             return found  # too many to be compared, with nothing to compare them with
         records = found if isinstance(found, tuple) else tuple(found.records())
@@ -115,7 +117,7 @@ class MetricStreams:
         """Forget a file, which was replaced."""
         self._streams[file] = _Stream(self._patterns)
 
-    def settle(self, *, is_last: bool = False) -> tuple[Record, ...]:
+    def flush(self, *, is_last: bool = False) -> tuple[Record, ...]:
         """The records that waited for the other file; what both have at the moment was parsed.
 
         A bar that is drawn after a dict may come with the next bytes, so they wait until then.
@@ -130,11 +132,11 @@ class MetricStreams:
 
     def finish(self) -> tuple[Record, ...]:
         """The records on unterminated lines, and those that waited."""
-        late, last = self.settle(is_last=True), list[Record]()
+        late, last = self.flush(is_last=True), list[Record]()
         for file, stream in self._streams.items():
             records = self._new(file, stream.parser.finish())
             last += self._placed(records, stream.parser.take_unplaced())
-        return (*late, *last, *self.settle(is_last=True))
+        return (*late, *last, *self.flush(is_last=True))
 
     @property
     def mismatches(self) -> Sequence[PatternMismatch]:
@@ -146,7 +148,7 @@ class MetricStreams:
         """The records that the other file does not have."""
         if file == TRAINER_LOG:
             return self._numbers.new_logged(records)
-        own, others = self._streams[file], self._others(file)
+        own, others = self._streams[file], self._other_streams(file)
         new = list[Record]()
         for record in records:
             key = _key(record)
@@ -156,14 +158,14 @@ class MetricStreams:
             new.append(record)
         return self._numbers.new_printed(new)
 
-    def _others(self, file: str) -> list[_Stream]:
+    def _other_streams(self, file: str) -> list[_Stream]:
         return [stream for name, stream in self._streams.items() if name != file]
 
     def _placed(self, records: Sequence[Record], unplaced: Sequence[UnplacedDict]) -> tuple[Record, ...]:
         """The records that have their position; the numbers of these dicts wait."""
         if not unplaced:
             return tuple(records)
-        late = {(each.rank, each.epoch): _Late(each.time, []) for each in unplaced}
+        late = {(each.rank, each.epoch): _DelayedNumbers(each.time, []) for each in unplaced}
         rest: list[Record] = []
         for record in records:
             waiting = late.get((record.rank, record.epoch)) if isinstance(record, ValueRecord) else None
@@ -174,12 +176,12 @@ class MetricStreams:
         self._late += late.values()
         return tuple(rest)
 
-    def _learn(self, late: _Late) -> None:
+    def _learn(self, late: _DelayedNumbers) -> None:
         bars = self._bars_at(late.time)
         if bars and late.records:
             self._steps.learn([bar.done for bar in bars], bars[-1].total, late.records[0].epoch)
 
-    def _with_step(self, late: _Late) -> list[ValueRecord]:
+    def _with_step(self, late: _DelayedNumbers) -> list[ValueRecord]:
         bars = self._bars_at(late.time)
         if not bars or not late.records:
             return late.records
@@ -216,7 +218,7 @@ def in_order_of_writing(parts: Sequence[Sequence[Record]]) -> list[Record]:
 
 
 def _times(records: Iterable[Record]) -> Iterator[float]:
-    """The time up to which each record was written; a record without a time has that of the one before."""
+    """The time up to which each record was written; a record without a time has the previous one's."""
     latest = 0.0
     for record in records:
         latest = max(latest, getattr(record, "wall_time", None) or 0.0)

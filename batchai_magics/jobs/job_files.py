@@ -149,7 +149,7 @@ def download(backend: Backend, file: FileRef, to: Path, *, partial: bool) -> Pat
     Raises:
         NotFoundError: There is no such file.
     """
-    place_inside(to, file.path)  # before a request: a path that leaves the folder is no file of the job
+    place_inside(to, file.path)  # before a request: a path that leaves the folder names no file of the job
     entry = OutputFile.regular(file.path, directory_id=file.directory_id)
     if not _size_of(backend, file):
         entry = _entry_of(backend, file)

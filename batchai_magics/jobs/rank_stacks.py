@@ -53,7 +53,7 @@ class RankStack:
     text: str = ""
 
     @property
-    def place(self) -> Frame | None:
+    def user_frame(self) -> Frame | None:
         """The innermost function of the job's own code, or else of all."""
         own = (frame for frame in self.frames if not _LIBRARY.search(frame.file))
         return next(own, self.frames[0] if self.frames else None)
@@ -198,5 +198,5 @@ def _named(ranks: Iterable[RankStack | int]) -> str:
 
 def _where(group: Sequence[RankStack]) -> str:
     one = len(group) == 1
-    place = group[0].place
+    place = group[0].user_frame
     return f"{'is' if one else 'are'} in {place}" if place else f"{'runs' if one else 'run'} no Python to ask"

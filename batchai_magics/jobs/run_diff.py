@@ -71,7 +71,7 @@ def diff_runs(first: Job, second: Job) -> RunDiff:
     Raises:
         NotFoundError: One of them does not exist.
     """
-    seen = [_seen(job) for job in (first, second)]
+    seen = [_run_of(job) for job in (first, second)]
     one, two = seen
     records = [run.provenance for run in seen]
     notes = [f"{record.run} has no record of its code" for record in records if not record.submission]
@@ -96,7 +96,7 @@ class _Run(NamedTuple):
     metrics: Mapping[str, float]
 
 
-def _seen(job: Job) -> _Run:
+def _run_of(job: Job) -> _Run:
     resource = job.show()
     has_records = job.backend.records is not None
     return _Run(

@@ -148,7 +148,7 @@ def _started(root: Path, words: tuple[str, ...]) -> subprocess.Popen[bytes] | No
 
 MAX_VALUE = 200  # characters of a variable's value
 MAX_ITEMS = 20  # of a collection whose value is recorded
-MAX_HASHED = 1 << 20  # bytes of an upload whose digest is recorded: the path has that of all of them
+MAX_HASHED = 1 << 20  # bytes of an upload whose digest is recorded: the path covers all of them
 MAX_UPLOADS = 500
 _ARGUMENTS = ("commandLineArgs", "commandLine", "workerCommandLineArgs", "masterCommandLineArgs")
 _SENTINEL = "\0secret\0"

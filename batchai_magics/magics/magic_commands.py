@@ -52,7 +52,7 @@ def _cell_id(shell: InteractiveShell) -> str:
 
 
 def waits_at_end(source: str) -> bool:
-    """Whether the value of a cell is that of `job.wait()` or `await job`."""
+    """Whether the value of a cell comes from `job.wait()` or `await job`."""
     try:
         statements = ast.parse(source).body
     except SyntaxError:
@@ -163,7 +163,7 @@ class BatchAIMagics(Magics):
             return self._selected
 
     def show(self, job: Job) -> None:
-        """Display a job below the cell, live if possible; that of `job.wait()`, shown before, as one line."""
+        """Display a job below the cell, live if possible; one that `job.wait()` has shown, as one line."""
         if waits_at_end(self._source):
             print(repr(job))
             return

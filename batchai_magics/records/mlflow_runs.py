@@ -66,7 +66,7 @@ class MlflowRun:
     def _started(self) -> str:
         """The id of the run, which is created unless it was exported before; its parameters are sent."""
         experiment = self._experiment()
-        id = self._found(experiment) or self._created(experiment)
+        id = self._find_run(experiment) or self._created(experiment)
         for params in _batches(_items(self._run.parameters, MAX_PARAM_CHARS), MAX_PARAMS):
             self._api.post("runs/log-batch", {"run_id": id, "params": params})
         for tags in _batches(_items(self._run.tags, MAX_TAG_CHARS), MAX_PARAMS):
@@ -82,7 +82,7 @@ class MlflowRun:
         made = self._api.post("experiments/create", {"name": self._run.experiment})
         return str(made["experiment_id"])
 
-    def _found(self, experiment: str) -> str:
+    def _find_run(self, experiment: str) -> str:
         query = f"tags.`{GUID_TAG}` = '{self._run.guid}'"
         answer = self._api.post("runs/search", {"experiment_ids": [experiment], "filter": query})
         runs = answer.get("runs") or []

@@ -21,7 +21,7 @@ def of_arguments(arguments: str) -> dict[str, Parameter]:
     """The parameters on a command line: `--lr 0.1`, `--lr=0.1`, `lr=0.1`; a flag alone is true."""
     try:
         words = shlex.split(arguments)
-    except ValueError:  # an unclosed quote: the shell of the job will say so
+    except ValueError:  # an unclosed quote, which the job's shell will report
         words = arguments.split()
     return bounded(dict(_parameters(words)))
 

@@ -61,10 +61,10 @@ def test_lines_of_one_do_not_move_those_of_the_other(job):
 def test_a_dict_on_stdout_is_at_the_step_that_its_bar_on_stderr_shows_when_drawn_again(job):
     job.write(ERR, bar(0) + bar(1) + bar(2), 100.0)
     assert job.write(OUT, printed(0.5, 0.5), 102.0) == ()
-    assert job.streams.settle() == ()
+    assert job.streams.flush() == ()
     job.write(ERR, bar(5) + bar(5), 102.1)
     job.write(ERR, bar(10) + "\n", 104.0)
-    assert rows(job.streams.settle()) == [("loss", 0.5, 5, 0.5)]
+    assert rows(job.streams.flush()) == [("loss", 0.5, 5, 0.5)]
     assert job.write(OUT, printed(0.4, 1.0), 104.0) == ()
     assert rows(job.streams.finish()) == [("loss", 0.4, 10, 1.0)]
 
@@ -77,7 +77,7 @@ def test_counts_that_are_too_near_to_be_told_apart_by_time_are_told_apart_by_the
 
 def test_a_dict_of_a_job_without_a_bar_has_no_step(job):
     job.write(OUT, printed(0.5, 0.5), 102.0)
-    assert rows(job.streams.settle()) == [("loss", 0.5, None, 0.5)]
+    assert rows(job.streams.flush()) == [("loss", 0.5, None, 0.5)]
 
 
 def test_a_dict_whose_times_are_unknown_has_no_step(job):

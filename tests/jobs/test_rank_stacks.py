@@ -33,7 +33,7 @@ def test_the_frames_are_those_of_the_main_thread_without_what_started_it():
 
 def test_a_rank_is_where_its_own_code_is():
     told = parse(json.dumps({"rank": 3, "node": "n1", "text": TEXT}).encode())
-    assert str(told.place) == "step (train.py:20)"
+    assert str(told.user_frame) == "step (train.py:20)"
 
 
 def test_the_rank_in_other_functions_differs():

@@ -212,7 +212,7 @@ def watch_request(job: JobLayout) -> WatchRequest | None:
 
 
 def end_notifications(job: JobLayout, end: RunEnd) -> list[Notification]:
-    """What a run that has ended is to tell; what was told while it ran has the same ids, and counts once."""
+    """The notifications of an ended run; those sent while it ran have the same ids, and count once."""
     last, errors = ended_notification(job, end), end.outcome.errors
     before, told = last.time - 1e-3, list[Notification]()
     failed = next((rank for rank in end.outcome.ranks if rank.exit_code), None)

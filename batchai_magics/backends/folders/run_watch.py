@@ -202,7 +202,7 @@ def watch(job: JobLayout, over: threading.Event, stop: Callable[[str], None], *,
 
 
 class _Headline:
-    """Keeps the last value of each metric, and writes that of the headline metric to a file."""
+    """Keeps the last value of each metric, and writes the headline metric's to a file."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._due_s = file, 0.0
@@ -265,7 +265,7 @@ class _Failures:
 
 
 class _Notifier:
-    """Sends notifications about a run in progress from threads; what is left is sent at its end."""
+    """Sends notifications about a run in progress from threads; the rest is sent at its end."""
 
     def __init__(self, job: JobLayout, by: str) -> None:
         self._job, self._box, self._by = job, Outbox.of_run(job), by

@@ -43,7 +43,7 @@ class Request(NamedTuple):
     data: bytes
 
     def wire_head(self, *, is_retry: bool) -> dict[str, Any]:
-        """The head to send; a retry says so if the operation is not idempotent."""
+        """The head to send; it marks a retry if the operation is not idempotent."""
         again = {"again": True} if is_retry and self.head["ask"] in NOT_IDEMPOTENT else {}
         return {**self.head, **again}
 

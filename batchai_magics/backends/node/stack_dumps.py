@@ -13,7 +13,7 @@ from typing import Dict, List, Tuple
 SIGNAL = 50  # as in `stack_hook`
 FILE = "/memfd:batchai-stacks"
 TIMEOUT_S = 5.0  # for a process to answer
-QUIET_S = 0.15  # a stack is complete when nothing was added for so long
+QUIET_S = 0.15  # a stack is complete when nothing was added for this long
 POLL_S = 0.02
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK", "AZ_BATCHAI_TASK_INDEX")
 
@@ -24,7 +24,7 @@ def main(guid: str, node: str) -> None:
     """Prints where the ranks of the run on the node are."""
     for rank, processes in sorted(ranks_of(guid, node).items()):
         text = ""
-        for pid, env in sorted((each for each in processes if answers(each[0])), key=started)[:1]:
+        for pid, env in sorted((each for each in processes if handles_signal(each[0])), key=started)[:1]:
             text = stack_of(pid)
             keep(env, rank, text)
         print(json.dumps({"rank": rank, "node": node, "text": text}), flush=True)
@@ -56,7 +56,7 @@ def content(pid: str, name: str) -> bytes:
         return b""
 
 
-def answers(pid: int) -> bool:
+def handles_signal(pid: int) -> bool:
     """Whether the process handles the signal, which would kill another."""
     for line in content(str(pid), "status").splitlines():
         if line.startswith(b"SigCgt:"):

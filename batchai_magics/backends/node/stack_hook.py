@@ -22,7 +22,7 @@ def enable() -> None:
 
 
 def _run_next() -> None:
-    """Runs the `sitecustomize` that this one hides, such as that of the distribution."""
+    """Runs the `sitecustomize` that this one hides, such as the distribution's."""
     own_folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
     folders = [folder for folder in sys.path if os.path.abspath(folder) != own_folder]  # noqa: PTH100 as above
     finders = (finder for finder in sys.meta_path if getattr(finder, "__name__", "") == "PathFinder")

@@ -195,7 +195,9 @@ class PrintedNumbers:
             if isinstance(record, HeaderRecord) and record.key == ATTEMPT:
                 self._printed.clear()
                 self._logged.clear()
-            places = {place for number in numbers([record]) if (place := _place(number, record)) is not None}
+            places = {
+                place for number in numbers([record]) if (place := _number_key(number, record)) is not None
+            }
             if isinstance(record, (ValueRecord, PatternRecord)) and places & other.keys():
                 continue
             own.update(dict.fromkeys(places))
@@ -205,7 +207,7 @@ class PrintedNumbers:
         return new
 
 
-def _place(number: Number, record: Record) -> int | None:
+def _number_key(number: Number, record: Record) -> int | None:
     """Identifies a name at a step, or at an epoch if there is no step; None for a number without a place."""
     epoch = getattr(record, "epoch", None)
     if number.step is None and epoch is None:

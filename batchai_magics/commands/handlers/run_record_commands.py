@@ -94,7 +94,7 @@ class StacksResult:
 
     def to_table(self) -> Table:
         """The place of each rank."""
-        rows = ((rank.rank, rank.node, str(rank.place or "")) for rank in self.in_notebook.ranks)
+        rows = ((rank.rank, rank.node, str(rank.user_frame or "")) for rank in self.in_notebook.ranks)
         return Table(("Rank", "Node", "Place"), tuple(rows))
 
     @property

@@ -29,7 +29,7 @@ def open_page(context: Context, arguments: Namespace) -> Stream:
                 "--html goes with a recording", hint=f"record the job first: batchai record {path}"
             )
         target = export_recording(path, Path(arguments.html))
-        return Stream(_said(f"Wrote {target}."), "")
+        return Stream(_message(f"Wrote {target}."), "")
     page = open_recording(path) if is_recording else _job(context, arguments).open(browser=False)
     return Stream(
         _served(page, is_shown=not arguments.no_browser), "Closed the page; the job is left as it is."
@@ -52,7 +52,7 @@ def _job(context: Context, arguments: Namespace) -> Job:
     return Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
 
 
-def _said(text: str) -> StreamParts:
+def _message(text: str) -> StreamParts:
     yield Message(text)
 
 

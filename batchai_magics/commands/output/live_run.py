@@ -32,7 +32,7 @@ from batchai_magics.follow import (
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.metric_settings import metric_preferences
-from batchai_magics.log_lines import line_bounds, shown, whole_lines_end
+from batchai_magics.log_lines import line_bounds, visible_text, whole_lines_end
 from batchai_magics.metrics import Record
 from batchai_magics.metrics.progress.progress_reader import ProgressReader
 from batchai_magics.metrics.runs.run_metrics import run_metrics
@@ -168,13 +168,13 @@ class LogLines:
     def finish(self) -> Iterator[Text]:
         """The last lines, which lack a newline."""
         for (file, rank), data in self._open.items():
-            if shown(data):
+            if visible_text(data):
                 yield self._line(file, rank, data)
         self._open.clear()
 
     def _line(self, file: str, rank: int | None, line: bytes) -> Text:
         filter = TerminalText()
-        safe = filter.feed(shown(line)) + filter.finish()
+        safe = filter.feed(visible_text(line)) + filter.finish()
         text = Text.from_ansi(safe.decode("utf-8", errors="replace"), style="dim" if file == ERR else "")
         if rank is None or not self.has_ranks:
             return text

@@ -137,13 +137,13 @@ def _print_object(result: Result, stream: TextIO) -> None:
 
 def _yaml(result: Result) -> str:
     """The data as YAML, without what is empty."""
-    return Result(_filled(result.data)).to_text("yaml")
+    return Result(_without_empty(result.data)).to_text("yaml")
 
 
-def _filled(data: Any) -> Any:
+def _without_empty(data: Any) -> Any:
     if isinstance(data, Mapping):
-        return {key: _filled(value) for key, value in data.items() if value not in (None, "", [], {})}
-    return [_filled(item) for item in data] if isinstance(data, list) else data
+        return {key: _without_empty(value) for key, value in data.items() if value not in (None, "", [], {})}
+    return [_without_empty(item) for item in data] if isinstance(data, list) else data
 
 
 def read_card(job: Job) -> JobCard:

@@ -48,7 +48,7 @@ _RATE = Option(
 _SIDE_BY_SIDE = (o.GROUP, o.WORKSPACE, o.EXPERIMENT, _RUNS, _PLOT)
 
 
-_OLDER_THAN = Option(("--older-than",), "Only runs that ended so long ago: 12h, 30d, 8w.", "AGE")
+_OLDER_THAN = Option(("--older-than",), "Only runs that ended at least this long ago: 12h, 30d, 8w.", "AGE")
 _KEEP_TAGGED = Option(("--keep-tagged",), "Keep runs that have a tag.", value_kind=ValueKind.NOTHING)
 
 

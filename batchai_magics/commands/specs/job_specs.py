@@ -103,7 +103,7 @@ _CREATE = (
 _UNTIL = Option(
     ("--until",), 'Wait for this instead of the end: "loss < 0.3", "loss < 0.3 or ended".', "CONDITION"
 )
-_TIMEOUT = Option(("--timeout",), "Wait so long at most: 30s, 5m, 2h; then exit code 124.", "TIME")
+_TIMEOUT = Option(("--timeout",), "Wait at most this long: 30s, 5m, 2h; then exit code 124.", "TIME")
 _SECRET = Option(
     ("--secret",), "Secret of the job, its value taken from this process.", value_kind=ValueKind.MANY
 )

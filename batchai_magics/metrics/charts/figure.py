@@ -168,7 +168,9 @@ def figure_path(path: str | os.PathLike[str]) -> Path:
         known = ", ".join(f".{form}" for form in FORMATS)
         raise UsageError(f"{target}: no picture ends like that", hint=f"Let the name end in one of {known}.")
     if not target.parent.is_dir():
-        raise UsageError(f"{target}: there is no folder {target.parent}", hint="Make the folder first.")
+        raise UsageError(
+            f"{target}: the folder {target.parent} does not exist", hint="Make the folder first."
+        )
     return target
 
 

@@ -96,8 +96,8 @@ class FormIndex:
             tables,
             ends,
             np.flatnonzero(ids == _HARD),
-            _places(starts[marked], [each.rates for each in places]),
-            _places(starts[marked], [each.tag_ends for each in places]),
+            _positions(starts[marked], [each.rates for each in places]),
+            _positions(starts[marked], [each.tag_ends for each in places]),
         )
 
     def _make_room(self) -> None:
@@ -112,11 +112,11 @@ class FormIndex:
         ids = np.fromiter(map(self._ids.get, forms, repeat(_UNKNOWN)), np.int64, len(forms))
         unknown = np.flatnonzero(ids == _UNKNOWN)
         if len(unknown):
-            found = self._found([forms[row] for row in unknown.tolist()], text, starts[unknown])
+            found = self._classify([forms[row] for row in unknown.tolist()], text, starts[unknown])
             ids[unknown] = found
         return ids
 
-    def _found(self, forms: Sequence[bytes], text: bytes, starts: Array) -> list[int]:
+    def _classify(self, forms: Sequence[bytes], text: bytes, starts: Array) -> list[int]:
         """What the lines of unknown forms are; each form is looked at once."""
         new: dict[bytes, int] = {}
         for row, form in enumerate(forms):
@@ -232,7 +232,7 @@ def _repeated(tables: Sequence[ValueTable]) -> Array:
     return repeated
 
 
-def _places(starts: Array, offsets: Sequence[tuple[int, ...]]) -> Array:
+def _positions(starts: Array, offsets: Sequence[tuple[int, ...]]) -> Array:
     """The places at these offsets of each line."""
     counts = [*map(len, offsets)]
     flat = np.fromiter(chain.from_iterable(offsets), np.int64, sum(counts))

@@ -91,7 +91,7 @@ class FormReader:
         values = np.empty((len(starts), len(self._numbers)))
         for column, number in enumerate(self._numbers):
             values[:, column] = number.read(chars)
-        return FormColumns(_whole(step), epoch, _whole(rank), time, values)
+        return FormColumns(_integers(step), epoch, _integers(rank), time, values)
 
 
 class _Number:
@@ -176,7 +176,7 @@ def _epoch_seconds(numbers: Array) -> Array:
     return seconds
 
 
-def _whole(numbers: Array | None) -> Array | None:
+def _integers(numbers: Array | None) -> Array | None:
     return None if numbers is None else numbers.astype(np.int64)
 
 

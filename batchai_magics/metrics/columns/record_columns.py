@@ -169,7 +169,7 @@ class Columns(Collection[Record]):
     parts: Sequence[tuple[int, Record | ValueRows]]
 
     @property
-    def others(self) -> Iterator[tuple[int, Record]]:
+    def other_records(self) -> Iterator[tuple[int, Record]]:
         """Each record that is no step, and the number of steps before it."""
         for place, part in self.parts:
             if isinstance(part, ValueRows):
@@ -220,7 +220,7 @@ class Columns(Collection[Record]):
         """All records in file order."""
         steps = self.steps.records()
         done = 0
-        for place, record in self.others:
+        for place, record in self.other_records:
             yield from islice(steps, place - done)
             done = place
             yield record

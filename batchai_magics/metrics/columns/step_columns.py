@@ -58,7 +58,7 @@ class Steps:
 
 
 def read_steps(buffer: bytearray, places: Array) -> Steps:
-    """The records whose `images/sec: ` stand at these places; what is left of a step is not looked at."""
+    """The records whose `images/sec: ` stand at these places; the rest of a step is not read."""
     text, words = np.frombuffer(buffer, np.uint8), unaligned(buffer, np.uint64)
     rate, width, is_rate = _decimal(words[places + len(RATE)], 1)
     place = places + len(RATE) + width

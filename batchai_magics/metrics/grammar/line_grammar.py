@@ -78,7 +78,7 @@ def read_line(text: bytes) -> LineReading | None:
     if not scan.positions and prefixes.label is not None:
         return _read_label_as_step(text, prefixes)
     rank = prefixes.rank or prefixes.label
-    return _reading(scan, prefixes, rank)
+    return _line_reading(scan, prefixes, rank)
 
 
 def _is_json_object(message: bytes) -> bool:
@@ -95,10 +95,10 @@ def _read_label_as_step(text: bytes, prefixes: Prefixes) -> LineReading | None:
     scan = scan_line(text, prefixes._replace(begin=prefixes.label_begin))
     if scan.strong < 2 and not prefixes.has_origin:
         return None
-    return _reading(scan, prefixes, prefixes.rank)
+    return _line_reading(scan, prefixes, prefixes.rank)
 
 
-def _reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
+def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
     kind = _kind(scan)
     if kind is None:
         return None

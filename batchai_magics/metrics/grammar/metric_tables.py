@@ -100,7 +100,7 @@ class _Columns(NamedTuple):
     is_evaluation: bool = False  # Lightning's: a name and a number in each row
     phases: tuple[str | None, ...] = ()  # AllenNLP's: a name, and a number for each phase in each row
 
-    def place(self, names: Iterable[str]) -> int | None:
+    def index_of(self, names: Iterable[str]) -> int | None:
         """The column that has one of these names."""
         lower = [name.lower().removesuffix(" (% done)") for name in self.names]
         return next((lower.index(name) for name in names if name in lower), None)
@@ -221,7 +221,7 @@ def columns_of(text: bytes) -> _Columns | None:
 
 def _is_of_training(columns: _Columns) -> bool:
     """Whether the columns say where training is, and measure something."""
-    has_place = columns.place(_EPOCHS) is not None or columns.place(_STEPS) is not None
+    has_place = columns.index_of(_EPOCHS) is not None or columns.index_of(_STEPS) is not None
     is_measuring = columns.names[1].lower() == "gpu_mem" or any(map(_is_measured, columns.names))
     return len(columns.names) >= 3 and has_place and is_measuring
 
@@ -264,7 +264,7 @@ def _row_numbers(columns: _Columns, text: bytes) -> TableNumbers | None:
     if columns.is_evaluation:
         numbers = list(_numbers(cells[0].decode(errors="replace"), cells[1], None))
         return TableNumbers(None, None, numbers) if numbers else None
-    places = [columns.place(_EPOCHS), columns.place(_STEPS)]
+    places = [columns.index_of(_EPOCHS), columns.index_of(_STEPS)]
     counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]
     is_class = columns.names[0] == "Class"
     if not any(counts) and not (is_class and cells[0] == b"all"):
@@ -304,7 +304,7 @@ def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> TableNumbers:
     told = {split_phase(name)[0] for name, _ in rest} - {None, TRAIN}
     phase = next(iter(told)) if len(told) == 1 else None
     numbers = [number for name, value in rest for number in _numbers(name, value, phase)]
-    return TableNumbers(_whole(step), _whole(epoch), numbers)
+    return TableNumbers(_int_or_none(step), _int_or_none(epoch), numbers)
 
 
 def _aligned(columns: _Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
@@ -356,7 +356,7 @@ def _box_numbers(box: Sequence[tuple[str, bytes]]) -> TableNumbers:
     if (epoch is None and step is None) or not any(_is_measured(name) for name, _ in rest):
         return NOTHING
     numbers = [number for name, value in rest for number in _numbers(name, value, None)]
-    return TableNumbers(_whole(step), _whole(epoch), numbers)
+    return TableNumbers(_int_or_none(step), _int_or_none(epoch), numbers)
 
 
 def _is_told(name: str) -> bool:
@@ -369,7 +369,7 @@ def _last(name: str) -> str:
     return name.rpartition("/")[2].strip().lower()
 
 
-def _whole(text: bytes | None) -> int | None:
+def _int_or_none(text: bytes | None) -> int | None:
     return None if text is None else int(float(text.replace(b",", b"")))
 
 

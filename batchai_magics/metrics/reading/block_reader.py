@@ -64,7 +64,7 @@ class BlockReader:
         """Read a buffer up to the end of a line, or a part of an endless one."""
         self._buffer = buffer
         is_whole = buffer[end - 1 : end] == b"\n"
-        at = self._settle(MARGIN_BYTES, end) if is_whole else self._parse(MARGIN_BYTES, end)
+        at = self._parse_open_lines(MARGIN_BYTES, end) if is_whole else self._parse(MARGIN_BYTES, end)
         self._keep(StepColumns.of([]))
         if has_controls(buffer, at, end) and not has_long_line(buffer, at, end):  # of those, ends differ
             self._read_clean(bytes(buffer[at:end]))
@@ -102,7 +102,7 @@ class BlockReader:
         self._parts.clear()
 
     def _read_clean(self, raw: bytes) -> None:
-        """Read lines out of which something is taken; where they end is told of the raw ones."""
+        """Read lines out of which something is taken; their ends are offsets of the raw ones."""
         clean = cleaned(raw, self._tags)
         begin, part, other = self._offset, len(self._parts), len(self._others)
         self._buffer = bytearray(_MARGIN + clean + _MARGIN)
@@ -114,7 +114,7 @@ class BlockReader:
             lines = np.searchsorted(clean_ends, steps.offset)
             self._parts[number] = steps.at_offsets(raw_ends[lines])
         for number, (place, record) in enumerate(self._others[other:], other):
-            self._others[number] = place, _moved(record, clean_ends, raw_ends)
+            self._others[number] = place, _at_raw_offsets(record, clean_ends, raw_ends)
 
     def _read_lines(self, start: int, end: int) -> None:
         while start < end:
@@ -156,7 +156,7 @@ class BlockReader:
                 if at < begin:
                     at = self._take_rows(block, at, begin)
                 self._parse(max(at, begin), stop, len(block.places))
-                at = self._settle(stop, end, len(block.places))
+                at = self._parse_open_lines(stop, end, len(block.places))
             if not self._file.is_uniform or self._file.states.has_bar != has_bar:
                 break
         return at
@@ -182,7 +182,7 @@ class BlockReader:
         self._take(block, start, stop, lines=last - first)
         return stop
 
-    def _settle(self, start: int, end: int, rows: int = 0) -> int:
+    def _parse_open_lines(self, start: int, end: int, rows: int = 0) -> int:
         """Parse lines until the next one can be read without the parser; gives where that one begins."""
         stride = _FIRST_STRIDE_BYTES
         while start < end and not self._file.is_between_lines:
@@ -213,8 +213,8 @@ class BlockReader:
         first_tag, end_tag = np.searchsorted(block.tags.end, (start, stop), side="right").tolist()
         stretch = slice(first, last)
         ranks = block.steps.rank[stretch]
-        ranks[block.tag_rows[stretch] < first_tag] = _told(self._file.rank)
-        ranks[ranks == NO_RANK] = _told(self._file.default_rank)
+        ranks[block.tag_rows[stretch] < first_tag] = _rank_number(self._file.rank)
+        ranks[ranks == NO_RANK] = _rank_number(self._file.default_rank)
         np.copyto(ranks, block.label[stretch], where=ranks == NO_RANK, casting="same_kind")
         if self._clock:
             is_known = block.is_time_exact[stretch]
@@ -241,7 +241,7 @@ class BlockReader:
         self._rows, self._parsed = [], []
 
 
-def _moved(part: Record | ValueRows, clean_ends: Array, raw_ends: Array) -> Record | ValueRows:
+def _at_raw_offsets(part: Record | ValueRows, clean_ends: Array, raw_ends: Array) -> Record | ValueRows:
     """A record or rows of clean lines, at the offsets of the raw ones."""
     if isinstance(part, ValueRows):
         tables = part.tables
@@ -261,7 +261,7 @@ def _line_ends(lines: bytes) -> Array:
     return np.flatnonzero(np.frombuffer(lines, np.uint8) == NEWLINE) + 1
 
 
-def _told(rank: int | None) -> int:
+def _rank_number(rank: int | None) -> int:
     return NO_RANK if rank is None else rank
 
 

@@ -104,15 +104,15 @@ class GrowingLog:
         if len(data) < self._many_bytes or (clock and has_controls(data)):
             self._loose.extend(file.feed(data, offset=offset, clock=clock))
             return
-        self._settle()
+        self._flush_loose()
         self._done.append(BlockReader(file, offset=offset, clock=clock).read_some(data))
 
     def columns(self) -> Columns:
         """The records of all parts."""
-        self._settle()
+        self._flush_loose()
         return Columns.concatenated(self._done)
 
-    def _settle(self) -> None:
+    def _flush_loose(self) -> None:
         if self._loose:
             self._done.append(Columns.of(self._loose))
             self._loose = []

@@ -65,7 +65,7 @@ class UserPatterns:
                     place = pattern.step(match) if pattern.step_group is not None else step
                     yield PatternRecord(name, value, place, rank, end, wall_time)
                 elif text is not None and name not in self.mismatches:
-                    self.mismatches[name] = PatternMismatch(name, _shown(text), _shown(line))
+                    self.mismatches[name] = PatternMismatch(name, _decode(text), _decode(line))
 
 
 class _Pattern(NamedTuple):
@@ -105,5 +105,5 @@ def _number(text: bytes | None) -> float | None:
         return None
 
 
-def _shown(text: bytes) -> str:
+def _decode(text: bytes) -> str:
     return text.decode("utf-8", "replace").strip()

@@ -157,7 +157,9 @@ def ordered(
     first = min(given, key=lambda each: _headline_key(each, preferences), default=None)
     rate = min((each for each in given if each.is_rate), key=_rate_key, default=None)
     tops = [each.quantity for each in (first, rate) if each]
-    return sorted(given, key=lambda each: (_place(each, tops), each is not first, *_quality_key(each)))
+    return sorted(
+        given, key=lambda each: (_display_order(each, tops), each is not first, *_quality_key(each))
+    )
 
 
 def headline_of(metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES) -> str:
@@ -227,7 +229,7 @@ def _rate_key(traits: MetricTraits) -> tuple[int, ...]:
     return (is_side, next(found, len(_PREFERRED_RATES)))
 
 
-def _place(traits: MetricTraits, tops: Sequence[str]) -> int:
+def _display_order(traits: MetricTraits, tops: Sequence[str]) -> int:
     """0 and 1 for the quantities at the top, then by kind."""
     if traits.quantity in tops:
         return tops.index(traits.quantity)

@@ -304,7 +304,7 @@ def _counted_steps(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[
         if isinstance(record, ValueRecord):
             now = (record.rank, record.step, record.epoch, record.phase)
             if now != at:  # the numbers of a line stand together
-                at, place = now, counter.place(*now)
+                at, place = now, counter.run_step(*now)
             steps[record.name, record.rank].append(place)
     return steps
 

@@ -36,7 +36,7 @@ class StepCounter:
         """Whether a step was given."""
         return bool(self._ranks)
 
-    def place(
+    def run_step(
         self, rank: int | None, step: int | None, epoch: float | None = None, phase: str = TRAIN
     ) -> int | None:
         """The step of a number, counted from the start of the run; None before its rank's first step."""

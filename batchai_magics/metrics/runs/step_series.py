@@ -101,11 +101,11 @@ def runs_of_columns(columns: Columns) -> RunOfColumns:
 
     Step records are created on demand, for one process at a time.
     """
-    if any(is_attempt(record) for _, record in columns.others):
+    if any(is_attempt(record) for _, record in columns.other_records):
         return _last_run_of_attempts(columns)
     run: list[Record] = []
     first_step = 0
-    for place, record in columns.others:
+    for place, record in columns.other_records:
         if _opens_run(record, run):
             run, first_step = [], place
         run.append(record)
@@ -117,7 +117,7 @@ def _last_run_of_attempts(
 ) -> tuple[Sequence[Record], Iterator[tuple[int, Sequence[StepRecord]]]]:
     """The same for a log with several attempts, of which all records are made."""
     records: list[Record] = list(columns.steps.records())
-    for place, record in reversed(list(columns.others)):
+    for place, record in reversed(list(columns.other_records)):
         records.insert(place, record)
     run = runs(records)[-1]
     others = [record for record in run if not isinstance(record, StepRecord)]

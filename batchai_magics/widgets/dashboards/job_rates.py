@@ -127,7 +127,7 @@ class RateReader:
     def _add_number(self, number: Number) -> None:
         self._metrics.setdefault(number.metric, traits_of(number.metric, unit=number.unit))
         by_step = self._by_step.setdefault(number.metric, {})
-        step = self._counter.place(number.rank, number.step)
+        step = self._counter.run_step(number.rank, number.step)
         self._counts[number.metric, number.rank] += 1
         by_step.setdefault(self._counts[number.metric, number.rank] if step is None else step, {})[
             number.rank

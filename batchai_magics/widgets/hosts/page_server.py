@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif found := self.page_server.file(url.path):
             kind, content = found
             cookie = {"Set-Cookie": self.page_server.cookie()} if url.path == "/" else {}
-            self._answer(200, content, {"Content-Type": kind, **cookie})
+            self._respond(200, content, {"Content-Type": kind, **cookie})
         else:
             self._refuse(404, "There is no such file.")
 
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
             if content is None or not self.page_server.receive(_page_of(url.query), content):
                 self._refuse(400, "This is no message of an open page.")
             else:
-                self._answer(204, b"", {})
+                self._respond(204, b"", {})
 
     def _is_allowed(self, token: str) -> bool:
         """Whether host and token are right; answers the request if not."""
@@ -224,9 +224,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.page_server.leave(page, connection)
 
     def _refuse(self, status: int, message: str) -> None:
-        self._answer(status, message.encode(), {"Content-Type": "text/plain; charset=utf-8"})
+        self._respond(status, message.encode(), {"Content-Type": "text/plain; charset=utf-8"})
 
-    def _answer(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
+    def _respond(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
         self._head(status, {**headers, "Content-Length": str(len(content))})
         self.wfile.write(content)
 

@@ -1,4 +1,4 @@
-"""The events of a run that has ended, with the times at which a view would have been told of them."""
+"""The events of a run that has ended, with the times at which a live view would have received them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _timed(events: Iterable[Event], start: float, end: float) -> Iterator[tuple[
     """Each event with its time, between start and end of the run; numbers are read again from the log."""
     for event in events:
         if isinstance(event, LogBytes):
-            for time, chunk in _written(event.chunk, start):
+            for time, chunk in _parts_by_time(event.chunk, start):
                 is_first = chunk.offset == event.chunk.offset
                 single = replace(event, chunk=chunk, restarted=event.restarted and is_first)
                 yield min(end, max(start, time)), single
@@ -82,7 +82,7 @@ def _timed(events: Iterable[Event], start: float, end: float) -> Iterator[tuple[
             yield end, event
 
 
-def _written(chunk: Chunk, start: float) -> Iterator[tuple[float, Chunk]]:
+def _parts_by_time(chunk: Chunk, start: float) -> Iterator[tuple[float, Chunk]]:
     """The parts of a chunk that were written at the same time."""
     times = [(max(chunk.offset, each.start), each.time) for each in chunk.times if each.start < chunk.end]
     known = [(chunk.offset, start), *times]
@@ -110,7 +110,7 @@ def _metrics(job: Job, streams: MetricStreams, event: Event) -> list[Event]:
 
 
 def _settled(job: Job, streams: MetricStreams) -> list[Event]:
-    records = streams.settle()
+    records = streams.flush()
     return [MetricsAdded(job.id, records)] if records else []
 
 

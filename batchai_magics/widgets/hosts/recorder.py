@@ -51,7 +51,7 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
     mask = environment_mask()
     source, feed = open_feed(job)
     file = RecordingFile(path, header, mask=mask)
-    with _whole(file):
+    with _discarding_on_error(file):
         budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
         with closing(Publisher(budget=budget)) as publisher:
             feed = publisher.feed(job.id.key, lambda: (MaskedSource(source, mask), feed))
@@ -62,7 +62,7 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
 
 
 def _record_past(job: Job, path: Path, header: PageData) -> None:
-    """Records an ended run as a view would have been told of it, by the times of its log and telemetry."""
+    """Records an ended run as a live view would have received it, by the times of its log and telemetry."""
     mask = environment_mask()
     source, feed = open_feed(job)
     moments = past_run.moments_of(job, MaskedSource(source, mask))
@@ -71,7 +71,7 @@ def _record_past(job: Job, path: Path, header: PageData) -> None:
     first = next(moments)
     clock.now = first.time
     file = RecordingFile(path, header, mask=mask, clock=clock)
-    with _whole(file):
+    with _discarding_on_error(file):
         _take(feed, first)
         stream = _RecordedStream(job, feed, file)
         for moment in moments:
@@ -104,7 +104,7 @@ def _send_all(stream: JobStream) -> None:
 
 
 @contextmanager
-def _whole(file: RecordingFile) -> Iterator[None]:
+def _discarding_on_error(file: RecordingFile) -> Iterator[None]:
     """Closes the file at the end, or drops it after an error."""
     try:
         yield

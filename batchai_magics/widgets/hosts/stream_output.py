@@ -1,4 +1,4 @@
-"""The publisher's output for a stream that no cell shows: that of a plain page, or of a recording."""
+"""The publisher's output for a stream that no cell shows, such as a plain page or a recording."""
 
 from __future__ import annotations
 

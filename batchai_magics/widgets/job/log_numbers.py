@@ -78,7 +78,7 @@ class StepPoints:
             self._find_start(steps.wall_time[~np.isnan(steps.wall_time)][:1].tolist())
             self._times.frombytes((steps.wall_time - (self._start or 0)).astype(np.float32).tobytes())
         has_accuracies = steps.has_accuracy.any()
-        self._add_other_values(columns if has_accuracies else [record for _, record in columns.others])
+        self._add_other_values(columns if has_accuracies else [record for _, record in columns.other_records])
         self._mark_attempt(columns)
 
     def _mark_attempt(self, records: Iterable[Record]) -> None:
@@ -124,7 +124,7 @@ class StepPoints:
         """The step of a record, counted over the run."""
         step: int | None = getattr(record, "step", None)
         if isinstance(record, ValueRecord):
-            return self._counter.place(record.rank, step, record.epoch, record.phase)
+            return self._counter.run_step(record.rank, step, record.epoch, record.phase)
         return step
 
     def _find_start(self, times: Iterable[float | None]) -> None:
@@ -138,13 +138,13 @@ class StepPoints:
             return False
         steps, ranks, rates, _, jitters, losses, top_1, top_5, _, times = zip(*records, strict=True)
         _extend(self._steps, steps if max(steps) <= _MAX_INT else [min(step, _MAX_INT) for step in steps])
-        _extend(self._ranks, _filled(ranks, NO_RANK))
+        _extend(self._ranks, _with_default(ranks, NO_RANK))
         _extend(self._rates, rates)
         _extend(self._losses, losses)
         _extend(self._jitters, jitters)
         self._find_start(times)
         start = self._start or 0
-        _extend(self._times, [time - start for time in _filled(times, _NAN)])
+        _extend(self._times, [time - start for time in _with_default(times, _NAN)])
         return top_1.count(None) + top_5.count(None) < 2 * len(records)
 
     def columns(self, first: int, count: int) -> list[bytes]:
@@ -172,7 +172,7 @@ class StepPoints:
         self._attempt = None
 
 
-def _filled(values: Sequence[float | None], default: float) -> Sequence[float]:
+def _with_default(values: Sequence[float | None], default: float) -> Sequence[float]:
     """The values, with a default in place of None; most columns have none."""
     if None in values:
         return [default if value is None else value for value in values]

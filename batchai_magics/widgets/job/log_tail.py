@@ -65,7 +65,7 @@ class LogTail:
         self.size = max(self.size, chunk.size)
         self._trim()
 
-    def piece(self, offset: int, limit: int, *, line: int) -> TailFragment:
+    def fragment(self, offset: int, limit: int, *, line: int) -> TailFragment:
         """Returns at most `limit` bytes, the newest, after `offset`, which has `line` lines before it."""
         start = max(offset, self.start)
         if self.end - start > limit:

@@ -169,7 +169,7 @@ class Cursor:
         is_restarted = place is not None and place.generation != tail.generation
         if place is None or is_restarted:
             place = _LogPosition(0, 0, tail.generation)
-        piece = tail.piece(place.offset, limit, line=place.line)
+        piece = tail.fragment(place.offset, limit, line=place.line)
         self._positions[file] = _LogPosition(piece.end, piece.line, tail.generation)
         buffers.append(piece.data)
         ranks = tail.ranks(piece)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from batchai_magics.backends.base import Bookmark, Chunk, Span
-from batchai_magics.log_lines import line_bounds, line_end, shown, whole_lines_end
+from batchai_magics.log_lines import line_bounds, line_end, visible_text, whole_lines_end
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
 from batchai_magics.metrics.reading.prefix_patterns import has_tag
 from batchai_magics.options.regular_expressions import Expression, compile_expression, matching_lines
@@ -248,4 +248,4 @@ class Search:
 
 def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:
     """The start of each line that matches as a terminal shows it."""
-    return [start for start, end in line_bounds(data) if is_in(strip_escapes(shown(data[start:end])))]
+    return [start for start, end in line_bounds(data) if is_in(strip_escapes(visible_text(data[start:end])))]

@@ -173,7 +173,7 @@ def test_its_end_tells_whose_lines_it_has(logs):
     logs.poll()
     for chunk in logs.merged.advance():
         tail.add(chunk)
-    assert tail.ranks(tail.piece(0, 100, line=0)) != b""
+    assert tail.ranks(tail.fragment(0, 100, line=0)) != b""
 
 
 def test_an_endless_line_is_taken_as_it_is(logs, monkeypatch):

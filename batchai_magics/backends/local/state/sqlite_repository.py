@@ -134,7 +134,9 @@ class SqliteRepository:
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a record and those inside it, also on a full disk."""
-        self._store.insist(lambda db: db.execute(f"DELETE FROM resource WHERE {_INSIDE}", _inside(id.key)))
+        self._store.insist(
+            lambda db: db.execute(f"DELETE FROM resource WHERE {_INSIDE}", _subtree_keys(id.key))
+        )
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -163,7 +165,9 @@ class SqliteRepository:
         with self._store.read() as db:
             resource_table.get(db, id)
             return _all(
-                db, f"SELECT * FROM resource WHERE {_INSIDE} ORDER BY length(key) DESC", *_inside(id.key)
+                db,
+                f"SELECT * FROM resource WHERE {_INSIDE} ORDER BY length(key) DESC",
+                *_subtree_keys(id.key),
             )
 
     def workspaces(self) -> list[Record]:
@@ -178,7 +182,7 @@ class SqliteRepository:
         """The known owners of the resource or resource group of that key and of what is inside, by key."""
         with self._store.read() as db:
             query = f"SELECT key, owner FROM resource WHERE {_INSIDE} AND owner != ''"
-            return dict(db.execute(query, _inside(key)).fetchall())
+            return dict(db.execute(query, _subtree_keys(key)).fetchall())
 
     # -- the runs that have not ended
 
@@ -219,6 +223,6 @@ def _all(db: Database, query: str, *values: object) -> list[Record]:
     return [record_of(row) for row in db.execute(query, values).fetchall()]
 
 
-def _inside(key: str) -> tuple[str, str, str]:
+def _subtree_keys(key: str) -> tuple[str, str, str]:
     """The key of a resource or group, and the range of those inside it."""
     return key, f"{key}/", f"{key}/{LAST_CHARACTER}"

@@ -79,10 +79,12 @@ def start_missing(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]
         guids = [entry.name for entry in layout.outboxes.iterdir() if entry.is_dir()]
     except OSError:  # no run has notifications
         return []
-    return [child for guid in _ended(store, layout, guids) for child in start(layout.job(guid), os.environ)]
+    return [
+        child for guid in _ended_runs(store, layout, guids) for child in start(layout.job(guid), os.environ)
+    ]
 
 
-def _ended(store: Store, layout: Layout, guids: list[str]) -> Iterator[str]:
+def _ended_runs(store: Store, layout: Layout, guids: list[str]) -> Iterator[str]:
     for guid in guids:
         with store.read() as db:
             run = job_table.find_by_guid(db, guid)

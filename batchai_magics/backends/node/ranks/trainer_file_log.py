@@ -47,7 +47,7 @@ class _FollowedFile:
         self.seen: _FoundFile | None = None  # as it was when it was read to its end
 
     def values(self, *, is_last: bool) -> Iterator[dict[str, Any]]:
-        """What was left the last time, then what was added."""
+        """The rest of the last time, then what was added."""
         self.rest = chain(self.rest, self._reader.read(is_last=is_last))
         return self.rest
 

@@ -91,12 +91,12 @@ def _seconds(text: str) -> float:
 
 def requeue() -> str:
     """Has Slurm queue this job again once its script has ended; returns why it would not, if so."""
-    return _order("requeue", os.environ["SLURM_JOB_ID"])
+    return _change_job("requeue", os.environ["SLURM_JOB_ID"])
 
 
 def forbid_requeue() -> None:
     """Has Slurm fail this job, instead of queueing it again, when it loses its nodes."""
-    _order("update", f"jobid={os.environ['SLURM_JOB_ID']}", "requeue=0")
+    _change_job("update", f"jobid={os.environ['SLURM_JOB_ID']}", "requeue=0")
 
 
 def is_taken() -> bool:
@@ -114,7 +114,7 @@ def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
     return dict(re.findall(rf"NodeName=(\S+).*?{field}=(\S+)", answer))
 
 
-def _order(*words: str) -> str:
+def _change_job(*words: str) -> str:
     """Has the controller change this job; returns its refusal, or what prevented the request, if any."""
     try:
         done = subprocess.run(

@@ -155,7 +155,7 @@ def read_secrets(file: Path) -> dict[str, str]:
 
 def mark(folder: Path, number: int) -> None:
     """Creates an empty file for a rank: that it started, or that it was ended."""
-    with contextlib.suppress(OSError):  # a full disk: its outcome will say so
+    with contextlib.suppress(OSError):  # a full disk, which its outcome will report
         (folder / str(number)).touch(mode=0o600)
 
 
