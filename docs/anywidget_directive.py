@@ -1,7 +1,7 @@
 """The directive `{anywidget}` of MyST, for Sphinx: a widget in a page that has no kernel.
 
-    :::{anywidget} ../batchai_magics/widgets/static/job_page.js
-    :css: ../batchai_magics/widgets/static/job_page.css
+    :::{anywidget} ../batchai_magics/widgets/static/job_view.js
+    :css: ../batchai_magics/widgets/static/job_view.css
     {"recording": "recordings/training.batchai"}
     :::
 
@@ -31,7 +31,8 @@ PAGE = """
 <div class="widget" id="{id}" role="region" aria-label="{label}"></div>
 <noscript>{label}: this needs JavaScript.</noscript>
 <script type="module">
-import widget from {module};
+import module from {module};
+const widget = typeof module === "function" ? await module() : module;
 const link = Object.assign(document.createElement("link"), {{rel: "stylesheet", href: {css}}});
 if ({css}) document.head.append(link);
 const state = {model};

@@ -25,12 +25,12 @@ PICTURE = FOLDER.parent / "replay.png"
 SIZE = {"width": 760, "height": 560}
 COLOURS = 128
 FRAMES, FRAME_MS, LAST_MS = 16, 600, 4000
-PAGE = """<!doctype html><html lang="en"><link rel="stylesheet" href="job_page.css">
+PAGE = """<!doctype html><html lang="en"><link rel="stylesheet" href="job_view.css">
 <body style="margin: 0; --jp-layout-color1: #fff; --jp-border-color2: #d0d0d0; --jp-border-color3: #e6e6e6;
   --jp-content-font-color1: #212121; --jp-ui-font-color2: #5f5f5f"><div></div><script type="module">
-import widget from "./job_page.js";
+import widget from "./job_view.js";
 const options = {recording: "./recording", speed: 1.4};
-widget.render({model: {get: (name) => options[name]}, el: document.querySelector("div")});
+widget().render({model: {get: (name) => options[name]}, el: document.querySelector("div")});
 </script></body></html>"""
 TRAIN = """
 import math, os, random, time

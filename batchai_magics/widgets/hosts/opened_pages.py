@@ -33,10 +33,10 @@ STATIC_PAGE = """<!doctype html>
 </head>
 <body class="ba-page"><main id="view"></main>
 <script type="module">
-import page from "data:text/javascript;base64,{script}";
+import widget from "data:text/javascript;base64,{script}";
 const recording = "data:application/gzip;base64,{recording}";
 const model = {{ get: (name) => (name === "recording" ? recording : undefined) }};
-page.render({{ model, el: document.getElementById("view") }});
+widget().render({{ model, el: document.getElementById("view") }});
 </script>
 </body>
 </html>
@@ -68,8 +68,8 @@ def export_html(recording: Path, target: Path) -> Path:
     name = check_recording(recording)["name"]
     page = STATIC_PAGE.format(
         title=html.escape(str(name)),
-        style=pages.style("job_page").replace("</", "<\\/"),
-        script=_base64(pages.script("job_page").encode()),
+        style=pages.style().replace("</", "<\\/"),
+        script=_base64(pages.script().encode()),
         recording=_base64(recording.read_bytes()),
     )
     try:

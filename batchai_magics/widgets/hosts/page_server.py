@@ -35,18 +35,18 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>batchai</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="job_page.css">
+<link rel="stylesheet" href="job_view.css">
 </head>
 <body class="ba-page"><main id="view"></main><script type="module" src="start.js"></script></body>
 </html>
 """
 CLEAN_ADDRESS = 'history.replaceState(null, "", "/");\n'  # the token stays in the cookie only
-LIVE_SCRIPT = f"""import {{ showLive }} from "./job_page.js";
+LIVE_SCRIPT = f"""import {{ showLive }} from "./job_view.js";
 {CLEAN_ADDRESS}showLive(document.getElementById("view"));
 """
-REPLAY_SCRIPT = f"""import page from "./job_page.js";
+REPLAY_SCRIPT = f"""import widget from "./job_view.js";
 {CLEAN_ADDRESS}const model = {{ get: (name) => (name === "recording" ? "recording" : undefined) }};
-page.render({{ model, el: document.getElementById("view") }});
+widget().render({{ model, el: document.getElementById("view") }});
 """
 
 
@@ -76,8 +76,8 @@ class PageServer:
         self._files = {
             "/": ("text/html; charset=utf-8", PAGE.encode()),
             "/start.js": ("text/javascript", (LIVE_SCRIPT if connect else REPLAY_SCRIPT).encode()),
-            "/job_page.js": ("text/javascript", pages.script("job_page").encode()),
-            "/job_page.css": ("text/css", pages.style("job_page").encode()),
+            "/job_view.js": ("text/javascript", pages.script().encode()),
+            "/job_view.css": ("text/css", pages.style().encode()),
             **({} if connect else {"/recording": ("application/gzip", recording)}),
         }
 

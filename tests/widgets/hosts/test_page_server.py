@@ -37,9 +37,9 @@ def cookie(page):
 
 
 def test_only_who_has_the_token_gets_in(page):
-    for path in ("/", "/?token=wrong", "/job_page.js", "/stream?page=x"):
+    for path in ("/", "/?token=wrong", "/job_view.js", "/stream?page=x"):
         assert ask(page, path)[0] == 403
-    assert ask(page, "/job_page.js", Cookie=cookie(page))[0] == 200
+    assert ask(page, "/job_view.js", Cookie=cookie(page))[0] == 200
     assert ask(page, "/", Cookie=cookie(page) + "x")[0] == 403
     assert ask(page, "/../etc/passwd", Cookie=cookie(page))[0] == 404
 

@@ -1,10 +1,10 @@
-// A job's view in a plain page: live, from the server that `batchai open` starts, or as a replay. For replays the module
-// has the form of an anywidget, so that any page can show one: `render({model, el})` with the model's `recording`, an
-// address; and if wanted its `speed`, and `autoplay` as false.
+// The bundle of a job's view, an anywidget: live from a kernel, or, where the model has a `recording`, an address, as its
+// replay; so any page can show one. `speed`, and `autoplay` as false, are optional. `showLive` shows the job of the server
+// that `batchai open` starts.
 
 import { el } from "../core/dom.js";
 import { JobSession } from "../job/job_session.js";
-import { JobView } from "../job/job_view.js";
+import jobView, { JobView } from "../job/job_view.js";
 import { PageHost } from "./page_host.js";
 import { readRecording } from "./recording_host.js";
 import { Replay } from "./replay.js";
@@ -23,7 +23,7 @@ export async function showLive(root) {
 }
 
 /** @param {{model: Options, el: HTMLElement}} context */
-async function render({ model, el: root }) {
+async function replay({ model, el: root }) {
   const isStill = model.get("autoplay") === false || matchMedia("(prefers-reduced-motion: reduce)").matches;
   const message = el("p", { class: "ba-view", role: "status" }, "Loading the recording …");
   root.append(message);
@@ -38,4 +38,12 @@ async function render({ model, el: root }) {
   }
 }
 
-export default { render };
+export default () => {
+  const live = jobView();
+  return {
+    /** @param {{model: any}} context */
+    initialize: (context) => (context.model.get("recording") ? undefined : live.initialize(context)),
+    /** @param {{model: any, el: HTMLElement}} context */
+    render: (context) => (context.model.get("recording") ? replay(context) : live.render(context)),
+  };
+};
