@@ -31,6 +31,7 @@ _IN_BLOCKS = frozenset(
     [
         "chemprop",
         "composer",
+        "coqui_tts",
         "lightning_rich",
         "mae",
         "olmo",

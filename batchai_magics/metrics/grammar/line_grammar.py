@@ -15,7 +15,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     phase_of_word,
 )
 from batchai_magics.metrics.grammar.position_grammar import Position
-from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes
+from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin
 
 MAX_LINE_BYTES = 8 * 1024
 _MAX_STRAY_WORDS = 6
@@ -48,7 +48,7 @@ _JSON_NAME = re.compile(
 )
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
-_BULLET = re.compile(rb"(?:\A|[^\w \t])[ \t]{2,}[|>*-]+(?:[ ][>*-]+)?[ ]\Z")  # `     | > loss: 0.5`
+_BULLET = re.compile(rb"[ \t]{2,}[|>*-]+(?:[ ][>*-]+)?[ ]")  # `     | > loss: 0.5`
 _KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode
 
 
@@ -56,8 +56,9 @@ def read_line(text: bytes) -> LineReading | None:
     """Read a line without its end; None if it is no step line."""
     if _RULE.fullmatch(text):
         return LineReading(Kind.RULE, None, None, None, (), None, 0)
-    is_decorated = text.lstrip()[:1] in _DECORATIONS
-    told = _DECORATED_PHASE.fullmatch(text) if is_decorated else None
+    begin = row_begin(text)
+    is_decorated = text[begin:].lstrip()[:1] in _DECORATIONS
+    told = _DECORATED_PHASE.fullmatch(text, begin) if is_decorated else None
     told = _PHASE_HEADING.fullmatch(text) if text.rstrip()[-1:] == b":" else told
     if told:
         phase, prefixes = phase_of_word(told["phase"].decode()), read_prefixes(text)
@@ -154,7 +155,8 @@ def _is_member(scan: LineScan) -> bool:
     """Whether a line is one of a block below its position: `    train/loss=10.98`."""
     least = 3 if scan.has_origin else 2  # blanks; one may belong to the prefix
     is_indented = scan.text[scan.begin - least : scan.begin].isspace()
-    is_indented = is_indented or _BULLET.search(scan.text, 0, scan.begin) is not None
+    bullet = _BULLET.fullmatch(scan.text, row_begin(scan.text), scan.begin)
+    is_indented = is_indented or bullet is not None
     is_alone = len(scan.numbers) == 1 and not scan.positions
     return is_indented and is_alone and not (scan.early_words or scan.stray_words or scan.lone_words)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from batchai_magics.metrics.grammar.metric_names import is_measure, phase_of_word
+from batchai_magics.metrics.grammar.metric_names import is_measure, is_timer, phase_of_word
 
 _CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = (
@@ -13,7 +13,14 @@ _DATE = (
     rb"|(?:[A-Z][a-z]{2},? )?(?:[A-Z][a-z]{2} [ \d]?\d|\d\d? [A-Z][a-z]{2} \d{4}))"
 )
 _ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT))?"
-TIME = rb"(?:" + _DATE + rb"(?:[T ,]|, | \| |[ ]{2}))?" + _CLOCK + _ZONE + rb"(?: \d{4}(?=[ \[<\]:]))?"
+TIME = (
+    rb"(?:"
+    + _DATE
+    + rb"(?:[T ,]|, | \| |[ ]{2}))?"
+    + _CLOCK
+    + _ZONE
+    + rb"(?:(?<!Z) (?:19|20)\d{2}(?=[ \[<\]:]))?"
+)
 _LEVEL = rb"(?i:DEBUG|INFO|WARNING|WARN|NOTICE|TRACE|SUCCESS)"
 _SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::\w+){0,2}"
 
@@ -172,4 +179,4 @@ def _is_of_message(name: bytes, *, is_tag: bool) -> bool:
     word = name.decode("utf-8", "replace")
     if phase_of_word(word):
         return not is_tag
-    return _POSITION_WORD.search(name) is not None or is_measure(word)
+    return _POSITION_WORD.search(name) is not None or is_measure(word) or is_timer(word)
