@@ -17,10 +17,15 @@ from batchai_magics.metrics.reading.timestamps import Timestamp, parse_timestamp
 _CTIME = rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{0,9})?(?:Z|[+-]\d\d:?\d\d)?"
 
-_LABELS = (
-    rb"\[(?:default|rank)?(?P<bracket>\d{1,6})\](?::| )[ \t]*",  # MPICH -l; torchrun --tee; PyTorch
-    rb"(?P<number>\d{1,6}): [ \t]*",  # srun -l
+_BRACKET_LABEL = (
+    rb"\[(?:default|[Rr]ank ?)?(?P<bracket>\d{1,6})\](?::| )"  # MPICH -l; torchrun --tee; PyTorch
 )
+_LABEL_BEGIN = (
+    rb"(?=\d{1,6}: )",  # srun -l
+    rb"\[[A-Za-z][\w.-]{0,60}:(?=\d{1,6}/\d{1,6}\] )",  # a host
+    rb"\((?=\d{1,6}/\d{1,6}\) )",  # icefall
+)
+_NUMBER_LABEL = rb"(?:" + rb"|".join(_LABEL_BEGIN) + rb")(?P<number>\d{1,6})(?:/\d{1,6})?[:\])] "
 _DECORATIONS = (
     rb"[ \t>#]",  # pasted and quoted text
     rb"\[" + _ISO + rb"\] \{[^}\n]*\} [A-Z]+ - ",  # Airflow
@@ -30,12 +35,12 @@ _DECORATIONS = (
     rb"\[pod/[^\]\n]+\] ",  # kubectl logs --prefix
     rb"\([A-Za-z_][\w.:<>-]{0,80} pid=\d+(?:, ip=[\w.:-]+)?\) ",  # Ray
 )
-PREFIX = re.compile(rb"(?:" + rb"|".join(_DECORATIONS) + rb")*(?:" + rb"|".join(_LABELS) + rb")?")
+PREFIX = re.compile(
+    rb"(?:" + rb"|".join(_DECORATIONS) + rb")*(?:(?:" + _BRACKET_LABEL + rb"|" + _NUMBER_LABEL + rb")[ \t]*)?"
+)
 """The prefixes of a line; group `bracket` or `number` holds the rank, if any."""
 
-LABEL = re.compile(
-    rb"(?:\[(?:default|rank)?(?P<bracket>\d{1,6})\](?::| )|(?:\A|\n)(?P<number>\d{1,6}): )[ \t]*\Z"
-)
+LABEL = re.compile(rb"(?:" + _BRACKET_LABEL + rb"|(?:\A|\n)" + _NUMBER_LABEL + rb")[ \t]*\Z")
 """A label at the end of the text, directly before a record. Groups as in PREFIX."""
 
 _SIMPLE_TAG = rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:"
