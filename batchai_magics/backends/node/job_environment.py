@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 import shlex
-import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
 
 _NAMES = frozenset(
     {
@@ -68,6 +71,8 @@ def free_ports(count: int, host: str = "") -> tuple[int, ...]:
 
 
 def _try_bind(sockets: list[socket.socket], host: str, port: int) -> None:
+    import socket  # supervisors choose no ports
+
     bound = socket.socket()
     try:
         bound.bind((host, port))  # fails if something listens

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import database_errors
-from batchai_magics.backends.local.state.resource_table import FILL_RECORDS
+from batchai_magics.backends.local.state.table_rows import FILL_RECORDS
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 

@@ -1,4 +1,4 @@
-"""The `resource` table: a record of every resource, completed where an earlier version wrote none."""
+"""The `resource` table: a record of every resource."""
 
 from __future__ import annotations
 
@@ -148,26 +148,3 @@ def _newest_names(db: sqlite3.Connection, parent: str, kind: Kind) -> Sequence[s
 def _owner_and_more(record: Record) -> tuple[str, str]:
     more = dict(record.more)
     return more.pop(OWNER, ""), json.dumps(more)
-
-
-FILL_RECORDS = """
-UPDATE resource SET
-    guid = coalesce(
-        (SELECT guid FROM job WHERE job.key = resource.key),
-        (SELECT guid FROM cluster WHERE cluster.key = resource.key),
-        lower(hex(randomblob(16)))),
-    more = coalesce(
-        (SELECT json_patch(
-             json_object(
-                 'cluster', coalesce(own.id, job.cluster),
-                 'cluster_guid', coalesce(cluster.guid, ''),
-                 'output_root', job.output_root,
-                 'node_count', job.node_count,
-                 'priority', 2 - job.priority),
-             CASE WHEN own.spec IS NULL THEN '{}' ELSE json_object('cluster_spec', own.spec) END)
-         FROM job LEFT JOIN cluster ON cluster.key = job.cluster
-         LEFT JOIN resource AS own ON own.key = job.cluster WHERE job.key = resource.key),
-        (SELECT json_object('changed', changed) FROM cluster WHERE cluster.key = resource.key),
-        '{}')
-WHERE guid = ''
-"""

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import job_table, node_table
-from batchai_magics.backends.local.state.resource_table import FILL_RECORDS
-from batchai_magics.backends.local.state.table_rows import columns
+from batchai_magics.backends.local.state.table_rows import FILL_RECORDS, columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.models.resource_ids import ResourceId
