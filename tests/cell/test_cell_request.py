@@ -193,3 +193,12 @@ def test_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     describe(cell("r --dry-run"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("more", ["", " --use a"])
+def test_a_script_that_would_hide_its_import_has_another_name_everywhere(more):
+    request = cell(f"keras --toolkit pytorch{more}", "import keras", names={"a": 1})
+    assert any(path.endswith("/keras_cell.py") for path in request.uploads)
+    assert not any(path.endswith("/keras.py") for path in request.uploads)
+    assert "keras_cell.py" in json.dumps(request.spec.to_wire(secrets=True))
+    assert request.source.name == "keras_cell.py"
