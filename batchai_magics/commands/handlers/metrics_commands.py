@@ -22,6 +22,8 @@ from batchai_magics.metrics.runs.step_series import COLUMNS
 from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers
 
 if TYPE_CHECKING:
+    from batchai_magics.commands.command_context import Context
+    from batchai_magics.metrics.runs.metric_traits import MetricPreferences
     from batchai_magics.metrics.runs.run_summary import Summary
 
 
@@ -95,9 +97,9 @@ class MetricsResult:
         return {**log.to_dict(), "records": records}
 
 
-def read(context: object, arguments: Namespace) -> ValueWithNotes:
+def read(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The metrics in log files, in file order, with notes about numbers that were not read."""
-    logs = tuple(_logs(arguments))
+    logs = tuple(_logs(arguments, _preferences(context)))
     return ValueWithNotes(MetricsResult(logs, arguments.tidy), _notes(logs))
 
 
@@ -108,20 +110,27 @@ def _notes(logs: Sequence[tuple[str, LogMetrics]]) -> tuple[str, ...]:
     )
 
 
-def plot(context: object, arguments: Namespace) -> ChartResult:
+def plot(context: Context, arguments: Namespace) -> ChartResult:
     """The chart of one or several logs, saved to a file or displayed."""
     target = figure_path(arguments.out) if arguments.out else None
-    first, *others = logs = [log for _, log in _logs(arguments)]
-    names = run_names(arguments.file)
-    return ChartResult.of(
-        compare(dict(zip(names, logs, strict=True))).plot() if others else first.plot(), target
-    )
+    preferences = _preferences(context)
+    first, *others = logs = [log for _, log in _logs(arguments, preferences)]
+    if not others:
+        return ChartResult.of(first.plot(), target)
+    runs = dict(zip(run_names(arguments.file), logs, strict=True))
+    return ChartResult.of(compare(runs, preferences=preferences).plot(), target)
 
 
-def _logs(arguments: Namespace) -> Iterator[tuple[str, LogMetrics]]:
+def _preferences(context: Context) -> MetricPreferences:
+    from batchai_magics.jobs.metric_settings import metric_preferences  # imports the registry of backends
+
+    return metric_preferences(context.settings)
+
+
+def _logs(arguments: Namespace, preferences: MetricPreferences) -> Iterator[tuple[str, LogMetrics]]:
     patterns = _patterns(arguments.metric)
     for name in arguments.file:
-        yield name, read_log(Path(name).expanduser(), patterns)
+        yield name, read_log(Path(name).expanduser(), patterns, preferences)
 
 
 def _patterns(texts: list[str] | None) -> dict[str, str]:

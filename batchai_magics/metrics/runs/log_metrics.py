@@ -18,6 +18,7 @@ from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.read_notices import LogStart, notices_of, warn_of
 from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import COLUMNS, frame, without_empty_columns
@@ -85,6 +86,7 @@ class LogMetrics:
     Attributes:
         records: All records.
         notices: What the user should know: numbers that were not read, matches that are not numbers.
+        preferences: What the user has said of metrics.
     """
 
     def __init__(
@@ -93,8 +95,10 @@ class LogMetrics:
         *,
         columns: Columns | None = None,
         notices: Sequence[str] = (),
+        preferences: MetricPreferences = NO_PREFERENCES,
     ) -> None:
         self._columns = columns
+        self.preferences = preferences
         self.notices = tuple(notices)
         if columns is None:
             self.records = tuple(records)
@@ -132,11 +136,9 @@ class LogMetrics:
 
     def summary(self) -> Summary:
         """Speed, ranks and loss of the last run in the log."""
-        return (
-            summarize_columns(self._columns)
-            if self._columns and self._has_columns
-            else summarize(self.records)
-        )
+        if self._columns and self._has_columns:
+            return summarize_columns(self._columns, self.preferences)
+        return summarize(self.records, preferences=self.preferences)
 
     @property
     def _has_columns(self) -> bool:
@@ -154,7 +156,7 @@ class LogMetrics:
 
         The result displays its figure in a notebook.
         """
-        return plot(self.records, metrics=metrics, x=x, smooth=smooth, ax=ax)
+        return plot(self.records, metrics=metrics, x=x, smooth=smooth, ax=ax, preferences=self.preferences)
 
     def to_dict(self) -> dict[str, object]:
         """`records`, `total_images_per_sec` and `summary` as JSON-compatible values.
@@ -211,7 +213,11 @@ def read_metrics(
     return log
 
 
-def read_log(source: str | os.PathLike[str] | bytes | BinaryIO, patterns: Mapping[str, str]) -> LogMetrics:
+def read_log(
+    source: str | os.PathLike[str] | bytes | BinaryIO,
+    patterns: Mapping[str, str],
+    preferences: MetricPreferences = NO_PREFERENCES,
+) -> LogMetrics:
     """`read_metrics` without warnings; the result has them as `notices`."""
     if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
         source = _trainer_lines(Path(source))
@@ -221,11 +227,12 @@ def read_log(source: str | os.PathLike[str] | bytes | BinaryIO, patterns: Mappin
         if is_large:
             from batchai_magics.metrics.reading.log_reader import read_stream
 
-            return LogMetrics(columns=read_stream(head, stream))
+            return LogMetrics(columns=read_stream(head, stream), preferences=preferences)
         parser, start = Parser(patterns), LogStart()
         start.add(head)
         records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
-        return LogMetrics(records, notices=notices_of(parser.mismatches, records, start))
+        notices = notices_of(parser.mismatches, records, start)
+        return LogMetrics(records, notices=notices, preferences=preferences)
 
 
 def _trainer_lines(folder: Path) -> bytes:

@@ -63,9 +63,9 @@ def summarize(
     return _summary(run, by_rank(run).items(), nodes or {}, preferences)
 
 
-def summarize_columns(columns: Columns) -> Summary:
+def summarize_columns(columns: Columns, preferences: MetricPreferences = NO_PREFERENCES) -> Summary:
     """Summarize a large log with step lines, creating the records of one process at a time."""
-    return _summary(*runs_of_columns(columns), {}, NO_PREFERENCES, is_of_columns=True)
+    return _summary(*runs_of_columns(columns), {}, preferences, is_of_columns=True)
 
 
 def warm_up_of(records: Iterable[Record]) -> int | None:

@@ -1,7 +1,12 @@
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import run
+from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.magics.extension import result_html
 
@@ -50,6 +55,26 @@ def test_the_log_of_another_program_has_its_own_columns(do, tmp_path):
     assert result.data["records"][0]["accuracy"] == 0.4967
     row = result.to_frame().iloc[0]
     assert (row["epoch"], row["loss"], row["accuracy"], row["kind"]) == (1, 0.7414, 0.4967, "line")
+
+
+def first_metric(context, file, **settings):
+    """The headline of a log, with these settings."""
+    found = run(parse(["metrics", "read", str(file)]), Context(replace(context.settings, **settings)))
+    return found.data["summary"]["metrics"][0]
+
+
+def test_the_settings_choose_the_headline_and_directions(context, tmp_path):
+    (tmp_path / "a.log").write_text("".join(f"step {n} loss {3 - n} score {n}\n" for n in (1, 2)))
+    assert first_metric(context, tmp_path / "a.log")["name"] == "loss"
+    first = first_metric(context, tmp_path / "a.log", headline_metric="score", falling_metrics="score")
+    assert (first["name"], first["direction"], first["best"]) == ("score", "falls", 1)
+
+
+def test_the_settings_choose_the_headline_of_a_large_log(context, log):
+    file = Path(log("a.log"))
+    file.write_text(file.read_text() + "".join(STEP.format(step, 100, 2) for step in range(30, 30_000)))
+    assert first_metric(context, file)["label"] == "loss"
+    assert first_metric(context, file, headline_metric="images/sec")["label"] == "images/sec"
 
 
 @pytest.mark.parametrize("count", [1, 2])
