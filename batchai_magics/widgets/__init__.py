@@ -62,7 +62,7 @@ def show_dashboard(subject: Subject, *, ui: str = "auto") -> None:
     if is_text(ui):
         dashboard_output.show_text(subject)
     else:
-        dashboard_output.show(subject, _publisher(), _embed_job, ui=ui)
+        dashboard_output.show(subject, _publisher(), _embed_jobs, ui=ui)
 
 
 def is_text(ui: str) -> bool:
@@ -139,6 +139,17 @@ def _embed_job(job: Job) -> str:
     inner = EmbeddedJobOutput(job, feed, work=publisher.run_in_background, open_job=_embed_job)
     publisher.add(inner)
     return str(inner.view.model_id)
+
+
+def _embed_jobs(*jobs: Job) -> str:
+    """Creates a job's live view, or a comparison of several, for embedding; returns its model's id."""
+    if len(jobs) == 1:
+        return _embed_job(*jobs)
+    from batchai_magics.jobs.metric_settings import metric_preferences
+    from batchai_magics.metrics import compare
+    from batchai_magics.widgets.comparison import comparison_output
+
+    return comparison_output.embed(compare(jobs, preferences=metric_preferences()), _publisher())
 
 
 def _show_text(job: Job) -> None:

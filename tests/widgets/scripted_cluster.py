@@ -11,6 +11,7 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster, JobResource, Node
 from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from batchai_magics.records.labels import Labels
 from tests.widgets.scripted_job import JOB, SPEC, JobSpec, step_line
 
 CLUSTER = JOB.workspace_id.child(Kind.CLUSTER, "nc6")
@@ -28,6 +29,21 @@ class Subject:
 
     def __init__(self, backend, id):
         self.backend, self.id = backend, id
+
+
+class ScriptedLabels:
+    """The labels of jobs by name, and how often they were asked for."""
+
+    def __init__(self):
+        self.of = {}
+        self.looks = 0
+
+    def tag(self, job, *tags, **parameters):
+        self.of[job] = Labels(tags, "", parameters)
+
+    def labels(self, jobs):
+        self.looks += 1
+        return {id.key: self.of[id.name] for id in jobs if id.name in self.of}
 
 
 class ScriptedCluster(BackendDefaults):

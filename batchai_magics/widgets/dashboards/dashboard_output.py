@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from batchai_magics.backends.base import Backend
@@ -140,13 +141,13 @@ class Subject(Protocol):
 
 
 class Opener(Protocol):
-    """Embeds a job's live view in another view."""
+    """Embeds a job's live view, or a comparison of several jobs, in another view."""
 
-    def __call__(self, job: Job) -> str:
+    def __call__(self, *jobs: Job) -> str:
         """Returns the id of the embedded view's model."""
 
 
-def show(subject: Subject, publisher: Publisher, open_job: Opener, *, ui: str) -> None:
+def show(subject: Subject, publisher: Publisher, open_jobs: Opener, *, ui: str) -> None:
     """Shows a cluster or a list of jobs beneath the cell; `ui` as in `widgets.show`, without `text`."""
     key, feed = subject.id.key, _shared_feed(subject, publisher)
     for older in publisher.outputs(key):
@@ -154,7 +155,7 @@ def show(subject: Subject, publisher: Publisher, open_job: Opener, *, ui: str) -
             older.close()  # only the newest HTML output of a resource is refreshed
     dashboard = DashboardOutput(key, feed, clock=publisher.clock)
     if ui != "html":
-        view = _view(subject, feed, publisher, open_job)
+        view = _view(subject, feed, publisher, open_jobs)
         dashboard = LiveDashboard(key, view, feed, clock=publisher.clock, is_kept=ui == "widget")
     dashboard.open()
     publisher.add(dashboard)
@@ -192,7 +193,7 @@ def _source_and_feed(subject: Subject) -> tuple[ClusterSource, ClusterFeed] | tu
 
 
 def _view(
-    subject: Subject, feed: ClusterFeed | JobsFeed, publisher: Publisher, open_job: Opener
+    subject: Subject, feed: ClusterFeed | JobsFeed, publisher: Publisher, open_jobs: Opener
 ) -> DashboardView:
     view_id = uuid.uuid4().hex
     if isinstance(feed, ClusterFeed):
@@ -200,9 +201,9 @@ def _view(
             subject.backend, feed, view_id=view_id, work=publisher.run_in_background, clock=publisher.clock
         )
 
-    def open_one(id: ResourceId) -> str:
-        return open_job(Job(subject.backend, id))
+    def open_by_id(ids: Sequence[ResourceId]) -> str:
+        return open_jobs(*(Job(subject.backend, id) for id in ids))
 
     return JobsView(
-        feed, view_id=view_id, work=publisher.run_in_background, clock=publisher.clock, open_job=open_one
+        feed, view_id=view_id, work=publisher.run_in_background, clock=publisher.clock, open_jobs=open_by_id
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -16,6 +16,7 @@ from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPref
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.labels import Labels, varying_parameters
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import DashboardFeed, PageData
@@ -26,6 +27,8 @@ from batchai_magics.widgets.job.job_facts import execution_of, progress_fields
 MAX_POLL_S = 4.0  # longest poll interval, while nothing changes
 MAX_ROWS = 200  # of the newest jobs
 MAX_READS = 8  # log files per poll
+LABELS_INTERVAL_S = 10.0  # between two reads of the labels of jobs
+MAX_PARAMETERS = 5  # that differ between jobs
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,16 @@ class RatesUpdate:
     values: list[float]
     progress: Progress | None = None
     label: str = ""  # of the metric
+
+
+@dataclass(frozen=True)
+class LabelsUpdate:
+    """The tags and parameters of jobs by name, after a change."""
+
+    labels: Mapping[str, Labels]
+
+
+JobsEvent = JobsSnapshot | RatesUpdate | LabelsUpdate
 
 
 class JobsSource:
@@ -65,20 +78,23 @@ class JobsSource:
         self._due_at = 0.0
         self._last: tuple[JobResource, ...] | None = None
         self._readers: dict[str, RateReader] = {}
+        self._labels: LabelsUpdate | None = None
+        self._labelled: tuple[str, ...] = ()  # names of the jobs whose labels were read
+        self._labels_due_at = 0.0
         self.is_behind = False  # logs of ended jobs remain to be read
 
-    def poll(self) -> list[JobsSnapshot | RatesUpdate]:
+    def poll(self) -> list[JobsEvent]:
         """Returns the jobs if any has changed, and new values of some.
 
         One request lists all jobs, at most as often as the backend's pace allows.
         """
         is_due = self._last is None or self._clock() >= self._due_at
         jobs = self._jobs() if is_due else self._last or ()
-        news: list[JobsSnapshot | RatesUpdate] = []
+        news: list[JobsEvent] = []
         if jobs != self._last:
             self._last = jobs
             news.append(JobsSnapshot(jobs))
-        return [*news, *self._rates(jobs[:MAX_ROWS])]
+        return [*news, *self._read_labels(jobs[:MAX_ROWS]), *self._rates(jobs[:MAX_ROWS])]
 
     def _jobs(self) -> tuple[JobResource, ...]:
         self._due_at = self._clock() + self._backend.capabilities.pace.poll_interval_s
@@ -87,6 +103,22 @@ class JobsSource:
         except NotFoundError:
             return ()
         return tuple(job for job in reversed(listed) if isinstance(job, JobResource))
+
+    def _read_labels(self, jobs: tuple[JobResource, ...]) -> list[LabelsUpdate]:
+        """Reads the labels of all jobs with one request: of new jobs immediately, else at intervals."""
+        records, names = self._backend.records, tuple(job.id.name for job in jobs)
+        if not records or (names == self._labelled and self._clock() < self._labels_due_at):
+            return []
+        self._labelled, self._labels_due_at = names, self._clock() + LABELS_INTERVAL_S
+        try:
+            found = records.labels([job.id for job in jobs])
+        except BatchAIError:  # read again at the next interval
+            return []
+        update = LabelsUpdate({job.id.name: found[job.id.key] for job in jobs if job.id.key in found})
+        if update == (self._labels or LabelsUpdate({})):
+            return []
+        self._labels = update
+        return [update]
 
     def _rates(self, jobs: tuple[JobResource, ...]) -> list[RatesUpdate]:
         """Reads a few logs per poll, round-robin."""
@@ -115,8 +147,8 @@ class JobsSource:
         )
 
 
-class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
-    """An experiment's latest jobs and their headline metrics. `version` increases when a job changes."""
+class JobsFeed(DashboardFeed[JobsEvent]):
+    """An experiment's latest jobs with labels and metrics. `version` increases when a job changes."""
 
     noun = "experiment"
 
@@ -128,8 +160,9 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
         self.labels: dict[str, str] = {}
         self.rate_versions: dict[str, int] = {}
         self._progress: dict[str, Progress | None] = {}
+        self._run_labels: Mapping[str, Labels] = {}
 
-    def take(self, event: JobsSnapshot | RatesUpdate) -> None:
+    def take(self, event: JobsEvent) -> None:
         """Stores an update."""
         if isinstance(event, RatesUpdate):
             self.rates[event.job] = event.values
@@ -137,10 +170,13 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
             self._progress[event.job] = event.progress
             self.rate_versions[event.job] = self.rate_versions.get(event.job, 0) + 1
             return
+        self.version += 1
+        if isinstance(event, LabelsUpdate):
+            self._run_labels = event.labels
+            return
         self.jobs = event.jobs
         names = {job.id.name for job in self.jobs}
         self.rates = {name: values for name, values in self.rates.items() if name in names}
-        self.version += 1
 
     @property
     def progress(self) -> dict[str, Progress]:
@@ -168,7 +204,10 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
 
     def rows(self) -> list[PageData]:
         """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
-        return [_row(job) for job in self.jobs[:MAX_ROWS]]
+        jobs = self.jobs[:MAX_ROWS]
+        labels = [self._run_labels.get(job.id.name, Labels()) for job in jobs]
+        differing = varying_parameters(labels, MAX_PARAMETERS)
+        return [_row(job, every, differing) for job, every in zip(jobs, labels, strict=True)]
 
     def bundle(self) -> Bundle:
         """A snapshot of the jobs as HTML and text."""
@@ -188,7 +227,8 @@ def _rates_update(job: JobResource, reader: RateReader) -> RatesUpdate | None:
         return None
 
 
-def _row(job: JobResource) -> PageData:
+def _row(job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageData:
+    given = labels.parameters
     return {
         **execution_of(job),
         "name": job.id.name,
@@ -196,28 +236,30 @@ def _row(job: JobResource) -> PageData:
         "nodes": job.spec.node_count,
         "toolkit": job.spec.toolkit.label,
         "cluster": cluster_of(job),
+        "tags": list(labels.tags),
+        "parameters": {name: str(given[name]) for name in parameters if name in given},
     }
 
 
 RATES_PER_MESSAGE = 20
 
-Open = Callable[[ResourceId], str]
+Open = Callable[[Sequence[ResourceId]], str]
 
 
 class JobsView(DashboardView):
-    """Jobs as rows, each with its headline metric; the request `open` embeds a job's live view below them.
+    """Jobs as rows, each with its headline metric; the request `open` embeds a view of some of them.
 
-    `open_job` creates the view of a job and returns its model's id.
+    `open_jobs` creates the live view of a job, or a comparison of several, and returns its model's id.
     """
 
     script = "jobs_view"
     requests = ("open",)
 
     def __init__(
-        self, feed: JobsFeed, *, view_id: str, work: RunInBackground, clock: Clock, open_job: Open
+        self, feed: JobsFeed, *, view_id: str, work: RunInBackground, clock: Clock, open_jobs: Open
     ) -> None:
         self._jobs = feed
-        self._open_job = open_job
+        self._open_jobs = open_jobs
         self._sent: dict[str, int] = {}
         super().__init__(feed, view_id=view_id, work=work, clock=clock)
 
@@ -244,11 +286,12 @@ class JobsView(DashboardView):
         return [name for name in names if versions.get(name, 0) != self._sent.get(name, 0)]
 
     def answer_open(self, content: PageData) -> PageData:
-        """Creates the live view of the job `content["name"]`."""
-        id = self._jobs.job(str(content.get("name")))
-        if id is None:
+        """Creates the live view of the jobs `content["names"]`."""
+        found = [self._jobs.job(str(name)) for name in content.get("names", ())]
+        ids = [id for id in found if id]
+        if not ids or len(ids) < len(found):
             return answer_to(content, "The job was deleted.", is_done=False)
         try:
-            return {**answer_to(content, ""), "model": self._open_job(id)}
+            return {**answer_to(content, ""), "model": self._open_jobs(ids)}
         except BatchAIError as error:
             return answer_to(content, error.message, is_done=False)

@@ -27,7 +27,12 @@ def subject(place, kind):
 def opened(publisher, place, page, kind, *, ui="auto"):
     """A dashboard of this kind, and what it sends is recorded."""
     publisher.run_in_background = lambda task: task()
-    dashboard_output.show(subject(place, kind), publisher, lambda job: f"model of {job.name}", ui=ui)
+    dashboard_output.show(
+        subject(place, kind),
+        publisher,
+        lambda *jobs: f"model of {', '.join(job.name for job in jobs)}",
+        ui=ui,
+    )
     shown = publisher.outputs()[-1]
     if isinstance(shown, LiveDashboard):
         page.listen(shown.view)

@@ -107,11 +107,13 @@ def test_the_page_changes_the_size_and_hears_what_was_wrong(publisher, clock, pl
 def test_the_page_opens_a_job_that_is_there(publisher, clock, place, page):
     shown = opened(publisher, place, page, "jobs")
     say(shown, kind="ready")
-    say(shown, kind="open", id="a", name="resnet")
-    say(shown, kind="open", id="b", name="gone")
+    say(shown, kind="open", id="a", names=["resnet"])
+    say(shown, kind="open", id="c", names=["resnet", "old"])
+    say(shown, kind="open", id="b", names=["resnet", "gone"])
     turns(publisher, clock, 2)
     answers = {answer["id"]: answer for answer in sent(page, "answer")}
     assert answers["a"]["model"] == "model of resnet"
+    assert answers["c"]["model"] == "model of resnet, old"
     assert not answers["b"]["done"]
 
 

@@ -4,9 +4,16 @@ import pytest
 
 from batchai_magics.backends.base import Capabilities, Pace, StatusPoller
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
-from batchai_magics.widgets.dashboards.jobs_dashboard import JobsFeed, JobsSource
+from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, JobsFeed, JobsSource
 from tests.widgets.dashboards.opened_dashboards import SPEED, cluster_source, jobs_source
-from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ExecutionState, NodeState, ScriptedCluster
+from tests.widgets.scripted_cluster import (
+    CLUSTER,
+    EXPERIMENT,
+    ExecutionState,
+    NodeState,
+    ScriptedCluster,
+    ScriptedLabels,
+)
 
 
 def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
@@ -84,3 +91,34 @@ def test_a_job_that_failed_tells_how_far_it_came_and_one_that_succeeded_is_not_a
         feed.take(event)
     assert {name: progress.words for name, progress in feed.progress.items()} == {"broken": "4/10"}
     assert "failed at 4/10, 40 %" in feed.bundle()["text/plain"]
+
+
+def test_jobs_have_their_tags_and_the_parameters_that_differ(place, clock):
+    place.records = ScriptedLabels()
+    place.records.tag("resnet", "best", lr=0.1, batch=32)
+    place.records.tag("old", lr=0.5, batch=32)
+    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    for event in source.poll():
+        feed.take(event)
+    rows = {row["name"]: (row["tags"], row["parameters"]) for row in feed.rows()}
+    assert rows == {"resnet": (["best"], {"lr": "0.1"}), "old": ([], {"lr": "0.5"})}
+
+
+def test_labels_are_asked_for_at_intervals_and_when_there_is_a_new_job(place, clock):
+    place.records = ScriptedLabels()
+    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    clock.now += LABELS_INTERVAL_S / 2
+    for _ in range(3):
+        source.poll()
+    assert place.records.looks == 1
+    place.run("new")
+    place.records.tag("new", "first")
+    clock.now += 1
+    for event in source.poll():
+        feed.take(event)
+    assert (place.records.looks, feed.rows()[0]["tags"]) == (2, ["first"])
+    place.records.tag("new", "second")
+    clock.now += LABELS_INTERVAL_S
+    for event in source.poll():
+        feed.take(event)
+    assert feed.rows()[0]["tags"] == ["second"]

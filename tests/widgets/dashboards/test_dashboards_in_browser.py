@@ -19,6 +19,19 @@ world.run("first", ExecutionState.SUCCEEDED, rates=[100, 200, 300], seconds=900)
 world.run("second", ExecutionState.FAILED, exit_code=1, seconds=600)
 world.run("third", rates=[20, 40, 30], seconds=60)
 """
+LABELLED = """
+from tests.widgets.scripted_cluster import ScriptedLabels
+world.records = ScriptedLabels()
+world.records.tag("first", lr=0.1)
+world.records.tag("second", "best", lr=0.2)
+world.records.tag("third", lr=0.3)
+"""
+GROW = """
+from tests.widgets.scripted_job import step_line
+for step in range(4, 9):
+    for rank in range(2):
+        world.tell("third", step_line(step * 10, rank, 60))
+"""
 CLUSTER = "widgets.show_dashboard(world.cluster_subject)"
 JOBS = "widgets.show_dashboard(world.jobs_subject)"
 NAMES = "() => [...document.querySelectorAll('.ba-table tbody .ba-open')].map((one) => one.textContent)"
@@ -69,6 +82,34 @@ def test_jobs_are_sorted_filtered_and_opened(lab, setup_cell):
     page.get_by_role("button", name="Close").click()
     page.locator(".ba-opened-view .ba-view").wait_for(state="detached")
     assert lab.errors == []
+
+
+def test_ticked_jobs_are_compared_below_the_list(lab, setup_cell):
+    lab.open("ticked", setup_cell, LABELLED, JOBS, GROW)
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    expect(page.locator(".ba-table td[data-column='tags']").nth(1)).to_have_text("best")
+    assert page.locator("td[data-column='parameters']").all_inner_texts() == ["lr 0.3", "lr 0.2", "lr 0.1"]
+    tick(page, "first")
+    tick(page, "third")
+    opened = page.get_by_role("region", name="Comparison of 2 jobs")
+    expect(opened.locator("tbody tr")).to_have_count(2)
+    expect(opened.locator("tbody")).to_contain_text("30.0")
+    lab.run(3)
+    expect(opened.locator("tbody")).to_contain_text("120.0")  # it is live
+    opened.get_by_role("img", name="images/sec, latest: ").wait_for()
+    tick(page, "second")
+    opened = page.get_by_role("region", name="Comparison of 3 jobs")
+    expect(opened.locator("tbody tr")).to_have_count(3)
+    opened.get_by_role("button", name="Close").click()
+    expect(page.locator(".ba-opened-view .ba-view")).to_have_count(0)
+    expect(page.get_by_role("checkbox", name="Compare ", checked=True)).to_have_count(0)
+    assert lab.errors == []
+
+
+def tick(page, job):
+    page.get_by_role("checkbox", name=f"Compare {job}").click()
 
 
 def test_views_come_back_when_the_page_is_opened_again(lab, setup_cell):

@@ -97,6 +97,8 @@ export interface JobRow {
   started: number | null;
   ended: number | null;
   exit_code: number | null;
+  tags: string[];
+  parameters: Record<string, string>; // those that differ between jobs
 }
 
 /** The answer to a request; `model` is the id of a newly created view. */

@@ -18,6 +18,8 @@ const COLUMNS = [
   { title: "State", key: "state", of: (row) => row.state },
   { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? null },
   { title: "Metric", key: "rate", of: (row, table) => table.rate(row.name) },
+  { title: "Parameters", key: "parameters", of: (row) => parametersOf(row) || null },
+  { title: "Tags", key: "tags", of: (row) => row.tags.join(", ") || null },
   { title: "Nodes", key: "nodes", of: (row) => row.nodes },
   { title: "Cluster", key: "cluster", of: (row) => row.cluster },
   { title: "Toolkit", key: "toolkit", of: (row) => row.toolkit },
@@ -26,10 +28,19 @@ const COLUMNS = [
   { title: "Exit", key: "exit", of: (row) => row.exit_code },
 ];
 
+/** @type {Record<"tags" | "parameters", (row: JobRow) => string>} */
+const COLUMN_OF = { tags: (row) => row.tags.join(", "), parameters: (row) => parametersOf(row) };
+
 export class JobTable {
-  /** @param {(name: string) => void} onOpen */
-  constructor(onOpen) {
+  /**
+   * @param {(name: string) => void} onOpen
+   * @param {(names: string[]) => void} onTick called with the names of all ticked jobs
+   */
+  constructor(onOpen, onTick) {
     this.onOpen = onOpen;
+    this.onTick = onTick;
+    /** @type {Set<string>} */
+    this.ticked = new Set();
     /** @type {JobRow[]} */
     this.rows = [];
     /** @type {Map<string, Line>} */
@@ -67,12 +78,14 @@ export class JobTable {
       this.lines.delete(name);
       this.rates.delete(name);
       this.progress.delete(name);
+      if (this.ticked.has(name)) this.#tick(name, false);
     }
     for (const row of rows) {
       let line = this.lines.get(row.name);
       if (!line) this.lines.set(row.name, (line = this.#line(row)));
       line.update(row);
     }
+    for (const key of /** @type {const} */ (["tags", "parameters"])) this.element.dataset[key] = String(rows.some((row) => COLUMN_OF[key](row)));
     this.#toggleProgress();
     this.frame.ask();
   }
@@ -117,6 +130,19 @@ export class JobTable {
   mark(name) {
     this.opened = name;
     for (const row of this.rows) this.lines.get(row.name)?.update(row);
+  }
+
+  /** Unticks all jobs. */
+  untick() {
+    this.ticked.clear();
+    for (const row of this.rows) this.lines.get(row.name)?.update(row);
+  }
+
+  /** @type {(name: string, isTicked: boolean) => void} */
+  #tick(name, isTicked) {
+    if (isTicked) this.ticked.add(name);
+    else this.ticked.delete(name);
+    this.onTick([...this.ticked]);
   }
 
   /** Stops the table's timers. */
@@ -176,6 +202,7 @@ export class JobTable {
    */
   #line(first) {
     const open = el("button", { type: "button", class: "ba-open", click: () => this.onOpen(first.name) }, first.name);
+    const tick = el("input", { type: "checkbox", class: "ba-tick", "aria-label": `Compare ${first.name}`, title: "Compare the ticked jobs below", change: () => this.#tick(first.name, tick.checked) });
     const badge = el("span", { class: "ba-badge" });
     const spark = sparkline();
     const rate = el("span", { class: "ba-rate" });
@@ -183,13 +210,13 @@ export class JobTable {
     const bar = progressBar();
     const cells = new Map(COLUMNS.map(({ key }) => [key, el("td", { "data-column": key })]));
     const cell = (/** @type {string} */ key) => /** @type {HTMLElement} */ (cells.get(key));
-    cell("name").append(open);
+    cell("name").append(el("span", { class: "ba-job-name" }, tick, open));
     cell("state").append(badge);
     cell("progress").append(bar.element);
     cell("rate").append(el("span", { class: "ba-rates" }, spark.element, label, rate));
     const element = el("tr", {}, ...cells.values());
     let row = first;
-    const tick = () => {
+    const count = () => {
       setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
       bar.update(this.progressOf(row), row.state, !this.isStopped);
     };
@@ -212,10 +239,17 @@ export class JobTable {
       setText(cell("created"), formatTime(row.created));
       setText(cell("exit"), row.exit_code === null ? "" : String(row.exit_code));
       cell("exit").dataset.failed = String(Boolean(row.exit_code));
-      tick();
+      for (const key of /** @type {const} */ (["tags", "parameters"])) setText(cell(key), (cell(key).title = COLUMN_OF[key](row)));
+      tick.checked = this.ticked.has(row.name);
+      count();
     };
-    return { element, update, tick };
+    return { element, update, tick: count };
   }
+}
+
+/** @param {JobRow} row */
+function parametersOf(row) {
+  return Object.entries(row.parameters).map((pair) => pair.join(" ")).join(", ");
 }
 
 /** @param {JobRow} row */

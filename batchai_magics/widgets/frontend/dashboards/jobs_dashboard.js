@@ -1,4 +1,4 @@
-// The live list of an experiment's jobs: filters, the table, and one job opened below. Python holds the data; this draws it.
+// The live list of an experiment's jobs: filters, the table, and below it one job and a comparison of jobs. Python holds the data; this draws it.
 
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
@@ -15,11 +15,14 @@ export default {
   render({ model, el: root }) {
     const dashboard = new Dashboard(model, "jobs");
     const head = jobsHead(dashboard.note);
-    const opened = new OpenedJob(dashboard, (name) => table.mark(name));
-    const table = new JobTable((name) => void opened.toggle(name));
+    const opened = new OpenedView(dashboard, ([name = ""]) => `Job ${name}`);
+    opened.onChange = ([name = ""]) => table.mark(name);
+    const compared = new OpenedView(dashboard, (names) => `Comparison of ${counted(names.length, "job")}`);
+    compared.onClose = () => table.untick();
+    const table = new JobTable((name) => void opened.toggle([name]), (names) => (names.length > 1 ? compared.openSoon(names) : compared.close()));
     dashboard.onLost = () => table.stop(); // no more updates will come
     const filter = stateFilter((isShown) => table.show(isShown));
-    dashboard.show(root, `Jobs of ${model.get("facts").name}`, head.element, filter.element, table.element, opened.element);
+    dashboard.show(root, `Jobs of ${model.get("facts").name}`, head.element, filter.element, table.element, compared.element, opened.element);
     dashboard.connection.onMessage = (content) => {
       if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {}, content.labels ?? {});
     };
@@ -29,7 +32,7 @@ export default {
     });
     dashboard.watch(["rows", "facts"], () => head.update(model.get("facts"), model.get("rows").length));
     return () => {
-      opened.close();
+      for (const view of [opened, compared]) view.close();
       table.stop();
       dashboard.close();
     };
@@ -57,66 +60,82 @@ function jobsHead(note) {
   return { element, update };
 }
 
-/** The area below the table that holds one job's live view. */
-class OpenedJob {
-  #name = ""; // of the open job
+const TICKS_MS = 400; // after a tick, before jobs are compared: others may follow
+
+/** An area below the table that holds the live view of a job, or of several. */
+class OpenedView {
+  /** @type {string[]} */
+  #names = []; // of the jobs
   /** @type {ChildView | null} */
   #view = null;
   #box = el("div", { class: "ba-opened-view" });
   #label = el("span", { class: "ba-label" });
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
 
   /**
    * @param {Dashboard} dashboard
-   * @param {(name: string) => void} mark marks the open job; "" marks none
+   * @param {(names: string[]) => string} titleOf
    */
-  constructor(dashboard, mark) {
+  constructor(dashboard, titleOf) {
     this.dashboard = dashboard;
-    this.mark = mark;
-    const close = el("button", { type: "button", class: "ba-button", click: () => this.close() }, "Close");
+    this.titleOf = titleOf;
+    this.onChange = (/** @type {string[]} */ _names) => {}; // called with the names of the open jobs
+    this.onClose = () => {}; // called when the user closes it
+    const close = el("button", { type: "button", class: "ba-button", click: () => (this.close(), this.onClose()) }, "Close");
     const head = el("div", { class: "ba-opened-head" }, this.#label, close);
     this.element = el("section", { class: "ba-opened", hidden: true }, head, this.#box);
   }
 
-  /**
-   * Opens a job, or closes it if it is open.
-   * @param {string} name
-   */
-  async toggle(name) {
-    if (this.close() === name) return;
-    this.#setTitle(name);
-    const answer = await this.dashboard.connection.ask({ kind: "open", name });
-    if (this.#name !== name) return;
+  /** Opens jobs, or closes them if they are open. @param {string[]} names */
+  async toggle(names) {
+    if (this.close() !== names.join("\n")) await this.open(names);
+  }
+
+  /** Opens these jobs instead of others, unless yet others follow soon. @param {string[]} names */
+  openSoon(names) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.open(names), TICKS_MS);
+  }
+
+  /** Opens these jobs; what is open stays until they can be shown. @param {string[]} names */
+  async open(names) {
+    this.#setTitle(names);
+    const answer = await this.dashboard.connection.ask({ kind: "open", names });
+    if (this.#names !== names) return;
     setText(this.dashboard.note, answer.text);
     const embed = this.dashboard.host.get("embed");
     const view = answer.model && embed ? await embed(answer.model) : null;
-    if (this.#name !== name) view?.remove();
+    if (this.#names !== names) view?.remove();
     else if (view) this.#show(view);
     else this.close();
   }
 
-  /** Closes the open job and returns its name. */
+  /** Closes the open jobs and returns their names, a line each. */
   close() {
-    const name = this.#name;
-    this.#name = "";
+    const names = this.#names;
+    clearTimeout(this.#timer);
+    this.#names = [];
     this.element.hidden = true;
     this.#view?.remove();
     this.#view = null;
     this.#box.replaceChildren();
-    this.mark("");
-    return name;
+    if (names.length) this.onChange([]);
+    return names.join("\n");
   }
 
-  /** @param {string} name */
-  #setTitle(name) {
-    this.#name = name;
-    this.mark(name);
+  /** @param {string[]} names */
+  #setTitle(names) {
+    this.#names = names;
+    this.onChange(names);
     this.element.hidden = false;
-    this.element.setAttribute("aria-label", `Job ${name}`);
-    setText(this.#label, `Job ${name}`);
+    this.element.setAttribute("aria-label", this.titleOf(names));
+    setText(this.#label, this.titleOf(names));
   }
 
   /** @param {ChildView} view */
   #show(view) {
+    this.#view?.remove();
     this.#view = view;
     this.#box.replaceChildren(view.el);
     this.element.scrollIntoView({ block: "nearest" });
