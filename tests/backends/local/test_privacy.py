@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,7 +90,52 @@ def test_a_folder_of_other_things_is_not_closed_but_refused(tmp_path: Path, mode
     with pytest.raises(StorageError, match="open to other users") as caught:
         private_files.make_home(home)
     assert caught.value.code == "HomeNotPrivate"
+    assert "BATCHAI_HOME" in caught.value.hint
+    assert f"chmod 700 {home}" in caught.value.hint
     assert stat.S_IMODE(home.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("mode", [0o701, 0o702, 0o704, 0o710, 0o720, 0o740])
+def test_any_right_of_others_is_taken_from_a_home(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    private_files.make_home(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["state.db", "jobs", "clusters", "shares", "containers", "fileservers"])
+def test_each_entry_of_a_home_tells_that_it_is_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    (tmp_path / "thesis.tex").touch()
+    tmp_path.chmod(0o755)
+    private_files.make_home(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_a_read_only_home_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(os, "access", lambda _path, mode: asked.append(mode))  # root may write anywhere
+    (tmp_path / "thesis.tex").touch()
+    tmp_path.chmod(0o755)
+    private_files.make_home(tmp_path)
+    assert asked == [os.W_OK]
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_home_that_cannot_be_closed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path, _mode: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(Path, "chmod", refuse)  # as some network file systems do
+    with pytest.raises(StorageError, match="cannot be closed: Operation not permitted") as caught:
+        private_files.make_home(tmp_path, setting="slurm.home")
+    assert (caught.value.code, "slurm.home" in caught.value.hint) == ("HomeNotPrivate", True)
+
+
+def test_a_home_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"file/home cannot be used: Not a directory"):
+        private_files.make_home(tmp_path / "file" / "home")
 
 
 def test_a_closed_folder_of_other_things_may_be_the_home(tmp_path: Path) -> None:
@@ -98,8 +147,10 @@ def test_a_closed_folder_of_other_things_may_be_the_home(tmp_path: Path) -> None
 
 def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    with pytest.raises(StorageError, match="belongs to another user") as caught:
+    uid = os.geteuid() - 1
+    with pytest.raises(StorageError, match=rf"belongs to another user \(uid {uid}\)") as caught:
         private_files.make_home(tmp_path)
+    assert caught.value.code == "HomeNotOwned"
     assert "BATCHAI_HOME" in caught.value.hint
 
 
@@ -123,3 +174,15 @@ def test_a_file_is_made_closed_and_one_that_is_there_is_closed_and_kept(tmp_path
     file.chmod(0o644)
     private_files.make_file(file)
     assert (stat.S_IMODE(file.stat().st_mode), file.read_text()) == (0o600, "kept")
+
+
+@pytest.mark.slow
+def test_a_file_that_is_there_keeps_its_locks(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    private_files.make_file(file)
+    take = f"import fcntl; fcntl.lockf(open({str(file)!r}, 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    with file.open("a") as locked:
+        fcntl.lockf(locked, fcntl.LOCK_EX)
+        private_files.make_file(file)  # closing it would release the lock
+        assert subprocess.run([sys.executable, "-IS", "-c", take], stderr=subprocess.DEVNULL).returncode
+    assert not subprocess.run([sys.executable, "-IS", "-c", take]).returncode
