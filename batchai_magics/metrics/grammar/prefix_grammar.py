@@ -70,6 +70,7 @@ _ANY_ELEMENT = re.compile(
 )  # one search instead of one for each where there is none
 _BRACKET_LABEL = re.compile(rb"\[(?P<rank>\d{1,6})\](?::| )(?=[ \t]*\S)")
 _NUMBER_LABEL = re.compile(rb"(?P<rank>\d{1,6}): ")
+_ROW_LABEL = re.compile(rb"(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\d{1,6})[\]:] ")
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
     rb"(?P<name>[A-Za-z_][\w.]*)(?=[ \t]+(?:-|\|)[ \t]|[ \t]+" + _LEVEL + rb"\b|[ \t]*:[ \t](?=\S))"
@@ -131,21 +132,24 @@ def read_prefixes(text: bytes) -> Prefixes:
 
 def row_begin(text: bytes) -> int:
     """Where a row of a table begins, whose bars and blanks are its own, unlike those of other messages."""
-    at = 0
-    while found := _element_at(text, at):
-        at = found.end()
-        separator = _ROW_SEPARATOR.match(text, at)
-        at = separator.end() if separator else at
-    return at
+    return _row_start(text)[0]
 
 
 def row_rank(text: bytes) -> int | None:
     """The rank that the prefixes of a row tell."""
+    return _row_start(text)[1]
+
+
+def _row_start(text: bytes) -> tuple[int, int | None]:
     at, rank = 0, None
+    if label := _ROW_LABEL.match(text):
+        at, rank = label.end(), int(label["rank"])
     while found := _element_at(text, at):
         rank = int(found["rank"]) if found.groupdict().get("rank") else rank
         at = found.end()
-    return rank
+        separator = _ROW_SEPARATOR.match(text, at)
+        at = separator.end() if separator else at
+    return at, rank
 
 
 def _message_end(text: bytes) -> int:
