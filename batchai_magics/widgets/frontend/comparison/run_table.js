@@ -252,7 +252,8 @@ export class RunTable {
  * @returns {Column[]}
  */
 function columnsOf({ parameters, metrics }, rows) {
-  const needed = (/** @type {(Column & {isNeeded: (row: RunRow, first: RunRow) => boolean})[]} */ columns) => columns.filter(({ isNeeded }) => rows.some((row) => isNeeded(row, /** @type {RunRow} */ (rows.find(({ workers }) => workers !== null) ?? row))));
+  const first = rows.find(({ workers }) => workers !== null);
+  const needed = (/** @type {(Column & {isNeeded: (row: RunRow, first: RunRow) => boolean})[]} */ columns) => columns.filter(({ isNeeded }) => rows.some((row) => isNeeded(row, first ?? row)));
   return [
     NAME,
     STATE,
