@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from itertools import chain
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -136,3 +137,15 @@ def _failed_if_it_started_something(report):
 
 def _reason(report):
     return str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+
+
+@pytest.fixture(scope="session")
+def chrome():
+    """One Chromium for all tests: a thread can drive only one."""
+    from tests.widgets import lab
+
+    path = next((path for path in lab.CHROMIUM if Path(path).exists()), None)
+    if path is None:
+        pytest.skip("no Chromium on this machine")
+    with lab.chrome(path) as running:
+        yield running

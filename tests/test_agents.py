@@ -2,6 +2,7 @@
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
@@ -58,7 +59,8 @@ class Agent:
                     results.append(await client.call_tool(name, arguments))
             return results
 
-        return [self._read(result) for result in anyio.run(talk)]
+        with ThreadPoolExecutor(1) as thread:  # a browser of other tests has the event loop of this one
+            return [self._read(result) for result in thread.submit(anyio.run, talk).result()]
 
     @staticmethod
     def _read(result):

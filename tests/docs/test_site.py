@@ -15,7 +15,6 @@ from playwright.sync_api import expect
 
 from tests.patience import PATIENCE_S
 from tests.widgets.axe import violations
-from tests.widgets.conftest import chrome  # noqa: F401  # a fixture
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["index", "start", "how-to/index", "commands", "python-api", "gallery", "glossary"]
@@ -105,7 +104,7 @@ def test_no_page_asks_another_host_for_anything(site):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_wrong(address, chrome, theme):  # noqa: F811
+def test_axe_finds_nothing_wrong(address, chrome, theme):
     page = chrome.new_page(color_scheme=theme)
     for name in PAGES:
         page.goto(f"{address}/docs/{name}.html")
@@ -115,7 +114,7 @@ def test_axe_finds_nothing_wrong(address, chrome, theme):  # noqa: F811
 
 
 @pytest.mark.browser
-def test_no_page_scrolls_sideways_where_it_is_narrow(address, chrome):  # noqa: F811
+def test_no_page_scrolls_sideways_where_it_is_narrow(address, chrome):
     page = chrome.new_page(viewport={"width": NARROW, "height": 800})
     for name in PAGES:
         page.goto(f"{address}/docs/{name}.html")
@@ -125,7 +124,7 @@ def test_no_page_scrolls_sideways_where_it_is_narrow(address, chrome):  # noqa: 
 
 
 @pytest.mark.browser
-def test_the_landing_page_replays_a_job_from_start_to_end(address, chrome):  # noqa: F811
+def test_the_landing_page_replays_a_job_from_start_to_end(address, chrome):
     page = chrome.new_page()
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -139,7 +138,7 @@ def test_the_landing_page_replays_a_job_from_start_to_end(address, chrome):  # n
 
 
 @pytest.mark.browser
-def test_the_gallery_says_which_process_failed(address, chrome):  # noqa: F811
+def test_the_gallery_says_which_process_failed(address, chrome):
     page = chrome.new_page()
     page.goto(f"{address}/docs/gallery.html")
     failure = page.locator(".widget").nth(1)

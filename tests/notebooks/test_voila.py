@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.patience import PATIENCE_S
-from tests.widgets.conftest import chrome  # noqa: F401  # a fixture
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -55,7 +54,7 @@ def answers(port):
     return False
 
 
-def test_a_job_is_shown_live_and_after_its_end(address, chrome):  # noqa: F811
+def test_a_job_is_shown_live_and_after_its_end(address, chrome):
     page = chrome.new_page()
     page.set_default_timeout(1000 * PATIENCE_S)
     page.goto(address)

@@ -1,7 +1,5 @@
 """A JupyterLab of its own, and Chromium to look at it."""
 
-from pathlib import Path
-
 import pytest
 
 from batchai_magics.widgets.core import pages
@@ -18,16 +16,6 @@ def server(tmp_path_factory):
     if not (pages.STATIC / "job_view.js").exists():
         pytest.skip("the front end has not been built")
     with jupyter.server(tmp_path_factory.mktemp("lab")) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def chrome():
-    """One Chromium for all tests."""
-    path = next((path for path in jupyter.CHROMIUM if Path(path).exists()), None)
-    if path is None:
-        pytest.skip("no Chromium on this machine")
-    with jupyter.chrome(path) as running:
         yield running
 
 

@@ -214,7 +214,7 @@ class Elsewhere(default_transfers.DefaultTransfers):
         return getattr(storage, name)
 storage = FolderStorage(Path(root) / "shares", Path(root) / "unfinished/shares")
 bucket = Bucket(Elsewhere() if kind == "plain" else storage, "data")
-steps = getattr(file_transfers, way)(bucket, [Copy(Path(here), "big", 40_000)])
+steps = getattr(storage_bucket, way)(bucket, [Copy(Path(here), "big", 40_000)])
 for _ in range(3):
     next(steps)
 os.kill(os.getpid(), signal.SIGKILL)
