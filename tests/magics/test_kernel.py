@@ -108,10 +108,23 @@ def test_an_interrupt_stops_a_stream_and_not_the_job(kernel):
     assert execute(kernel, f"print(job.is_done); {ENDED}")[1] == "False\n"
 
 
+# Says that it waits once it does: an interrupt that comes earlier would end the cell's own `print`.
+WAIT = """
+import sys, threading, time, traceback
+
+def announce(waiter):
+    while "endings" not in [call.name for call in traceback.extract_stack(sys._current_frames()[waiter])]:
+        time.sleep(0.01)
+    print("waiting", flush=True)
+
+threading.Thread(target=announce, args=[threading.get_ident()]).start()
+job.wait()
+"""
+
+
 def test_an_interrupted_wait_is_one_line_and_not_a_traceback(kernel):
     execute(kernel, "%%batchai_job waited\nimport time\ntime.sleep(1000)")
-    line = "print('waiting', flush=True); job.wait()"
-    status, printed = execute(kernel, line, on_output=interrupts(kernel, "waiting"))
+    status, printed = execute(kernel, WAIT, on_output=interrupts(kernel, "waiting"))
     assert (status, printed) == ("error", "waiting\nStopped waiting for waited, which runs on.")
     assert execute(kernel, f"print(job.is_done); {ENDED}")[1] == "False\n"
 

@@ -56,7 +56,7 @@ def real_world(server):
 @pytest.fixture(scope="session")
 def eight_ranks(real_world):
     """A job of eight processes on two nodes that runs as long as there are tests, writing a little."""
-    cluster = notebook_jobs.pair_of_nodes(real_world)
+    cluster = notebook_jobs.pair_of_nodes(real_world, "pair")
     job = notebook_jobs.NotebookJob(real_world, "eight", f"--cluster {cluster} --nodes 2 --processes 8")
     yield job
     job.end()

@@ -65,11 +65,11 @@ def world_of(server):
     world.backend.close()
 
 
-def pair_of_nodes(world):
-    """The name of a cluster of two nodes, made for one job alone."""
+def pair_of_nodes(world, name):
+    """The name of a new cluster of two nodes, which must not be another test's."""
     user = {"adminUserName": "user", "adminUserPassword": "secret"}
     scale = {"manual": {"targetNodeCount": 2}}
     properties = {"vmSize": "STANDARD_D1", "userAccountSettings": user, "scaleSettings": scale}
-    id = world.workspace.child(Kind.CLUSTER, "pair")
+    id = world.workspace.child(Kind.CLUSTER, name)
     world.backend.create(id, ClusterSpec.from_wire({"properties": properties}))
     return id.name

@@ -56,7 +56,7 @@ def test_nothing_moves_from_the_first_line_to_the_frozen_output(lab):
 
 
 def test_a_queued_job_shows_what_it_waits_for_and_no_blank_log(lab, real_world):
-    cluster = pair_of_nodes(real_world)
+    cluster = pair_of_nodes(real_world, "queue")
     first = f"%%batchai_job first --cluster {cluster} --nodes 2\nimport time\ntime.sleep(1000)"
     second = f"%%batchai_job second --cluster {cluster} --nodes 2\nprint('done')"
     lab.open("queued", LOAD, first, second, "")
