@@ -37,7 +37,7 @@ from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
 from batchai_magics.server.http.request_telemetry import AccessLog, ServerMetrics
 from batchai_magics.server.http.response_encoder import (
     OPENAPI_PATH,
-    ApiErrors,
+    ErrorResponses,
     ExtensionFilter,
     ResponseEncoder,
     openapi_document,
@@ -47,11 +47,10 @@ from batchai_magics.server.operations import Operations
 from batchai_magics.server.server_home import ServerHome
 from batchai_magics.server.storage.sas import AccountKeys
 from batchai_magics.server.storage.storage_metadata import MetadataStore
-from batchai_magics.server.storage.storage_resource import is_storage_host
+from batchai_magics.server.storage.storage_resource import is_storage_host, storage_error_response
 from batchai_magics.server.storage.storage_router import (
     StorageAuthorization,
     StorageEndpoint,
-    StorageErrors,
     StorageResponses,
     StorageRouter,
 )
@@ -95,7 +94,7 @@ class App:
             [
                 Middleware(RequestGuard, limits, log, metrics),
                 Middleware(ResponseEncoder, ThreadPool(limits.streams)),  # a command may write for hours
-                Middleware(ApiErrors),
+                Middleware(ErrorResponses),
                 Middleware(HostCheck, gate),
             ],
         )
@@ -124,14 +123,14 @@ class App:
             [
                 Middleware(ResponseEncoder, self._storage_threads, is_file=True),
                 Middleware(StorageResponses),
-                Middleware(StorageErrors),
+                Middleware(ErrorResponses, storage_error_response),
                 Middleware(UrlEncodingCheck),
                 Middleware(StorageAuthorization, router, self._storage_threads),
                 Middleware(
                     BodyReader, self._bodies, max_bytes=limits.range_bytes, spooled_bytes=limits.blob_bytes
                 ),
                 Middleware(ByteWaiter, self._waiting),
-                Middleware(StorageErrors),  # again: a call that waits for bytes goes on waiting after a 416
+                Middleware(ErrorResponses, storage_error_response),  # again: a call that waits for bytes goes on waiting after a 416
             ],
         )
 
@@ -150,7 +149,7 @@ class App:
     def _make_api(self, routes: Sequence[Route]) -> ASGIApp:
         api = Starlette(
             routes=[_case_insensitive(self._make_route(route)) for route in routes],
-            middleware=[Middleware(ApiErrors), Middleware(UrlEncodingCheck)],
+            middleware=[Middleware(ErrorResponses), Middleware(UrlEncodingCheck)],
             exception_handlers={HTTPException: _not_routed},
         )
         api.router.redirect_slashes = False
@@ -160,7 +159,7 @@ class App:
         limits = self._limits
         middleware = [
             Middleware(ExtensionFilter, route.path),
-            Middleware(ApiErrors),
+            Middleware(ErrorResponses),
             Middleware(Authentication, self._gate),
             Middleware(
                 BodyReader,
@@ -173,7 +172,7 @@ class App:
                 is_batchai="/Microsoft.BatchAI/" in route.path,
             ),
             Middleware(ChangeWaiter, self._waiting, route.watch),
-            Middleware(ApiErrors),  # again: an error is a state that a client may wait to see changed
+            Middleware(ErrorResponses),  # again: an error is a state that a client may wait to see changed
         ]
         endpoint = HandlerEndpoint(route.handler, self._context, self._threads)
         return StarletteRoute(route.path, endpoint, methods=[route.method], middleware=middleware)

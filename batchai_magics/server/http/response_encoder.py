@@ -7,7 +7,7 @@ import logging
 import re
 import traceback
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -202,20 +202,20 @@ def _json(data: Any) -> bytes:
         return _LONE_SURROGATE.sub("\ufffd", text).encode()
 
 
-class ApiErrors:
-    """Middleware: sends an error response for an exception of an inner application."""
+class ErrorResponses:
+    """Middleware: sends an error response, made by `render`, for an exception of an inner application."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, render: Callable[[BatchAIError], ApiResponse] | None = None) -> None:
+        self._app, self._render = app, render or error_response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
         try:
             await self._app(scope, receive, send)
         except BatchAIError as error:
-            await send_response(send, error_response(error))
+            await send_response(send, self._render(error))
         except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
-            await send_response(send, error_response(to_api_error(scope, error)))
+            await send_response(send, self._render(to_api_error(scope, error)))
 
 
 def error_response(error: BatchAIError) -> ApiResponse:

@@ -45,8 +45,8 @@ def authentication_failed(detail: str) -> StorageApiError:
     return StorageApiError(403, "AuthenticationFailed", text)
 
 
-def storage_error_response(error: BatchAIError, request_id: str) -> ApiResponse:
-    """The response for an error."""
+def storage_error_response(error: BatchAIError) -> ApiResponse:
+    """The response for an error, in XML."""
     status, code = status_of(error), error.code if isinstance(error, ServiceError) else ""
     if isinstance(error, SpecError) or (isinstance(error, StorageError) and not code):
         code = "InvalidResourceName"
@@ -57,7 +57,7 @@ def storage_error_response(error: BatchAIError, request_id: str) -> ApiResponse:
         headers["Retry-After"] = "1"
     if status == 304:  # must not have a body
         return ApiResponse(status, body=b"", headers={"x-ms-error-code": code})
-    return ApiResponse(status, body=error_xml(code, error, request_id), headers=headers)
+    return ApiResponse(status, body=_error_xml(code, error), headers=headers)
 
 
 def without_extensions(answer: ApiResponse) -> ApiResponse:
@@ -67,12 +67,12 @@ def without_extensions(answer: ApiResponse) -> ApiResponse:
     return replace(answer, body=_EXTENSION_ELEMENT.sub(b"", answer.body))
 
 
-def error_xml(code: str, error: BatchAIError, request_id: str) -> bytes:
+def _error_xml(code: str, error: BatchAIError) -> bytes:
     """The XML of an error, with a hint and error class for our own client."""
     extensions = {**({HINT: error.hint} if error.hint else {}), **kind_of(error)}
     more = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in extensions.items())
     time = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f0Z")
-    text = escape(f"{error.message}\nRequestId:{request_id}\nTime:{time}")
+    text = escape(f"{error.message}\nRequestId:-\nTime:{time}")
     body = (
         f'<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code><Message>{text}</Message>'
         f"{more}</Error>"

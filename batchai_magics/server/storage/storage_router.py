@@ -1,4 +1,4 @@
-"""Authorizes storage requests and routes them to handlers; middleware turns errors into XML."""
+"""Authorizes storage requests and routes them to handlers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.http.request_bodies import BodySender
 from batchai_magics.server.http.request_checks import client_address, parse_head
 from batchai_magics.server.http.request_limits import ThreadPool
-from batchai_magics.server.http.response_encoder import response_of, send_response, to_api_error
+from batchai_magics.server.http.response_encoder import response_of, send_response
 from batchai_magics.server.storage import (
     blob_containers,
     blobs,
@@ -42,7 +42,6 @@ from batchai_magics.server.storage.storage_resource import (
     backend_share,
     parse_resource,
     resource_of_url,
-    storage_error_response,
     without_extensions,
 )
 from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
@@ -316,22 +315,6 @@ class StorageResponses:
         if OWN_CLIENT not in Headers(scope=scope):
             response = without_extensions(response)
         await send_response(send, response.with_headers(x_ms_version=_version(scope.get("call"))))
-
-
-class StorageErrors:
-    """An exception of an inner application becomes an error response in XML."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        try:
-            await self._app(scope, receive, send)
-        except BatchAIError as error:
-            await send_response(send, storage_error_response(error, "-"))
-        except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
-            await send_response(send, storage_error_response(to_api_error(scope, error), "-"))
 
 
 class StorageAuthorization:

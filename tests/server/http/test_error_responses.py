@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Callable
 
 import pytest
 
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.server.api_call import ApiError, ApiResponse
-from batchai_magics.server.http.response_encoder import ApiErrors, error_response
-from batchai_magics.server.storage.storage_router import StorageErrors
+from batchai_magics.server.http.response_encoder import ErrorResponses, error_response
+from batchai_magics.server.storage.storage_resource import storage_error_response
 from tests.server.http.scopes import ask, responding, scope_of
 
 
@@ -29,13 +30,15 @@ def test_a_refusal_says_how_to_come_again(status: int, headers: dict[str, str]) 
     assert (answer.data["error"]["code"], answer.data["error"]["message"]) == ("Code", "Message.")
 
 
-def raising(error: Exception, middleware: type = ApiErrors) -> ApiResponse:
+def raising(
+    error: Exception, render: Callable[[BatchAIError], ApiResponse] = error_response
+) -> ApiResponse:
     """The answer where an application raises this."""
 
     def fail(_: object) -> ApiResponse:
         raise error
 
-    return ask(middleware(responding(fail)), scope_of("PUT"))
+    return ask(ErrorResponses(responding(fail), render), scope_of("PUT"))
 
 
 def test_a_defect_is_told_by_its_number_and_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -52,7 +55,7 @@ def test_a_defect_is_told_by_its_number_and_stands_in_the_log(caplog: pytest.Log
 
 def test_a_defect_of_storage_is_told_by_its_number_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "batchai.server")
-    answer = raising(ZeroDivisionError("a secret"), StorageErrors)
+    answer = raising(ZeroDivisionError("a secret"), storage_error_response)
     (record,) = caplog.records
     assert (answer.status, answer.headers["x-ms-error-code"]) == (500, "InternalError")
     assert record.args[0].encode() in answer.body
@@ -62,5 +65,5 @@ def test_a_defect_of_storage_is_told_by_its_number_too(caplog: pytest.LogCapture
 def test_what_was_foreseen_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
     assert raising(NotFoundError("gone", code="JobNotFound")).status == 404
     assert raising(OSError(errno.ENOSPC, "No space left on device")).status in (503, 507)
-    assert raising(NotFoundError("gone", code="ShareNotFound"), StorageErrors).status == 404
+    assert raising(NotFoundError("gone", code="ShareNotFound"), storage_error_response).status == 404
     assert caplog.records == []

@@ -15,9 +15,9 @@ from batchai_magics.server.http import long_polling
 from batchai_magics.server.http.asgi_app import HandlerEndpoint
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_limits import ServerLimits, ThreadPool
-from batchai_magics.server.http.response_encoder import ApiErrors, error_response
+from batchai_magics.server.http.response_encoder import ErrorResponses, error_response
 from batchai_magics.server.storage.storage_resource import StorageApiError
-from batchai_magics.server.storage.storage_router import StorageErrors
+from batchai_magics.server.storage.storage_resource import storage_error_response
 from tests.server.http.scopes import ask, responding, scope_of
 
 WAIT = {"prefer": "wait=20"}
@@ -65,7 +65,7 @@ def test_a_call_that_does_not_wait_is_handled_once() -> None:
 def test_an_error_is_a_state_that_is_waited_for_to_change() -> None:
     known = {**WAIT, SINCE: content_digest(error_response(GONE).data)}
     handled = Handled(GONE, GONE, ApiResponse(data={"name": "j"}))
-    app = ChangeWaiter(ApiErrors(responding(handled)), LongPolling(ServerLimits()))
+    app = ChangeWaiter(ErrorResponses(responding(handled)), LongPolling(ServerLimits()))
     assert ask(app, scope_with(**known)).data == {"name": "j"}
     assert handled.count == 3
 
@@ -73,7 +73,7 @@ def test_an_error_is_a_state_that_is_waited_for_to_change() -> None:
 def test_a_read_beyond_the_end_is_tried_until_there_are_bytes() -> None:
     beyond = StorageApiError(416, "InvalidRange", "Beyond the end.")
     handled = Handled(beyond, beyond, ApiResponse(206, body=b"more"))
-    app = ByteWaiter(StorageErrors(responding(handled)), LongPolling(ServerLimits()))
+    app = ByteWaiter(ErrorResponses(responding(handled), storage_error_response), LongPolling(ServerLimits()))
     assert ask(app, scope_with(**WAIT)).body == b"more"
     assert handled.count == 3
 
@@ -112,7 +112,7 @@ def test_a_watchers_polls_take_the_place_of_the_handler_until_there_is_news() ->
 
     async def run(scope: dict[str, Any]) -> ApiResponse:
         endpoint = HandlerEndpoint(handled, "context", ThreadPool(1))  # type: ignore[arg-type]
-        app = ChangeWaiter(ApiErrors(endpoint), LongPolling(ServerLimits()), watch)
+        app = ChangeWaiter(ErrorResponses(endpoint), LongPolling(ServerLimits()), watch)
         return await long_polling.response_of(app, scope, anyio.sleep_forever)
 
     scope = scope_with("POST", **WAIT)
@@ -131,7 +131,7 @@ def test_a_watcher_that_fails_ends_the_waiting_with_its_error() -> None:
 
     async def run() -> ApiResponse:
         endpoint = HandlerEndpoint(Handled(ApiResponse()), "context", ThreadPool(1))  # type: ignore[arg-type]
-        app = ChangeWaiter(ApiErrors(endpoint), LongPolling(ServerLimits()), Failing)
+        app = ChangeWaiter(ErrorResponses(endpoint), LongPolling(ServerLimits()), Failing)
         return await long_polling.response_of(app, scope_with("POST", **WAIT), anyio.sleep_forever)
 
     assert anyio.run(run).status == 404
