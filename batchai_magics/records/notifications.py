@@ -203,7 +203,7 @@ def first_failure(ranks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {}
 
 
-def ended(
+def end_notification(
     id: str, *, time: float, is_success: bool, exit_code: int | None, errors: Iterable[Mapping[str, Any]]
 ) -> Notification:
     """The notification that a run has ended; `errors` are the service's error details, and warnings."""

@@ -21,7 +21,7 @@ Promises, each with a contract test in tests/contract:
 15. When a job has ended, the exit code, node and time of every rank are reported, the first failure first.
 16. A missing facet is None; requiring it raises an error that names it.
 17. Only regular files are read, without blocking: a pipe, socket, device or dangling link is listed by its
-    kind, and reading it raises an error that says so.
+    kind, and reading it raises an error with that reason.
 18. A chunk distinguishes a replaced or truncated and rewritten file from the one that was read before.
 19. `names` keeps the order of `list`; prefixes are matched case-insensitively.
 20. A finished log has a seal: the bytes written, their digest, and the bytes lost to write errors.

@@ -233,7 +233,7 @@ def failure_notification(job: JobLayout, rank: ProcessExit) -> Notification:
 def ended_notification(job: JobLayout, end: RunEnd) -> Notification:
     """The notification that a run has ended."""
     outcome = end.outcome
-    made = notifications.ended(
+    made = notifications.end_notification(
         ended_id(job.root.name),
         time=end.ended,
         is_success=outcome.is_success,

@@ -125,18 +125,18 @@ class LocalBackend(Service):
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
         super()._update(id, patch)
-        self.runner.settle()
+        self.runner.apply_changes()
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and all inside it. Jobs are ended first; what they wrote stays on its share."""
         super().delete(id)
-        self.runner.settle()
+        self.runner.apply_changes()
 
     def terminate(self, job: ResourceId) -> None:
         """Asks a job to end; nothing happens to one that has ended."""
         super().terminate(job)
-        self.runner.settle()
+        self.runner.apply_changes()
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
@@ -176,7 +176,7 @@ class LocalPreemption:
             raise api_errors.not_low_priority(cluster)
         if not self._runner.preempt(cluster_of(record), node_id):
             raise api_errors.node_not_found(node_id)
-        self._runner.settle()
+        self._runner.apply_changes()
 
 
 def _cleaning(backend: LocalBackend) -> Cleaning:

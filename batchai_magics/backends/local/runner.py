@@ -196,7 +196,7 @@ class LocalRunner:
         ):
             self.reconciler.reconcile(is_due=True, secrets=secrets)
 
-    def settle(self) -> None:
+    def apply_changes(self) -> None:
         """Tells supervisors of the stops that were requested here, and starts what can start."""
         from batchai_magics.backends.local.watch import job_stopping
 

@@ -50,7 +50,7 @@ class Undelivered:
         self._is_first = True
         self._thread: threading.Thread | None = None
 
-    def look(self, runs: Sequence[Run], statuses: Sequence[RunStatus]) -> None:
+    def deliver_after(self, runs: Sequence[Run], statuses: Sequence[RunStatus]) -> None:
         """Takes the statuses that were just read; delivers in a thread, which ends with the process."""
         ended = {run.guid for run, status in zip(runs, statuses, strict=True) if not status.is_open}
         is_news = self._is_first or not self._open.isdisjoint(ended)
@@ -196,7 +196,7 @@ class SlurmRunner:
     def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run."""
         statuses = self.runs.statuses(runs)
-        self._undelivered.look(runs, statuses)
+        self._undelivered.deliver_after(runs, statuses)
         return statuses
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:

@@ -51,7 +51,7 @@ def stream(context: Context, arguments: Namespace) -> Stream:
     """Streams a job's file as it grows, until the job has ended.
 
     Raises:
-        NotFoundError: The job has ended without writing it; `az` waits and says so at last.
+        NotFoundError: The job has ended without writing it; `az` reports this after a timeout.
     """
     job = resource_commands.show(context, arguments, Kind.JOB)
     assert isinstance(job, JobResource)

@@ -58,7 +58,7 @@ class Overlay:
     def x_over(self, over: str) -> XValues:
         """The x position of each step; UsageError if the log does not determine it or `over` is invalid."""
         if over not in OVER:
-            raise UsageError(f"over: {over!r} is none of {', '.join(OVER)}")
+            raise UsageError(f"over: {over!r} must be one of {', '.join(OVER)}")
         if over not in self.x_values:
             raise UsageError(f"the log of {self.name} tells no {_NEEDS[over]}", hint="Draw it over step.")
         return self.x_values[over]

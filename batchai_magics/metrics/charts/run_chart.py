@@ -66,7 +66,7 @@ class ChartOptions:
             UsageError: One of them is invalid.
         """
         if self.x and self.x not in AXES:
-            raise UsageError(f"x: {self.x!r} is none of {', '.join(AXES)}")
+            raise UsageError(f"x: {self.x!r} must be one of {', '.join(AXES)}")
         if not 0 <= self.smooth < 1:
             raise UsageError(f"smooth: {self.smooth!r} is not at least 0 and less than 1")
 
@@ -87,9 +87,9 @@ def plot(
     """Plot the metrics of the last run: a panel for each quantity, training and validation in one.
 
     By default, these are the first four charts, without timers, and all metrics of user-defined patterns. If
-    there is nothing to draw, the figure says so. Steps that the summary excludes as warm-up are shaded, and a
-    dotted line marks where a later attempt of the run begins. The figure does not belong to pyplot, which
-    would display it a second time.
+    there is nothing to draw, the figure shows a message. Steps that the summary excludes as warm-up are
+    shaded, and a dotted line marks where a later attempt of the run begins. The figure does not belong to
+    pyplot, which would display it a second time.
 
     Args:
         source: Records, or a frame of them.

@@ -15,7 +15,7 @@ from batchai_magics.metrics.grammar.named_numbers import (
     take_percent_name,
     take_rate,
 )
-from batchai_magics.metrics.grammar.position_grammar import Position, counter, line_start, word_position
+from batchai_magics.metrics.grammar.position_grammar import Position, counter_at, line_start, word_position
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes
 
 _MAX_NUMBERS = 256
@@ -216,7 +216,7 @@ def _take_counted_bar(scan: LineScan) -> bool:
 
 
 def _take_bar_count(scan: LineScan) -> None:
-    count = counter(scan.text, scan.at)
+    count = counter_at(scan.text, scan.at)
     if count and count.has_total and count.end <= scan.end:
         scan.positions.append(count._replace(fineness=3))
         scan.at = count.end
@@ -228,7 +228,7 @@ def _take_counter(scan: LineScan) -> bool:
         return False
     if scan.numbers and scan.text[max(0, scan.at - 2) : scan.at] != b"  ":
         return False
-    count = counter(scan.text, scan.at)
+    count = counter_at(scan.text, scan.at)
     if count is None or not count.has_total or count.end > scan.end:
         return False
     _take_position(scan, count)
@@ -244,7 +244,7 @@ def _take_word_position(scan: LineScan) -> bool:
         return True
     _take_position(scan, position)
     if position.kind == "epoch" and not any(each.kind == "step" for each in scan.positions):
-        count = counter(scan.text, scan.at)
+        count = counter_at(scan.text, scan.at)
         if count and count.end <= scan.end and _is_counter(scan, count):
             _take_position(scan, count)
     return True

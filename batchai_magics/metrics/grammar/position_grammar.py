@@ -155,7 +155,7 @@ def step_of(text: bytes) -> int | None:
     return None
 
 
-def counter(text: bytes, at: int) -> Position | None:
+def counter_at(text: bytes, at: int) -> Position | None:
     """The counter within an epoch that starts here."""
     found = COUNTER.match(text, at)
     if found is None or not (found["open"] or found["total"]):

@@ -130,7 +130,9 @@ class App:
                     BodyReader, self._bodies, max_bytes=limits.range_bytes, spooled_bytes=limits.blob_bytes
                 ),
                 Middleware(ByteWaiter, self._waiting),
-                Middleware(ErrorResponses, storage_error_response),  # again: a call that waits for bytes goes on waiting after a 416
+                Middleware(
+                    ErrorResponses, storage_error_response
+                ),  # again: a call that waits for bytes goes on waiting after a 416
             ],
         )
 

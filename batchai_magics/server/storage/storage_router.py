@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from batchai_magics.backends.base import Storage
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT, SERVICE, UPLOAD, UploadStep
-from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, parse_query
 from batchai_magics.server.batchai.output_addresses import is_output_address
 from batchai_magics.server.handler_context import HandlerContext

@@ -129,7 +129,7 @@ def test_all_runs_that_were_asked_to_stop_are_woken_together(
     for cluster in clusters:
         empty = replace(cluster_of(context.repository.get(cluster)), scale=Scale(0, 0))
         runner.resized(empty, [], DeallocationOption.TERMINATE)
-    runner.settle()
+    runner.apply_changes()
     assert len(woken) == 2
     with still.store.read() as db:
         assert not [row for each in clusters for row in node_table.not_leaving(db, each.key)]
@@ -157,7 +157,7 @@ def test_a_preempted_node_is_replaced_and_its_run_is_told(
     woken: list[str] = []
     for call in ("ask_to_end", "resume"):
         monkeypatch.setattr(process, call, woken.append)
-    still.backend.runner.settle()
+    still.backend.runner.apply_changes()
     assert len(woken) == 1
 
 

@@ -30,9 +30,7 @@ def test_a_refusal_says_how_to_come_again(status: int, headers: dict[str, str]) 
     assert (answer.data["error"]["code"], answer.data["error"]["message"]) == ("Code", "Message.")
 
 
-def raising(
-    error: Exception, render: Callable[[BatchAIError], ApiResponse] = error_response
-) -> ApiResponse:
+def raising(error: Exception, render: Callable[[BatchAIError], ApiResponse] = error_response) -> ApiResponse:
     """The answer where an application raises this."""
 
     def fail(_: object) -> ApiResponse:

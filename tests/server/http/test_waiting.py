@@ -16,8 +16,7 @@ from batchai_magics.server.http.asgi_app import HandlerEndpoint
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_limits import ServerLimits, ThreadPool
 from batchai_magics.server.http.response_encoder import ErrorResponses, error_response
-from batchai_magics.server.storage.storage_resource import StorageApiError
-from batchai_magics.server.storage.storage_resource import storage_error_response
+from batchai_magics.server.storage.storage_resource import StorageApiError, storage_error_response
 from tests.server.http.scopes import ask, responding, scope_of
 
 WAIT = {"prefer": "wait=20"}
