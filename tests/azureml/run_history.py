@@ -1,0 +1,94 @@
+"""Run history, a data plane service: what a run did, why it failed, and where its logs are."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from tests.azureml.blobs import Blobs
+from tests.azureml.http_messages import RefusedError, Request, Response, Routes, json_response
+from tests.azureml.jobs import Job, Jobs
+from tests.azureml.workspace import ARTIFACTS, ROOT
+
+LOGS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/")
+
+
+class RunHistory:
+    """The runs behind the jobs. `link_life_s` is how long the addresses of logs are valid."""
+
+    def __init__(self, jobs: Jobs, storage: Blobs) -> None:
+        self.link_life_s = 3600.0
+        self._jobs, self._storage = jobs, storage
+        self.routes = Routes(f"/history/v1.0{ROOT}")
+        for method, path, handler in (
+            ("GET", "/runs/{name}", self._run),
+            ("GET", "/runs/{name}/details", self._details),
+            ("GET", "/runs/{name}/children", self._children),
+            ("POST", "/rundata", self._run_data),
+            ("POST", "/experiments/{experiment}/runs:query", self._query),
+            ("GET", "/experiments/{experiment}", self._experiment),
+        ):
+            self.routes.add(method, path, handler)
+
+    def _find(self, name: str) -> Job:
+        try:
+            return self._jobs.find(name)
+        except RefusedError as missing:
+            raise RefusedError(404, "UserError", f"RunNotFound: Run {name} was not found") from missing
+
+    def _details(self, request: Request, name: str) -> Response:
+        job = self._find(name)
+        names = self._storage.names(ARTIFACTS, job.prefix)
+        logs = [own for own in names if own[len(job.prefix) :].startswith(LOGS)]
+        links = {own[len(job.prefix) :]: self._link(own) for own in logs}
+        return json_response({**self._body(job), "logFiles": links})
+
+    def _link(self, name: str) -> str:
+        return self._storage.url(ARTIFACTS, name, life_s=self.link_life_s)
+
+    def _run(self, request: Request, name: str) -> Response:
+        return json_response(self._body(self._find(name)))
+
+    def _children(self, request: Request, name: str) -> Response:
+        self._find(name)
+        return json_response({"value": []})
+
+    def _run_data(self, request: Request) -> Response:
+        job = self._find(request.json()["runId"])
+        outputs = {
+            name: {"assetId": "", "type": "UriFolder"} for name in (job.properties.get("outputs") or {})
+        }
+        return json_response({"runMetadata": {**self._body(job), "outputs": outputs}, "runDefinition": None})
+
+    def _query(self, request: Request, experiment: str) -> Response:
+        found = [job for job in self._jobs.jobs.values() if job.properties["experimentName"] == experiment]
+        return json_response({"value": [self._body(job) for job in found]})
+
+    def _experiment(self, request: Request, experiment: str) -> Response:
+        names = {job.properties["experimentName"] for job in list(self._jobs.jobs.values())}
+        if experiment not in names:
+            raise RefusedError(404, "UserError", f"Experiment {experiment} was not found")
+        return json_response({"experimentId": experiment, "name": experiment})
+
+    def _body(self, job: Job) -> dict[str, Any]:
+        with job.lock:
+            target = (job.properties.get("computeId") or "serverless").rpartition("/")[2]
+            return {
+                "runId": job.name,
+                "runNumber": job.number,
+                "experimentId": job.properties["experimentName"],
+                "status": job.status,
+                "displayName": job.properties.get("displayName") or job.name,
+                "startTimeUtc": _time(job.started_at),
+                "endTimeUtc": _time(job.ended_at),
+                "error": {"error": job.error} if job.error else None,
+                "warnings": [{"source": "Service", "message": text} for text in job.warnings],
+                "target": target,
+                "tags": job.properties.get("tags") or {},
+                "properties": job.properties.get("properties") or {},
+                "computeRequest": {"nodeCount": job.node_count, "gpuCount": 0},
+            }
+
+
+def _time(moment: datetime.datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

@@ -1,0 +1,273 @@
+"""A workspace as Azure Resource Manager shows it: datastores, codes and environments, quota and VM sizes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from tests.azureml import blobs
+from tests.azureml.blobs import Blobs
+from tests.azureml.http_messages import RefusedError, Request, Response, Routes, json_response
+
+SUBSCRIPTION, GROUP, WORKSPACE, LOCATION = "00000000-0000-0000-0000-000000000001", "team", "space", "eastus"
+PROVIDER = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.MachineLearningServices"
+ROOT = f"{PROVIDER}/workspaces/{WORKSPACE}"
+PLACE = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.MachineLearningServices/locations/{LOCATION}"
+API = f"https://{LOCATION}.api.azureml.ms"
+ARTIFACTS = "azureml"  # the container of logs and outputs
+DATASTORES = {"workspaceblobstore": "azureml-blobstore-standin", "workspaceartifactstore": ARTIFACTS}
+CREATED = {
+    "createdAt": "2026-11-23T10:00:00Z",
+    "createdBy": "Ann",
+    "createdByType": "User",
+    "lastModifiedAt": "2026-11-23T10:00:00Z",
+    "lastModifiedBy": "Ann",
+    "lastModifiedByType": "User",
+}
+
+# name: family, vCPUs, GPUs, memory in GB, dollars per hour: dedicated, low priority
+SIZES: dict[str, tuple[str, int, int, float, float, float]] = {
+    "Standard_DS3_v2": ("standardDSv2Family", 4, 0, 14, 0.229, 0.046),
+    "Standard_D2_v2": ("standardDv2Family", 2, 0, 7, 0.146, 0.029),
+    "Standard_NC6": ("standardNCFamily", 6, 1, 56, 0.9, 0.18),
+    "Standard_NC24ads_A100_v4": ("StandardNCADSA100v4Family", 24, 1, 220, 3.673, 0.735),
+    "Standard_ND96isr_H100_v5": ("standardNDSH100v5Family", 96, 8, 1900, 98.32, 19.664),
+}
+
+
+class Workspace:
+    """What there is besides clusters and jobs. `cores` is the quota by family."""
+
+    def __init__(self, storage: Blobs) -> None:
+        self.storage = storage
+        self.is_identity_based = False
+        self.cores = {family: 100 for family, *_ in SIZES.values()}
+        self.cores_in_use: dict[str, int] = {}
+        self.codes: dict[tuple[str, str], dict[str, Any]] = {}
+        self.environments: dict[tuple[str, str], dict[str, Any]] = {}
+        self._lock = threading.RLock()
+        self.routes = Routes()
+        for method, path, handler in (
+            ("GET", ROOT, self._show),
+            ("GET", f"{PROVIDER}/workspaces", self._list),
+            ("GET", f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}", self._group),
+            ("GET", f"{PLACE}/usages", self._usages),
+            ("GET", f"{PLACE}/vmSizes", self._sizes),
+            ("GET", f"{ROOT}/datastores", self._datastores),
+            ("GET", f"{ROOT}/datastores/{{name}}", self._datastore),
+            ("POST", f"{ROOT}/datastores/{{name}}/listSecrets", self._secrets),
+            ("GET", f"{ROOT}/codes/{{name}}/versions", self._code_versions),
+            ("POST", f"{ROOT}/codes/{{name}}/versions/{{version}}/startPendingUpload", self._start_upload),
+            ("GET", f"{ROOT}/environments/{{name}}", self._environment_container),
+            ("GET", f"{ROOT}/environments/{{name}}/versions", self._environment_versions),
+        ):
+            self.routes.add(method, path, handler)
+        for kind, assets in (("codes", self.codes), ("environments", self.environments)):
+            for method in ("GET", "PUT"):
+                self.routes.add(
+                    method, f"{ROOT}/{kind}/{{name}}/versions/{{version}}", self._asset(kind, assets)
+                )
+        discovery = Routes()
+        discovery.add("GET", "/discovery", self._discover)
+        self.discovery = discovery
+
+    def code_folder(self, code_id: str) -> tuple[str, str]:
+        """The container and prefix of a snapshot."""
+        *_, name, _, version = code_id.split("/")
+        with self._lock:
+            uri = self.codes[name, version]["codeUri"]
+        container, _, prefix = uri.partition(".net/")[2].partition("/")
+        return container, prefix
+
+    def _show(self, request: Request) -> Response:
+        return json_response(
+            {
+                "id": ROOT,
+                "name": WORKSPACE,
+                "type": "Microsoft.MachineLearningServices/workspaces",
+                "location": LOCATION,
+                "identity": {"type": "SystemAssigned", "principalId": "principal", "tenantId": "tenant"},
+                "properties": {
+                    "discoveryUrl": f"{API}/discovery",
+                    "workspaceId": "99999999-0000-0000-0000-000000000001",
+                    "storageAccount": _resource("Microsoft.Storage/storageAccounts", blobs.ACCOUNT),
+                    "keyVault": _resource("Microsoft.KeyVault/vaults", "vault"),
+                    "mlFlowTrackingUri": f"azureml://{LOCATION}.api.azureml.ms/mlflow/v1.0{ROOT}",
+                    "provisioningState": "Succeeded",
+                    "publicNetworkAccess": "Enabled",
+                },
+                "systemData": CREATED,
+            }
+        )
+
+    def _list(self, request: Request) -> Response:
+        shown = self._show(request)
+        return Response(200, b'{"value": [' + shown.body + b"]}", shown.headers)
+
+    def _group(self, request: Request) -> Response:
+        return json_response({"id": request.path, "name": GROUP, "location": LOCATION, "properties": {}})
+
+    def _discover(self, request: Request) -> Response:
+        names = (
+            "api",
+            "experimentation",
+            "history",
+            "hyperdrive",
+            "labeling",
+            "modelmanagement",
+            "pipelines",
+        )
+        return json_response({**dict.fromkeys(names, API), "studio": "https://ml.azure.com"})
+
+    def _usages(self, request: Request) -> Response:
+        kind = "Microsoft.MachineLearningServices/vmFamily/usages"
+        items = [
+            {
+                "id": f"{PLACE}/usages/{family}",
+                "type": kind,
+                "unit": "Count",
+                "currentValue": self.cores_in_use.get(family, 0),
+                "limit": limit,
+                "name": {"value": family, "localizedValue": f"{family} Cluster Dedicated vCPUs"},
+            }
+            for family, limit in self.cores.items()
+        ]
+        return json_response({"value": items})
+
+    def _sizes(self, request: Request) -> Response:
+        return json_response({"value": [_size(name) for name in SIZES]})
+
+    # datastores
+
+    def _datastores(self, request: Request) -> Response:
+        return json_response({"value": [self._datastore_body(name) for name in DATASTORES]})
+
+    def _datastore(self, request: Request, name: str) -> Response:
+        return json_response(self._datastore_body(name))
+
+    def _datastore_body(self, name: str) -> dict[str, Any]:
+        if name not in DATASTORES:
+            raise RefusedError(404, "UserError", f"Could not find datastore with name: {name}")
+        kind = "None" if self.is_identity_based else "AccountKey"
+        properties = {
+            "datastoreType": "AzureBlob",
+            "accountName": blobs.ACCOUNT,
+            "containerName": DATASTORES[name],
+            "endpoint": "core.windows.net",
+            "protocol": "https",
+            "isDefault": name == "workspaceblobstore",
+            "credentials": {"credentialsType": kind},
+            "serviceDataAccessAuthIdentity": "None",
+        }
+        kind = "Microsoft.MachineLearningServices/workspaces/datastores"
+        body = {"id": f"{ROOT}/datastores/{name}", "name": name, "type": kind, "properties": properties}
+        return {**body, "systemData": CREATED}
+
+    def _secrets(self, request: Request, name: str) -> Response:
+        if self.is_identity_based:
+            raise RefusedError(
+                400, "UserError", f"No secrets for credentials of type None of datastore {name}."
+            )
+        self._datastore_body(name)
+        if request.json().get("expirableSecret") and not request.json().get("accountKey", True):
+            token = self.storage.url(DATASTORES[name], permissions="rl").partition("?")[2]
+            return json_response({"secretsType": "Sas", "sasToken": token})
+        return json_response({"secretsType": "AccountKey", "key": blobs.KEY})
+
+    # codes and environments
+
+    def _asset(self, kind: str, assets: dict[tuple[str, str], dict[str, Any]]) -> Any:
+        def show_or_make(request: Request, name: str, version: str) -> Response:
+            with self._lock:
+                is_new = (name, version) not in assets
+                if request.method == "PUT" and (is_new or kind == "environments"):
+                    assets[name, version] = request.json()["properties"]
+                elif is_new:
+                    raise RefusedError(404, "UserError", f"{kind}/{name}/versions/{version} is not there")
+                created = request.method == "PUT" and is_new
+                return json_response(self._body(kind, name, version), 201 if created else 200)
+
+        return show_or_make
+
+    def _body(self, kind: str, name: str, version: str) -> dict[str, Any]:
+        properties = getattr(self, kind)[name, version]
+        base = {"id": f"{ROOT}/{kind}/{name}/versions/{version}", "name": version, "systemData": CREATED}
+        kind = f"Microsoft.MachineLearningServices/workspaces/{kind}/versions"
+        return {**base, "type": kind, "properties": {**properties, "provisioningState": "Succeeded"}}
+
+    def _code_versions(self, request: Request, name: str) -> Response:
+        """The versions of a code; with `hash`, of whatever name, those with this hash."""
+        wanted = request.query.get("hash")
+        with self._lock:
+            found = [
+                self._body("codes", *key)
+                for key, properties in self.codes.items()
+                if (_hash(properties) == wanted if wanted else key[0] == name)
+            ]
+        return json_response({"value": found})
+
+    def _start_upload(self, request: Request, name: str, version: str) -> Response:
+        container = f"code-{name}"
+        url = self.storage.url(container, permissions="rcwl")
+        place = {
+            "blobUri": url.partition("?")[0],
+            "storageAccountArmId": _resource("Microsoft.Storage/storageAccounts", blobs.ACCOUNT),
+            "credential": {"credentialType": "SAS", "sasUri": url},
+        }
+        kind = request.json().get("pendingUploadType", "TemporaryBlobReference")
+        return json_response(
+            {"blobReferenceForConsumption": place, "pendingUploadId": name, "pendingUploadType": kind}
+        )
+
+    def _environment_versions(self, request: Request, name: str) -> Response:
+        with self._lock:
+            found = [self._body("environments", *key) for key in self.environments if key[0] == name]
+        return json_response({"value": found})
+
+    def _environment_container(self, request: Request, name: str) -> Response:
+        with self._lock:
+            versions = [version for own, version in self.environments if own == name]
+        if not versions:
+            raise RefusedError(404, "UserError", f"environment {name} is not there")
+        properties = {"latestVersion": versions[-1], "nextVersion": None, "isArchived": False}
+        base = {"id": f"{ROOT}/environments/{name}", "name": name, "systemData": CREATED}
+        kind = "Microsoft.MachineLearningServices/workspaces/environments"
+        return json_response({**base, "type": kind, "properties": properties})
+
+
+def _hash(properties: dict[str, Any]) -> str | None:
+    return (properties.get("properties") or {}).get("hash_sha256")
+
+
+def _resource(kind: str, name: str) -> str:
+    return f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/{kind}/{name}"
+
+
+def find_size(name: str) -> str:
+    """The name of a VM size as the service writes it."""
+    known = {size.lower(): size for size in SIZES}
+    if name.lower() not in known:
+        message = f"The specified vm size {name} is not supported in {LOCATION}."
+        raise RefusedError(400, "BadRequest", message)
+    return known[name.lower()]
+
+
+def _size(name: str) -> dict[str, Any]:
+    family, cores, gpus, memory, dedicated, low = SIZES[name]
+    prices = [
+        {"retailPrice": price, "osType": "Linux", "vmTier": tier}
+        for price, tier in ((dedicated, "Standard"), (low, "LowPriority"), (low, "Spot"))
+    ]
+    return {
+        "name": name,
+        "family": family,
+        "vCPUs": cores,
+        "gpus": gpus,
+        "osVhdSizeMB": 1047552,
+        "maxResourceVolumeMB": 102400,
+        "memoryGB": memory,
+        "lowPriorityCapable": True,
+        "premiumIO": False,
+        "supportedComputeTypes": ["AmlCompute", "ComputeInstance"],
+        "estimatedVMPrices": {"billingCurrency": "USD", "unitOfMeasure": "OneHour", "values": prices},
+    }
