@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,12 @@ from batchai_magics.models.backend_options import declared_by
 from batchai_magics.options.option import Option
 
 HERE = Path(__file__).parent
-PAGES = tuple(HERE / f"{name}.md" for name in ("options", "commands", "settings", "add-a-runner"))
+SCHEMAS = HERE / "output-schemas.json"
+PAGES = tuple(
+    HERE / f"{name}.md" for name in ("options", "commands", "settings", "add-a-runner", "json-output")
+)
+
+Schema = Mapping[str, Any]
 
 
 def main() -> None:
@@ -28,7 +34,8 @@ def main() -> None:
 
 def updated(text: str) -> str:
     """A page with its tables as they must be."""
-    for name, table in {"options": options(), "commands": commands(), "settings": settings()}.items():
+    tables = {"options": options(), "commands": commands(), "settings": settings(), "schemas": schemas()}
+    for name, table in tables.items():
         part = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
         text = part.sub(lambda match, table=table: match[1] + table + match[2], text)
     return re.sub(r"(# example: docs/(\S+)\n).*?(# end\n)", _with_example, text, flags=re.DOTALL)
@@ -68,6 +75,64 @@ def _setting(item: Field[Any], backend: str) -> tuple[str, ...]:
 
 def _meaning(option: Option) -> str:
     return f"{option.help}: {', '.join(option.choices)}" if option.choices else option.help
+
+
+def schemas() -> str:
+    """What each command prints, then the fields of each result."""
+    documented = json.loads(SCHEMAS.read_text(encoding="utf-8"))
+    rows = ((f"`{words}`", type_text(schema)) for words, schema in documented["commands"].items())
+    parts = ["## Commands\n", _table(("command", "prints"), rows), "## Results\n"]
+    for name, schema in documented["$defs"].items():
+        parts += [f"### {name}\n", *_definition(schema)]
+    return "\n".join(parts)
+
+
+def _definition(schema: Schema) -> Iterator[str]:
+    if "description" in schema:
+        yield f"{schema['description']}\n"
+    if rows := [row for one in schema.get("oneOf", (schema,)) for row in _fields(one)]:
+        yield _table(("field", "is"), rows)
+    elif schema["type"] != "null":
+        yield f"{type_text(schema).capitalize()}.\n"
+
+
+def _fields(schema: Schema, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The fields of an object, those of objects within it behind a dot."""
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        presence = "" if name in required else "; may be missing"
+        yield f"`{prefix}{name}`", f"{type_text(field)}{presence}"
+        yield from _fields(_inner_object(field), f"{prefix}{name}.")
+
+
+def _inner_object(schema: Schema) -> Schema:
+    """The object that is a value, one of its alternatives, or an item or value of it."""
+    inner = next((one for one in schema.get("anyOf", ()) if "properties" in one), schema)
+    further = inner.get("items") or inner.get("additionalProperties")
+    return inner if "properties" in inner or not isinstance(further, dict) else _inner_object(further)
+
+
+def type_text(schema: Schema) -> str:
+    """A type in words, with links to the results it refers to."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(map(type_text, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return ", ".join(f"`{json.dumps(value)}`" for value in values)
+    types = schema.get("type", "any value")
+    return " or ".join(_type_name(each, schema) for each in ([types] if isinstance(types, str) else types))
+
+
+def _type_name(name: str, schema: Schema) -> str:
+    items, values = schema.get("items"), schema.get("additionalProperties")
+    if name == "array" and items:
+        return f"list of {type_text(items)}"
+    if name == "object" and isinstance(values, dict):
+        return f"object whose values are {type_text(values)}"
+    return "time" if schema.get("format") == "date-time" and name == "string" else name
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

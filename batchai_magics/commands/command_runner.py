@@ -6,7 +6,13 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.commands.output.command_progress import Message, Operation, Stream, StreamParts
+from batchai_magics.commands.output.command_progress import (
+    Message,
+    Operation,
+    Stream,
+    StreamParts,
+    json_lines,
+)
 from batchai_magics.commands.output.command_result import LiveResult, Result, ValueWithNotes, check_query
 from batchai_magics.errors import BatchAIError, SpecError, translate_file_errors
 
@@ -49,7 +55,9 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
             error.exit_code = _REFUSED_EXIT_CODE
         raise
     if isinstance(values[0], Stream):
-        return Stream(_joined(notes, values), values[-1].interrupt_message)
+        parts = _joined(notes, values)
+        is_json = arguments.output == "json" and not arguments.is_az
+        return Stream(json_lines(parts) if is_json else parts, values[-1].interrupt_message)
     if isinstance(values[0], Operation):
         return PendingCommand(values[0], arguments.query, notes)
     return _result(values[0] if len(values) == 1 else _combined(values), arguments.query, notes)

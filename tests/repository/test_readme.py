@@ -38,7 +38,7 @@ print(shell.user_ns["job"].wait().log(), end="")
 """
 
 
-@pytest.mark.parametrize("page", ["options", "commands", "settings", "add-a-runner"])
+@pytest.mark.parametrize("page", ["options", "commands", "settings", "add-a-runner", "json-output"])
 def test_the_tables_are_those_of_the_package(page):
     updated = runpy.run_path(str(ROOT / "docs/readme.py"))["updated"]
     text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")

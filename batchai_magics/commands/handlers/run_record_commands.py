@@ -30,7 +30,13 @@ class LabelsResult:
 
     def to_data(self) -> Any:
         """The labels by name."""
-        return {"name": self.run, **self.labels.to_json()}
+        labels = self.labels
+        return {
+            "name": self.run,
+            "tags": list(labels.tags),
+            "note": labels.note,
+            "parameters": dict(labels.parameters),
+        }
 
     def to_table(self) -> Table:
         """One row."""

@@ -29,7 +29,7 @@ def open_page(context: Context, arguments: Namespace) -> Stream:
                 "--html goes with a recording", hint=f"record the job first: batchai record {path}"
             )
         target = export_recording(path, Path(arguments.html))
-        return Stream(_message(f"Wrote {target}."), "")
+        return Stream(_message(f"Wrote {target}.", path=str(target)), "")
     page = open_recording(path) if is_recording else _job(context, arguments).open(browser=False)
     return Stream(
         _served(page, is_shown=not arguments.no_browser), "Closed the page; the job is left as it is."
@@ -52,14 +52,16 @@ def _job(context: Context, arguments: Namespace) -> Job:
     return Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
 
 
-def _message(text: str) -> StreamParts:
-    yield Message(text)
+def _message(text: str, **data: str) -> StreamParts:
+    yield Message(text, data)
 
 
 def _served(page: Page, *, is_shown: bool) -> StreamParts:
     try:
         is_open = is_shown and webbrowser.open(page.url)
-        yield Message(f"{'Opened' if is_open else 'Open'} {page.url}\nCtrl-C closes the page.")
+        yield Message(
+            f"{'Opened' if is_open else 'Open'} {page.url}\nCtrl-C closes the page.", {"url": page.url}
+        )
         while True:
             time.sleep(POLL_S)
     finally:
@@ -70,7 +72,7 @@ def _recorded(job: Job, target: Path, *, is_report: bool) -> StreamParts:
     if not job.is_done:
         yield Message(f"Recording {job.name} until it has ended; Ctrl-C ends the recording before.")
     path = record_job(job, target, is_report=is_report)
-    yield Message(f"Recorded {job.name}: {path}")
+    yield Message(f"Recorded {job.name}: {path}", {"path": str(path)})
     if is_report:
         yield Message(
             "Secrets are masked, but the log is in it: look at it before you attach it to an issue."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.errors import interrupt_error
@@ -12,9 +14,10 @@ from batchai_magics.errors import interrupt_error
 
 @dataclass(frozen=True)
 class Message:
-    """A message line."""
+    """A message line; `data` is what `-o json` adds to it, such as the path of a file."""
 
     text: str
+    data: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,39 @@ class CommandExit:
 
 
 StreamParts = Generator[Message | LogOutput | CommandExit, None, None]
+
+
+def json_lines(parts: StreamParts) -> StreamParts:
+    """The same as one JSON object per line, for `-o json`: a message, a line of output, or the exit code."""
+    pending: dict[bool, bytes] = defaultdict(bytes)  # an incomplete line of stdout or stderr
+    try:
+        for part in parts:
+            if isinstance(part, LogOutput):
+                *lines, pending[part.is_error] = (pending[part.is_error] + part.data).split(b"\n")
+                yield from (_output_line(line, is_error=part.is_error) for line in lines)
+            elif isinstance(part, Message):
+                yield _json_line({"message": part.text, **part.data})
+            else:
+                yield from _incomplete_lines(pending)
+                yield _json_line({"exitCode": part.exit_code, "outcome": part.text})
+                yield part
+        yield from _incomplete_lines(pending)
+    finally:
+        parts.close()
+
+
+def _incomplete_lines(pending: dict[bool, bytes]) -> StreamParts:
+    yield from (_output_line(line, is_error=is_error) for is_error, line in pending.items() if line)
+    pending.clear()
+
+
+def _output_line(line: bytes, *, is_error: bool) -> LogOutput:
+    text = line.removesuffix(b"\r").decode(errors="replace")
+    return _json_line({"line": text, **({"stderr": True} if is_error else {})})
+
+
+def _json_line(data: Mapping[str, Any]) -> LogOutput:
+    return LogOutput(f"{json.dumps(data, ensure_ascii=False)}\n".encode())
 
 
 @dataclass(frozen=True)

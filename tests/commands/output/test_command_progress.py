@@ -1,9 +1,19 @@
 """Operations with a bar."""
 
+import json
+
 import pytest
 
 from batchai_magics.commands.output import command_progress
-from batchai_magics.commands.output.command_progress import BYTES, Operation, run_operation
+from batchai_magics.commands.output.command_progress import (
+    BYTES,
+    CommandExit,
+    LogOutput,
+    Message,
+    Operation,
+    json_lines,
+    run_operation,
+)
 from batchai_magics.errors import BatchAIError
 
 
@@ -65,3 +75,34 @@ def test_an_interrupt_between_two_steps_ends_the_operation(monkeypatch):
     with pytest.raises(BatchAIError, match=r"Stopped\. Run it again\."):
         run_operation(pending, is_shown=False)
     assert ended == [True]
+
+
+def json_of(*parts):
+    """The parts as `-o json` prints them, and the exit code."""
+    found = list(json_lines(part for part in parts))
+    printed = b"".join(part.data for part in found if isinstance(part, LogOutput)).decode()
+    return [json.loads(line) for line in printed.splitlines()], [
+        p for p in found if isinstance(p, CommandExit)
+    ]
+
+
+def test_a_line_that_comes_in_parts_is_one_object():
+    printed, ends = json_of(
+        LogOutput(b"a"), Message("m"), LogOutput(b"b\nc\xff"), CommandExit(3, "it failed")
+    )
+    assert printed == [
+        {"message": "m"},
+        {"line": "ab"},
+        {"line": "c�"},
+        {"exitCode": 3, "outcome": "it failed"},
+    ]
+    assert ends == [CommandExit(3, "it failed")]
+
+
+def test_lines_of_stdout_and_stderr_are_not_mixed():
+    printed, _ = json_of(LogOutput(b"a"), LogOutput(b"no\n", is_error=True), LogOutput(b"b\n"))
+    assert printed == [{"line": "no", "stderr": True}, {"line": "ab"}]
+
+
+def test_what_a_message_is_about_is_beside_it():
+    assert json_of(Message("Wrote x.", {"path": "x"}))[0] == [{"message": "Wrote x.", "path": "x"}]
