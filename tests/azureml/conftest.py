@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,24 @@ from tests.azureml.stand_in import AzureStandIn
 
 @pytest.fixture
 def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureStandIn]:
-    """A workspace of its own, with the variables set that lead Azure's libraries to it."""
-    made = AzureStandIn(tmp_path / "azure")
+    """A workspace whose jobs do what the test says."""
+    with reached(AzureStandIn(tmp_path / "azure"), monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def running_azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureStandIn]:
+    """A workspace whose jobs run in processes."""
+    with reached(AzureStandIn(tmp_path / "azure", runs_jobs=True), monkeypatch) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def reached(made: AzureStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureStandIn]:
+    """Sets the variables that lead Azure's libraries to a stand-in, which is closed at the end."""
     for name in ("NO_PROXY", "no_proxy", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
     for name, value in made.client_env.items():
         monkeypatch.setenv(name, value)
-    yield made
-    made.close()
+    with contextlib.closing(made):
+        yield made

@@ -11,6 +11,7 @@ from tests.azureml.certificates import make_certificates
 from tests.azureml.computes import Computes
 from tests.azureml.faults import Faults
 from tests.azureml.http_messages import RefusedError, Request, Response
+from tests.azureml.job_runs import JobRuns
 from tests.azureml.jobs import Job, Jobs, artifact
 from tests.azureml.run_history import RunHistory
 from tests.azureml.sign_in import MANAGEMENT, ML, SignIn
@@ -19,16 +20,17 @@ from tests.azureml.workspace import GROUP, SUBSCRIPTION, WORKSPACE, Workspace
 
 
 class AzureStandIn:
-    """The services of one workspace."""
+    """The services of one workspace. Without `runs_jobs`, its jobs do what a test says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, runs_jobs: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.faults, self.sign_in = Faults(), SignIn()
         self.blobs = Blobs(self.sign_in)
         self.workspace = Workspace(self.blobs)
         self.computes = Computes(self.workspace)
-        self.jobs = Jobs(self.computes, self._start)
+        self.runs = JobRuns(folder / "runs", self.workspace, self.computes)
+        self.jobs = Jobs(self.computes, self.runs.start if runs_jobs else self._wait_for_test)
         self.history = RunHistory(self.jobs, self.blobs)
         certificates = make_certificates()
         self._bundle = certificates.write_authority(folder / "authority.pem")
@@ -58,6 +60,8 @@ class AzureStandIn:
         return list(self._proxy.exchanges)
 
     def close(self) -> None:
+        """Ends all jobs, then all connections."""
+        self.runs.close()
         self._proxy.close()
 
     # what a test has a job do
@@ -72,7 +76,11 @@ class AzureStandIn:
         found.error = error or found.error
         found.change(status)
 
-    def _start(self, job: Job) -> None:
+    def preempt(self, job: str) -> None:
+        """Takes the nodes of a job away: the service runs it again."""
+        self.jobs.find(job).is_preempted.set()
+
+    def _wait_for_test(self, job: Job) -> None:
         """Nothing: the job waits for a test to change it."""
 
     # requests

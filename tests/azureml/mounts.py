@@ -1,0 +1,144 @@
+"""The folders of a job: its code, its inputs and outputs, and what is uploaded from them while it runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.azureml.blobs import Blobs
+from tests.azureml.jobs import Job, artifact
+from tests.azureml.workspace import ARTIFACTS, DATASTORES, Workspace
+
+_DATASTORE = re.compile(r"azureml://(?:.*/)?datastores/([^/]+)(?:/paths)?/(.*)")
+_BLOB = re.compile(r"https://[^/]+\.blob\.[^/]+/([^/?]+)/?([^?]*)")
+
+
+class SyncedFolder:
+    """A folder whose files are those of a container with a prefix; what changes in it is uploaded."""
+
+    def __init__(self, storage: Blobs, folder: Path, container: str, prefix: str) -> None:
+        self.folder = folder
+        self._storage, self._container = storage, container
+        self._prefix = f"{prefix.rstrip('/')}/" if prefix else ""
+        self._known: dict[str, tuple[int, int]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def download(self) -> None:
+        """Fetches all files."""
+        for name in self._storage.names(self._container, self._prefix):
+            file = self.folder / name[len(self._prefix) :]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self._storage.read(self._container, name))
+            self._known[name[len(self._prefix) :]] = _version(file)
+
+    def upload(self) -> None:
+        """Stores the files that have changed since, and removes those that are gone."""
+        found = {}
+        for file in sorted(self.folder.rglob("*")):
+            if file.is_file():
+                name = str(file.relative_to(self.folder))
+                found[name] = _version(file)
+                if self._known.get(name) != found[name]:
+                    self._storage.write(self._container, self._prefix + name, file.read_bytes())
+        for name in self._known.keys() - found.keys():
+            self._storage.remove(self._container, self._prefix + name)
+        self._known = found
+
+
+def _version(file: Path) -> tuple[int, int]:
+    known = file.stat()
+    return known.st_mtime_ns, known.st_size
+
+
+class JobFolders:
+    """The folders of one attempt of a job below `root`."""
+
+    def __init__(self, root: Path, job: Job, workspace: Workspace) -> None:
+        self.root, self._job, self._workspace = root, job, workspace
+        self._outputs: list[SyncedFolder] = []
+        self.paths: dict[str, str] = {}  # what stands for ${{inputs.x}} and ${{outputs.y}}
+        self.env: dict[str, str] = {}
+
+    def work(self, node: int) -> Path:
+        """The working directory of the processes of a node."""
+        return self.root / f"node{node}" / "exe" / "wd"
+
+    def prepare(self) -> None:
+        """Unpacks the code on every node; fetches inputs."""
+        for node in range(self._job.node_count):
+            self._unpack(self.work(node))
+            for name in ("logs", "outputs"):
+                own = SyncedFolder(
+                    self._workspace.storage, self.work(node) / name, *artifact(self._job, name)
+                )
+                self._outputs.append(own)
+        properties = self._job.properties
+        for name, given in (properties.get("inputs") or {}).items():
+            self._take("inputs", "AZURE_ML_INPUT", name, self._input(name, given))
+        for name, given in (properties.get("outputs") or {}).items():
+            self._take("outputs", "AZURE_ML_OUTPUT", name, self._output(name, given or {}))
+
+    def upload(self) -> None:
+        """Stores what has changed in the outputs."""
+        for folder in self._outputs:
+            folder.upload()
+
+    def _take(self, kind: str, variable: str, name: str, path: str) -> None:
+        self.paths[f"${{{{{kind}.{name}}}}}"] = path
+        self.env[f"{variable}_{name}"] = path
+
+    def _unpack(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        if code := self._job.properties.get("codeId"):
+            SyncedFolder(self._workspace.storage, folder, *self._workspace.code_folder(code)).download()
+
+    def _input(self, name: str, given: dict[str, Any]) -> str:
+        kind = given.get("jobInputType")
+        if kind not in ("uri_folder", "uri_file"):
+            return str(given["value"])
+        container, prefix = place_of(given["uri"])
+        if kind == "uri_folder":
+            folder = SyncedFolder(self._workspace.storage, self.root / "inputs" / name, container, prefix)
+            folder.download()
+            return str(folder.folder)
+        file = self.root / "inputs" / name / prefix.rpartition("/")[2]
+        file.parent.mkdir(parents=True)
+        file.write_bytes(self._workspace.storage.read(container, prefix))
+        return str(file)
+
+    def _output(self, name: str, given: dict[str, Any]) -> str:
+        default = f"azureml://datastores/workspaceblobstore/paths/azureml/{self._job.name}/{name}"
+        container, prefix = place_of(given.get("uri") or default)
+        folder = SyncedFolder(self._workspace.storage, self.root / "outputs" / name, container, prefix)
+        folder.download()
+        self._outputs.append(folder)
+        return str(folder.folder)
+
+
+def place_of(uri: str) -> tuple[str, str]:
+    """The container and prefix of an address of data."""
+    if found := _DATASTORE.fullmatch(uri):
+        return DATASTORES[found[1]], found[2]
+    found = _BLOB.fullmatch(uri)
+    assert found, f"no address of data: {uri}"
+    return found[1], found[2]
+
+
+class LogUploader:
+    """Appends what the processes of an attempt print to append blobs."""
+
+    def __init__(self, storage: Blobs, job: Job, folder: Path) -> None:
+        self._storage, self.folder = storage, folder
+        self._prefix, self._sent = job.prefix + job.log_folder, dict[str, int]()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def upload(self) -> None:
+        """Sends what is new."""
+        for file in sorted(self.folder.iterdir()):
+            with file.open("rb") as stream:
+                stream.seek(self._sent.get(file.name, 0))
+                data = stream.read()
+            if data or file.name not in self._sent:
+                self._storage.append(ARTIFACTS, self._prefix + file.name, data)
+                self._sent[file.name] = self._sent.get(file.name, 0) + len(data)

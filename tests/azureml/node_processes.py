@@ -1,0 +1,131 @@
+"""The processes of an attempt: they start on all nodes, and are really killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from tests.azureml.jobs import Job
+from tests.azureml.mounts import JobFolders
+from tests.azureml.node_environment import Role, is_mpi, node_env, port_count, roles_of, write_fence
+from tests.ports import free_ports
+
+GRACE_S = 2.0
+# How ranks reach each other on nodes that are all this machine.
+MPI_ENV = {"HYDRA_LAUNCHER": "fork", "FI_PROVIDER": "shm", "MPIR_CVAR_CH4_NETMOD": "ofi"}
+
+
+class NodeProcesses:
+    """What runs of a job; `logs` gets one file for each process."""
+
+    def __init__(self, job: Job, folders: JobFolders, logs: Path) -> None:
+        self._job, self._folders, self._logs = job, folders, logs
+        self._ports = free_ports(port_count(job))
+        self.roles = roles_of(job, self._ports)
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Starts all of them."""
+        write_fence(self._folders.root)
+        command = self._job.properties["command"]
+        for text, path in self._folders.paths.items():
+            command = command.replace(text, path)
+        start = self._start_mpi if is_mpi(self._job) else self._start_each
+        start(command)
+
+    @property
+    def exit_code(self) -> int | None:
+        """That of the first that fails, or 0 once all workers have ended; None while they run."""
+        ends = [process.poll() for process in self._processes]
+        if failed := next((end for end in ends if end), None):
+            return failed if failed > 0 else 128 - failed
+        workers = [0] if is_mpi(self._job) else [n for n, role in enumerate(self.roles) if role.is_worker]
+        return 0 if all(ends[number] == 0 for number in workers) else None
+
+    def kill(self, *, grace_s: float = GRACE_S) -> None:
+        """Ends them and all that they have started."""
+        alive = [found for process in self._processes for found in _family(process.pid)]
+        if grace_s:
+            _signal(alive, signal.SIGTERM)
+            _, alive = psutil.wait_procs(alive, timeout=grace_s)
+        late = [found for process in self._processes for found in _family(process.pid)]
+        _signal([*alive, *late], signal.SIGKILL)
+        psutil.wait_procs([*alive, *late], timeout=GRACE_S)
+        for process in self._processes:
+            process.wait()
+
+    def _start_each(self, command: str) -> None:
+        for role in self.roles:
+            argv, env = ["bash", "-c", command], {**self._node_env(role.node), **role.env}
+            self._processes.append(self._popen(argv, role, env))
+
+    def _start_mpi(self, command: str) -> None:
+        """One launcher: each process gets its variables and its log through a shell of its own."""
+        launcher = Path(sys.executable).with_name("mpiexec")
+        argv: list[str] = [str(launcher)]
+        for role in self.roles:
+            log = shlex.quote(str(self._logs / role.log))
+            shell = f'exec bash -c "$1" >{log} 2>&1'
+            own = {**self._node_env(role.node), **role.env}
+            words = [f"{name}={value}" for name, value in own.items()]
+            part = ["-n", "1", "-wdir", str(self._folders.work(role.node))]
+            argv += [
+                *([":"] if len(argv) > 1 else []),
+                *part,
+                "env",
+                *words,
+                "bash",
+                "-c",
+                shell,
+                "-",
+                command,
+            ]
+        first = Role(0, "launcher", {})
+        self._processes.append(self._popen(argv, first, {**self._node_env(0), **MPI_ENV}))
+
+    def _popen(self, argv: Sequence[str], role: Role, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        folder = self._folders.work(role.node)
+        is_launcher = role.log == "launcher"
+        with (self._folders.root / role.log if is_launcher else self._logs / role.log).open("ab") as log:
+            return subprocess.Popen(
+                argv,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _node_env(self, node: int) -> dict[str, str]:
+        folder = self._folders.work(node).parents[1]
+        for name in ("tmp", "home", "stdouterr"):
+            (folder / name).mkdir(exist_ok=True)
+        own = self._job.properties.get("environmentVariables") or {}
+        return {**node_env(self._job, node, folder, self._ports[0]), **self._folders.env, **own}
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """The living processes of a session that this started, and their descendants."""
+    found = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if os.getsid(process.pid) == pid and process.status() != psutil.STATUS_ZOMBIE:
+                found[process.pid] = process
+    with contextlib.suppress(psutil.Error):
+        found |= {child.pid: child for child in psutil.Process(pid).children(recursive=True)}
+    return list(found.values())
+
+
+def _signal(processes: Sequence[psutil.Process], number: int) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(number)
