@@ -21,6 +21,7 @@ _COLOURS = {
     NodeState.RUNNING.value: card_parts.BLUE,
     NodeState.LEAVING.value: card_parts.PURPLE,
     NodeState.UNUSABLE.value: card_parts.RED,
+    NodeState.PREEMPTED.value: card_parts.BROWN,
 }
 _ALLOCATION = {AllocationState.STEADY: card_parts.GREEN, AllocationState.RESIZING: card_parts.AMBER}
 

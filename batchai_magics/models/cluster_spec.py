@@ -169,13 +169,18 @@ class ClusterPatch(WireModel):
 
 
 class NodeStateCounts(WireModel):
-    """The number of nodes in each state, in the service's field order."""
+    """The number of nodes in each state, in the service's field order.
+
+    Attributes:
+        preempted_node_count: Those that were taken away; only where the backend tells.
+    """
 
     running_node_count: int = 0
     idle_node_count: int = 0
     unusable_node_count: int = 0
     preparing_node_count: int = 0
     leaving_node_count: int = 0
+    preempted_node_count: int | None = None
 
     @classmethod
     def counting(cls, states: Iterable[NodeState]) -> NodeStateCounts:
@@ -185,8 +190,8 @@ class NodeStateCounts(WireModel):
 
     def of(self, state: NodeState) -> int:
         """The number of nodes in a state."""
-        count: int = getattr(self, f"{state.value}_node_count")
-        return count
+        count: int | None = getattr(self, f"{state.value}_node_count")
+        return count or 0
 
     @property
     def total(self) -> int:

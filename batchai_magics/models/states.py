@@ -34,6 +34,7 @@ class NodeState(enum.Enum):
     RUNNING = "running"  # belongs to a job
     LEAVING = "leaving"  # removed when its job ends
     UNUSABLE = "unusable"  # could not be prepared; the cluster's errors say why
+    PREEMPTED = "preempted"  # taken away by its cloud, which replaces it when it can
 
 
 class AllocationState(enum.Enum):

@@ -94,6 +94,12 @@ def test_node_counts_are_told_by_state():
     assert counts.total == 3
 
 
+def test_preempted_nodes_are_counted_where_a_backend_tells_of_them() -> None:
+    counts = NodeStateCounts(running_node_count=2, preempted_node_count=1)
+    assert (counts.total, counts.to_wire()["preemptedNodeCount"]) == (3, 1)
+    assert "preemptedNodeCount" not in NodeStateCounts(running_node_count=2).to_wire()
+
+
 @pytest.mark.parametrize(
     ("scale", "count", "expected"),
     [

@@ -62,9 +62,7 @@ def cluster(record: Record, nodes: Sequence[NodeStatus], warnings: Sequence[Clus
         provisioning=_provisioning(record),
         allocation_state=AllocationState.RESIZING if is_moving else AllocationState.STEADY,
         allocation_changed=moment(record.more[CHANGED]),
-        node_states=NodeStateCounts(
-            **{f"{state.value}_node_count": states.count(state) for state in NodeState}
-        ),
+        node_states=NodeStateCounts.counting(states),
         errors=(
             *(ErrorDetail(code=warning.code, message=warning.message) for warning in warnings),
             *(_node_error(node) for node in nodes if node.reason),

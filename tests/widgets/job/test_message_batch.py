@@ -230,7 +230,7 @@ def test_node_counts_are_remembered():
     feed = JobFeed(clock=lambda: next(times))
     feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2), NodeStateCounts()))
     feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2), NodeStateCounts()))
-    assert list(feed.history) == [[1000, 2, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0]]
+    assert list(feed.history) == [[1000, 2, 0, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0, 0]]
 
 
 def test_the_logs_that_are_looked_at_most_come_first():

@@ -122,10 +122,10 @@ function timeLeft({ ends }) {
 /** @typedef {keyof Counts} State */
 
 /** @type {State[]} */
-const STATES = ["running", "idle", "preparing", "leaving", "unusable"];
+const STATES = ["running", "idle", "preparing", "leaving", "unusable", "preempted"];
 
 /** @type {State[]} */
-const ORDER = ["preparing", "idle", "running", "leaving", "unusable"]; // of the counts in a history row
+const ORDER = ["preparing", "idle", "running", "leaving", "unusable", "preempted"]; // of the counts in a history row
 
 /**
  * @returns {{element: HTMLElement, update: (counts: Counts, history?: number[][], ended?: number | null) => void}}

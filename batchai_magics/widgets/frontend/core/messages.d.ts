@@ -31,7 +31,7 @@ interface Signal {
 }
 
 /** The synced trait `counts`: nodes of the cluster by state. */
-export type Counts = Partial<Record<"running" | "idle" | "preparing" | "leaving" | "unusable", number>>;
+export type Counts = Partial<Record<"running" | "idle" | "preparing" | "leaving" | "unusable" | "preempted", number>>;
 
 /** The progress of a job. Times are milliseconds since 1970. */
 export interface Progress {
