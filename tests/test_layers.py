@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
     "errors lazy_exports log_lines version | models config options records | launch cell metrics"
-    " | backends.base | backends.service backends.node | backends.folders | backends.machines | backends.*"
-    " | follow | jobs | cards | commands | widgets server | magics agents | cli"
+    " | backends.base | backends.service backends.node | backends.folders backends.azure | backends.machines"
+    " | backends.* | follow | jobs | cards | commands | widgets server | magics agents | cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 
@@ -23,7 +23,7 @@ HOMES = {
     "ipywidgets": {"widgets"},
     "rich": {"commands.output"},
     "mcp": {"agents"},
-    "azure": {"backends.arm", "backends.azureml"},
+    "azure": {"backends.arm", "backends.azure", "backends.azureml"},
     "starlette": {"server"},
     "uvicorn": {"server"},
     "subprocess": {

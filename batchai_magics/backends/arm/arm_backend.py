@@ -7,14 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.arm.arm_messages import (
-    ArmRequest,
-    check_inside,
     collection_path,
     parse_resource,
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.connection import Connection, list_items, list_pages
+from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.extended_storage import extended_storage
 from batchai_magics.backends.arm.published_api import PublishedApi, output_listing
@@ -22,6 +20,8 @@ from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.arm.share_clients import ShareClients
 from batchai_magics.backends.arm.subscription_facets import Accounts, Groups, Usages
+from batchai_magics.backends.azure.arm_client import list_items, list_pages
+from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
 from batchai_magics.backends.base import (
     BackendBase,
     Capabilities,

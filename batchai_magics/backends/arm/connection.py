@@ -1,127 +1,25 @@
-"""The connection to the server through azure-mgmt-resource: requests, operations, paged lists."""
+"""The connection to the server through azure-mgmt-resource."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
 
-from batchai_magics.backends.arm import arm_messages
-from batchai_magics.backends.arm.arm_messages import ArmRequest
 from batchai_magics.backends.arm.endpoint import Endpoint, credentials
-from batchai_magics.backends.service.extension_wire import OWN_CLIENT, PREFER, REPRESENTATION, prefer_wait
-from batchai_magics.errors import BatchAIError
+from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT, PREFER, prefer_wait
 
 if TYPE_CHECKING:
-    from azure.core.rest import HttpResponse
     from azure.mgmt.resource.resources import ResourceManagementClient
 
-
-# The defaults retry for minutes and poll an operation every 30 s.
-_TIMING: Mapping[str, Any] = {
-    "retry_total": 3,
-    "retry_connect": 1,
-    "retry_read": 2,
-    "retry_backoff_factor": 0.3,
-    "retry_backoff_max": 5,
-    "polling_interval": 2,
-}
 _OPERATION_WAIT_S = 10.0
-USER_AGENT = "batchai-magics"
 
 
-class Connection:
-    """Sends requests and returns JSON; raises errors of `batchai_magics.errors` only. Thread-safe."""
+class Connection(ArmClient):
+    """Sends requests to the endpoint; see `ArmClient`."""
 
     def __init__(self, endpoint: Endpoint, subscription: str) -> None:
+        super().__init__(endpoint.url)
         self.endpoint, self.subscription = endpoint, subscription
-        self._lock = threading.Lock()
-        self._client: ResourceManagementClient | None = None
-
-    @property
-    def client(self) -> ResourceManagementClient:
-        """The client of azure-mgmt-resource, created on first use: its import takes a third of a second."""
-        with self._lock:
-            if self._client is None:
-                self._client = self._make_client()
-            return self._client
-
-    def request_json(self, request: ArmRequest) -> Mapping[str, Any]:
-        """The JSON object of the response; empty if the response has no body."""
-        return arm_messages.parse_object(self.send(request).text(), self.endpoint.url)
-
-    def send(self, request: ArmRequest, *, is_streamed: bool = False) -> HttpResponse:
-        """The response to a request; raises its error. With `is_streamed` the body is not read yet."""
-        from azure.core.rest import HttpRequest
-
-        http_request = HttpRequest(
-            request.method,
-            request.path,
-            params=request.params,
-            headers=dict(request.headers),
-            json=request.body,
-            content=request.content,
-        )
-        with self.translated_errors():
-            tries = {"retry_total": 0} if request.is_polled else {}
-            response = self.client.send_request(http_request, stream=is_streamed, **tries)
-            if response.status_code >= 400:
-                text = (response.read() and response.text()) if is_streamed else response.text()
-                raise arm_messages.arm_error(response.status_code, text or "", self.endpoint.url)
-        return response
-
-    def create(self, request: ArmRequest) -> Mapping[str, Any]:
-        """Creates a resource, waits for the operation to end, and returns its JSON."""
-        with self.translated_errors():
-            poller = self.client.resources.begin_create_or_update_by_id(
-                resource_id=request.path,
-                api_version=request.version,
-                parameters=dict(request.body or {}),
-                headers={PREFER: REPRESENTATION},
-                cls=lambda response, *_: response.http_response.text(),
-            )
-            return arm_messages.parse_object(str(poller.result()), self.endpoint.url)
-
-    def delete(self, request: ArmRequest) -> None:
-        """Deletes a resource and waits for the operation to end."""
-        with self.translated_errors():
-            self.client.resources.begin_delete_by_id(
-                resource_id=request.path, api_version=request.version
-            ).result()
-
-    @contextlib.contextmanager
-    def translated_errors(self) -> Iterator[None]:
-        """Translates the exceptions of Azure's libraries into ours."""
-        from azure.core.exceptions import (
-            AzureError,
-            ClientAuthenticationError,
-            HttpResponseError,
-        )
-
-        url = self.endpoint.url
-        try:
-            yield
-        except BatchAIError:
-            raise
-        except HttpResponseError as error:
-            response: Any = error.response
-            if response is not None:
-                raise arm_messages.arm_error(response.status_code, response.text(), url) from error
-            if isinstance(error, ClientAuthenticationError):
-                raise arm_messages.no_credentials_error() from None
-            raise arm_messages.unreachable_error(url, str(error)) from error
-        except AzureError as error:
-            raise arm_messages.unreachable_error(url, str(error)) from error
-
-    def close(self) -> None:
-        """Closes the client."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-            self._client = None
 
     def _make_client(self) -> ResourceManagementClient:
         from azure.mgmt.resource.resources import ResourceManagementClient
@@ -133,7 +31,7 @@ class Connection:
             raw_request_hook=_add_extension_headers,
             **credentials(self.endpoint),
             **self.endpoint.transport(),
-            **_TIMING,
+            **TIMING,
         )
 
 
@@ -143,44 +41,3 @@ def _add_extension_headers(pipeline_request: Any) -> None:
     sent.headers[OWN_CLIENT] = "1"
     if sent.method == "GET" and "/operationresults/" in sent.url.lower():
         sent.headers[PREFER] = prefer_wait(_OPERATION_WAIT_S)
-
-
-_TOKEN = "$skiptoken"
-
-
-@dataclass(frozen=True)
-class JsonPage:
-    """Items as JSON, and the token of the next page; empty on the last page."""
-
-    items: Sequence[Mapping[str, Any]]
-    next: str = ""
-
-
-def list_items(connection: Connection, request: ArmRequest, after: str = "") -> Iterator[Mapping[str, Any]]:
-    """All items of a paged list."""
-    for page in list_pages(connection, request, after):
-        yield from page.items
-
-
-def list_pages(
-    connection: Connection, request: ArmRequest, after: str = "", size: int | None = None
-) -> Iterator[JsonPage]:
-    """The pages of a list from a token on, requested lazily."""
-    sized = {"maxresults": str(size)} if size else {}
-    while True:
-        begun = {_TOKEN: after} if after else {}
-        asked = replace(request, query={**request.query, **sized, **begun})
-        page = _page(connection.request_json(asked))
-        yield page
-        if not page.next or page.next == after:
-            return
-        after = page.next
-
-
-def _page(data: Mapping[str, Any]) -> JsonPage:
-    """Parses a page. Only the token of its next link is used: the link may name any host."""
-    link = urlsplit(str(data.get("nextLink") or ""))
-    query = {name.lower(): value for name, value in parse_qsl(link.query)}
-    return JsonPage(
-        [item for item in data.get("value") or () if isinstance(item, Mapping)], query.get(_TOKEN, "")
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from batchai_magics.backends.arm.arm_messages import ArmRequest, provider_path
+from batchai_magics.backends.arm.arm_messages import provider_path
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.share_clients import (
@@ -16,6 +16,7 @@ from batchai_magics.backends.arm.share_clients import (
     share_errors,
 )
 from batchai_magics.backends.arm.subscription_facets import Accounts
+from batchai_magics.backends.azure.arm_protocol import ArmRequest
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.base.default_transfers import BLOCK_BYTES
 from batchai_magics.backends.service import extension_bodies

@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from batchai_magics.backends.arm.arm_messages import ArmRequest, check_inside, resource_path
+from batchai_magics.backends.arm.arm_messages import resource_path
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.endpoint import is_loopback
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.arm.share_clients import signed_file_client, translated_errors
+from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
 from batchai_magics.backends.base import Backend, Capabilities, Chunk, FileRef, JobNeeds, Pace, StatusSnapshot
 from batchai_magics.backends.base.backend_defaults import BackendDefaults
 from batchai_magics.errors import NotFoundError, StorageError

@@ -7,18 +7,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from batchai_magics.backends.arm.arm_messages import (
-    ArmRequest,
-    check_inside,
     collection_path,
     parse_any_resource,
     provider_path,
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.connection import Connection, list_items
+from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.published_api import PublishedApi
 from batchai_magics.backends.arm.settings import NAME
+from batchai_magics.backends.azure.arm_client import list_items
+from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
 from batchai_magics.backends.base import (
     CONTAINERS,
     NODE_COMMANDS,

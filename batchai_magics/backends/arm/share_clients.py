@@ -10,10 +10,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote
 
-from batchai_magics.backends.arm import arm_messages
-from batchai_magics.backends.arm.connection import USER_AGENT, Connection
+from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.subscription_facets import Accounts
+from batchai_magics.backends.azure import arm_protocol
+from batchai_magics.backends.azure.arm_client import USER_AGENT
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.service import api_errors
 from batchai_magics.config import DEFAULT_ACCOUNT
@@ -131,11 +132,11 @@ def translated_errors(url: str = "the storage") -> Iterator[None]:
     except HttpResponseError as error:
         response: Any = error.response
         if response is None:
-            raise arm_messages.unreachable_error(url, str(error)) from error
+            raise arm_protocol.unreachable_error(url, str(error)) from error
         code = response.headers.get("x-ms-error-code", "")
-        raise arm_messages.storage_error(response.status_code, _text(response), code) from error
+        raise arm_protocol.storage_error(response.status_code, _text(response), code) from error
     except AzureError as error:
-        raise arm_messages.unreachable_error(url, str(error)) from error
+        raise arm_protocol.unreachable_error(url, str(error)) from error
 
 
 def _text(response: Any) -> str:

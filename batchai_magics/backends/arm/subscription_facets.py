@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from batchai_magics.backends.arm.arm_messages import STORAGE_VERSION, ArmRequest, provider_path
-from batchai_magics.backends.arm.connection import Connection, list_items
+from batchai_magics.backends.arm.arm_messages import provider_path
+from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.azure.arm_client import list_items
+from batchai_magics.backends.azure.arm_protocol import STORAGE_VERSION, ArmRequest
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import check_account_name, check_group_name

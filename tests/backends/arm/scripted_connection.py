@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from batchai_magics.backends.arm.arm_messages import ArmRequest
 from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.azure.arm_protocol import ArmRequest
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from batchai_magics.backends.arm.arm_messages import ArmRequest
-from batchai_magics.backends.arm.connection import list_items, list_pages
+from batchai_magics.backends.azure.arm_client import list_items, list_pages
+from batchai_magics.backends.azure.arm_protocol import ArmRequest
 from tests.backends.arm.scripted_connection import ScriptedConnection
 
 LIST = ArmRequest("GET", "/list", {"$filter": "x"})

@@ -104,8 +104,8 @@ def test_another_subscription_is_named(server: Running) -> None:
 
 def test_a_token_goes_to_its_endpoint_alone(server: Running) -> None:
     """A link that leads elsewhere is not followed with it: only the token of the next page counts."""
-    from batchai_magics.backends.arm.arm_messages import ArmRequest
-    from batchai_magics.backends.arm.connection import list_items
+    from batchai_magics.backends.azure.arm_client import list_items
+    from batchai_magics.backends.azure.arm_protocol import ArmRequest
 
     class Lying:
         def request_json(self, request: ArmRequest) -> dict:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from batchai_magics.backends.arm import arm_messages
+from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.service import extension_wire
 from batchai_magics.errors import (
     CapabilityError,
@@ -36,7 +36,7 @@ ERRORS = [
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_of_our_own_server_arrives_as_it_was(error) -> None:
     told = json.dumps({"error": extension_wire.error_to_wire(error)})
-    arrived = arm_messages.arm_error(400, told, URL)
+    arrived = arm_protocol.arm_error(400, told, URL)
     assert (type(arrived), str(arrived)) == (type(error), str(error))
 
 
@@ -51,12 +51,12 @@ def test_an_error_of_our_own_server_arrives_as_it_was(error) -> None:
     ],
 )
 def test_azures_own_errors_are_told_apart_by_their_status(status: int, kind: type) -> None:
-    error = arm_messages.arm_error(status, '{"error": {"code": "Boom", "message": "it failed"}}', URL)
+    error = arm_protocol.arm_error(status, '{"error": {"code": "Boom", "message": "it failed"}}', URL)
     assert (type(error), error.code, error.message) == (kind, "Boom", "it failed")
 
 
 def test_a_wrong_token_says_where_the_right_one_is() -> None:
-    error = arm_messages.arm_error(
+    error = arm_protocol.arm_error(
         401, '{"error": {"code": "InvalidAuthenticationToken", "message": "no"}}', URL
     )
     assert "BATCHAI_TOKEN" in error.hint
@@ -64,15 +64,15 @@ def test_a_wrong_token_says_where_the_right_one_is() -> None:
 
 @pytest.mark.parametrize("text", ["<html>hello</html>", "", "[]", '{"error": "no"}', "{"])
 def test_what_is_no_such_service_is_said_to_be_none(text: str) -> None:
-    error = arm_messages.arm_error(404, text, URL)
+    error = arm_protocol.arm_error(404, text, URL)
     assert (type(error), error.code) == (ServiceError, "WrongEndpoint")
     assert URL in error.message
 
 
 def test_a_good_answer_that_is_no_json_is_a_wrong_endpoint_too() -> None:
     with pytest.raises(ServiceError, match="does not speak"):
-        arm_messages.parse_object("<html>", URL)
-    assert arm_messages.parse_object("", URL) == {}
+        arm_protocol.parse_object("<html>", URL)
+    assert arm_protocol.parse_object("", URL) == {}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_good_answer_that_is_no_json_is_a_wrong_endpoint_too() -> None:
     ],
 )
 def test_who_cannot_be_reached_is_named_with_the_reason(reason: str, code: str, words: str) -> None:
-    error = arm_messages.unreachable_error(URL, reason)
+    error = arm_protocol.unreachable_error(URL, reason)
     assert (error.code, words in error.message, URL in error.message) == (code, True, True)
     assert error.hint
 
@@ -93,7 +93,7 @@ def test_who_cannot_be_reached_is_named_with_the_reason(reason: str, code: str, 
 def test_an_error_of_storage_is_read_from_its_xml() -> None:
     hint = "<batchaiHint>wait</batchaiHint>"
     text = f"\ufeff<Error><Code>ShareInUse</Code><Message>busy\nRequestId:1</Message>{hint}</Error>"
-    error = arm_messages.storage_error(409, text, "")
+    error = arm_protocol.storage_error(409, text, "")
     assert (type(error), error.code, error.message, error.hint) == (
         ConflictError,
         "ShareInUse",
@@ -104,4 +104,4 @@ def test_an_error_of_storage_is_read_from_its_xml() -> None:
 
 @pytest.mark.parametrize("text", ["", "<", "<!DOCTYPE x [<!ENTITY a 'b'>]><Error>&a;</Error>"])
 def test_an_error_of_storage_without_a_body_has_its_code_from_the_header(text: str) -> None:
-    assert arm_messages.storage_error(404, text, "ShareNotFound").code == "ShareNotFound"
+    assert arm_protocol.storage_error(404, text, "ShareNotFound").code == "ShareNotFound"

@@ -1,0 +1,1 @@
+"""What the clients of Azure's APIs share."""

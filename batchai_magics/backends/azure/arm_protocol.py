@@ -1,0 +1,186 @@
+"""Requests to Azure Resource Manager, and the errors in its responses and in those of storage. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+from xml.etree import ElementTree
+
+from batchai_magics.backends.service import extension_wire
+from batchai_magics.errors import (
+    DISK_FULL,
+    BatchAIError,
+    ConflictError,
+    NotFoundError,
+    ServiceError,
+    StorageError,
+    UnreachableError,
+)
+
+API_VERSION = "2018-05-01"
+STORAGE_VERSION = "2023-05-01"
+
+
+@dataclass(frozen=True)
+class ArmRequest:
+    """One request, without host and token."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = field(default=None, repr=False)  # may hold secrets
+    headers: Mapping[str, str] = field(default_factory=dict)
+    version: str = API_VERSION
+    content: bytes | None = field(default=None, repr=False)  # in place of `body`
+    is_polled: bool = False  # the caller polls and repeats it anyway: no retries
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The query parameters, with the API version unless that is empty."""
+        return {**({"api-version": self.version} if self.version else {}), **self.query}
+
+
+def link_query(link: object) -> dict[str, str]:
+    """The query of a next link, whose host and path are not used: it may name any."""
+    return dict(parse_qsl(urlsplit(str(link or "")).query))
+
+
+def check_inside(path: str) -> None:
+    """Raises StorageError for a path that leaves its folder."""
+    if ".." in path.split("/"):
+        raise StorageError(f"{path!r} is outside its folder", hint="Paths are relative and stay inside.")
+
+
+_ERROR_TYPES: Mapping[int, type[ServiceError]] = {
+    404: NotFoundError,
+    409: ConflictError,
+    413: StorageError,
+    408: UnreachableError,
+    429: UnreachableError,
+    502: UnreachableError,
+    503: UnreachableError,
+    504: UnreachableError,
+    507: StorageError,
+}
+_INVALID_NAME = "InvalidResourceName"
+# Storage error codes, as the codes of the Backend protocol.
+_CODES = {_INVALID_NAME: "", extension_wire.SHARE_FULL: DISK_FULL}
+_MAX_LENGTH = 200  # of quoted text of the server
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What to do about errors of one service.
+
+    Attributes:
+        token: The token was refused.
+        endpoint: The address is of something else.
+        unreachable: Nothing responds.
+        certificate: The certificate is not trusted.
+        credentials: There are no credentials.
+    """
+
+    token: str = "Is BATCHAI_TOKEN the token that `batchai serve` keeps, or one of `batchai serve user add`?"
+    endpoint: str = "Is the endpoint right? `batchai serve` prints its own."
+    unreachable: str = "Does the server run (`batchai serve`), and is the endpoint right?"
+    certificate: str = (
+        "Set arm.authority or REQUESTS_CA_BUNDLE to the file that `batchai serve --tls self` names."
+    )
+    credentials: str = "Set BATCHAI_TOKEN for a server of your own; for Azure itself run `az login`."
+
+
+OWN_SERVER = Hints()
+
+
+def parse_object(text: str, url: str, hints: Hints = OWN_SERVER) -> Mapping[str, Any]:
+    """The JSON object of a successful response; an empty body is an empty object."""
+    data = _parse_json(text)
+    if text and not isinstance(data, Mapping):
+        raise _wrong_endpoint(url, f"it answers {_shortened(text)}", hints)
+    return data if isinstance(data, Mapping) else {}
+
+
+def arm_error(status: int, text: str, url: str, hints: Hints = OWN_SERVER) -> BatchAIError:
+    """The error in a response of Azure Resource Manager."""
+    data = _parse_json(text)
+    error = data.get("error") if isinstance(data, Mapping) else None
+    if not isinstance(error, Mapping):
+        return _wrong_endpoint(url, f"it answers {status} {_shortened(text)}".rstrip(), hints)
+    own = extension_wire.error_from_wire(error)
+    return own if own is not None and status != 503 else _plain_error(status, error, url, hints)
+
+
+def _plain_error(status: int, error: Mapping[str, Any], url: str, hints: Hints) -> ServiceError:
+    kind, code = _ERROR_TYPES.get(status, ServiceError), str(error.get("code") or "")
+    message = str(error.get("message") or f"{url} answered {status}")
+    hint = hints.token if status == 401 else str(error.get(extension_wire.HINT) or "")
+    return kind(message, code=code, hint=hint)
+
+
+def storage_error(status: int, text: str, code: str) -> ServiceError:
+    """The error in a storage response: in its XML body, or in the error code of its header alone."""
+    told = {child.tag: child.text or "" for child in _parse_xml(text)}
+    message = told.get("Message", "").partition("\nRequestId:")[0]
+    data = {"code": told.get("Code", code), "message": message, **told}
+    own = extension_wire.error_from_wire(data)
+    if isinstance(own, ServiceError) and message:
+        own.code = _CODES.get(own.code, own.code)
+        return own
+    if data["code"] == _INVALID_NAME:
+        return StorageError("the path is outside its folder", hint="Paths are relative and stay inside.")
+    kind = _ERROR_TYPES.get(status, ServiceError)
+    return kind(
+        message or f"the storage answered {status}",
+        code=data["code"],
+        hint=told.get(extension_wire.HINT, ""),
+    )
+
+
+def unreachable_error(url: str, reason: str, hints: Hints = OWN_SERVER) -> UnreachableError:
+    """The error for a server that does not respond; `reason` is the message of the network library."""
+    if "CERTIFICATE_VERIFY_FAILED" in reason or "SSLError" in reason or "certificate" in reason.lower():
+        text = f"the certificate of {url} is not trusted here"
+        return UnreachableError(text, code="CertificateNotTrusted", hint=hints.certificate)
+    if "WRONG_VERSION_NUMBER" in reason:
+        text = f"{url} does not speak TLS"
+        return UnreachableError(text, code="EndpointUnreachable", hint="Is it http://?")
+    is_refused = "refused" in reason.lower()
+    why = "nothing is listening there" if is_refused else _shortened(reason)
+    text = f"{url} cannot be reached: {why}"
+    return UnreachableError(text, code="EndpointUnreachable", hint=hints.unreachable)
+
+
+def no_credentials_error(hints: Hints = OWN_SERVER) -> ServiceError:
+    """The error when there is neither a token nor any Azure credential."""
+    text = "there is no token, and no credentials of Azure"
+    return ServiceError(text, code="NoCredentials", hint=hints.credentials)
+
+
+def _wrong_endpoint(url: str, what: str, hints: Hints) -> ServiceError:
+    text = f"{url} does not speak the protocol of Azure Resource Manager: {what}"
+    return ServiceError(text, code="WrongEndpoint", hint=hints.endpoint)
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text.lstrip("\ufeff")) if text else None
+    except ValueError:
+        return None
+
+
+def _parse_xml(text: str) -> ElementTree.Element:
+    nothing = ElementTree.Element("Error")
+    if "<!" in text:  # refuse DTDs and entities: error bodies have none
+        return nothing
+    try:
+        return ElementTree.fromstring(text.lstrip("\ufeff").strip()) if text else nothing
+    except ElementTree.ParseError:
+        return nothing
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"
