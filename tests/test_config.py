@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base.backend_registry import load_settings as load
 from batchai_magics.backends.base.backend_registry import save_settings as save
 from batchai_magics.backends.local.settings import LocalSettings
@@ -28,7 +29,12 @@ def refused(file, text="", **env):
 def test_without_file_and_environment_there_are_defaults(file):
     settings = load({}, path=file)
     assert settings == Settings(
-        sections={"local": LocalSettings(), "arm": ArmSettings(), "slurm": SlurmSettings()}
+        sections={
+            "local": LocalSettings(),
+            "arm": ArmSettings(),
+            "slurm": SlurmSettings(),
+            "azureml": AzureMLSettings(),
+        }
     )
     assert (settings.backend, settings.cluster_nodes, settings.ui) == ("local", 2, "auto")
 

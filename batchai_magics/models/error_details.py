@@ -18,7 +18,9 @@ class NameValue(WireModel):
     value: str
 
 
-WARNINGS = frozenset({"MpiNotUsed", "StopConditionNotChecked"})  # codes that do not make a job fail
+WARNINGS = frozenset(
+    {"MpiNotUsed", "RunWarning", "StopConditionNotChecked"}
+)  # codes that do not make a job fail
 
 
 class ErrorDetail(WireModel):

@@ -36,6 +36,7 @@ class SignIn:
     def __init__(self) -> None:
         self.token_life_s = 3600.0
         self.is_code_approved = False
+        self._code_scope = ""
         self._tokens: dict[str, _Token] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -97,6 +98,7 @@ class SignIn:
         return json_response({"tenant_discovery_endpoint": url, "api-version": "1.1", "metadata": [names]})
 
     def _device_code(self, request: Request, tenant: str) -> Response:
+        self._code_scope = parse_qs(request.body.decode())["scope"][0]  # the token is asked for without it
         page, code = "https://microsoft.com/devicelogin", "ABCD1234"
         message = f"To sign in, open the page {page} in a web browser and enter the code {code}."
         times = {"expires_in": 900, "interval": 1}
@@ -118,7 +120,7 @@ class SignIn:
             )
         if form.get("device_code") and not self.is_code_approved:
             return json_response({"error": "authorization_pending", "error_description": "AADSTS70016"}, 400)
-        token = self.issue(form.get("scope", ""))
+        token = self.issue(form.get("scope", self._code_scope))
         given = {"access_token": token.token, "token_type": "Bearer", "expires_in": int(self.token_life_s)}
         if "client_credentials" not in form.get("grant_type", ""):
             given |= {"refresh_token": "refresh", "scope": form.get("scope", ""), **_identity(form)}

@@ -30,6 +30,7 @@ _BUILTIN = {
     "local": "batchai_magics.backends.local.opening",
     "arm": "batchai_magics.backends.arm.opening",
     "slurm": "batchai_magics.backends.slurm.opening",
+    "azureml": "batchai_magics.backends.azureml.opening",
 }
 
 
@@ -133,7 +134,19 @@ def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = N
     Raises:
         UsageError: A setting is unknown or invalid.
     """
-    return load(env, path=path, backends=BACKENDS)
+    return completed_settings(load(env, path=path, backends=BACKENDS))
+
+
+def completed_settings(settings: Settings) -> Settings:
+    """The settings with what their backend finds out by itself.
+
+    A backend's module may have a function `complete_settings` for that; it makes no request.
+
+    Raises:
+        UsageError: It found something invalid.
+    """
+    complete = getattr(BACKENDS.opening(settings.backend), "complete_settings", None)
+    return cast("Settings", complete(settings)) if complete else settings
 
 
 _selected: list[Settings] = []  # of `%batchai use`, at most one
@@ -156,7 +169,8 @@ def choose(settings: Settings, backend: str) -> Settings:
         UsageError: There is no backend of that name.
     """
     loaded = load_settings({**os.environ, environment_variable("backend"): backend})
-    return replace(settings, backend=loaded.backend, sections={**loaded.sections, **settings.sections})
+    chosen = replace(settings, backend=loaded.backend, sections={**loaded.sections, **settings.sections})
+    return completed_settings(chosen)
 
 
 def endpoint_of(settings: Settings) -> str | None:

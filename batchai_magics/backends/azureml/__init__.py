@@ -1,0 +1,1 @@
+"""Jobs on Azure Machine Learning, through Azure Resource Manager and the workspace's run history."""

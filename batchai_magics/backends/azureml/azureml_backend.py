@@ -1,0 +1,194 @@
+"""The azureml backend: the Backend protocol over the workspace's jobs, computes and run history."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.azureml.clusters import Clusters
+from batchai_magics.backends.azureml.connection import Connection, WorkspaceInfo
+from batchai_magics.backends.azureml.job_logs import JobLogs
+from batchai_magics.backends.azureml.jobs import Jobs
+from batchai_magics.backends.azureml.settings import NAME
+from batchai_magics.backends.base import (
+    BackendBase,
+    Capabilities,
+    Chunk,
+    FileRef,
+    Listing,
+    Pace,
+    Page,
+    Patch,
+    Spec,
+    StatusSnapshot,
+)
+from batchai_magics.config import Settings
+from batchai_magics.errors import CapabilityError, NotFoundError
+from batchai_magics.models.job_execution import STDOUTERR, OutputFile
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resources import Experiment, Workspace
+from batchai_magics.models.response_object import Provisioning
+
+if TYPE_CHECKING:
+    from batchai_magics.models.resources import Node, Resource
+
+
+class AzureMLBackend(BackendBase):
+    """Jobs in one workspace. It keeps no state but caches: all processes and machines see the same."""
+
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        self.connection = connection
+        self._workspace = workspace_id(settings)
+        self.jobs = Jobs(connection)
+        self.clusters = Clusters(connection)
+        self.logs = JobLogs(connection, self.jobs)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What Azure Machine Learning can do of what Batch AI could."""
+        return Capabilities(
+            name=NAME,
+            setup_tasks=False,
+            file_servers=False,
+            unmanaged_mounts=False,
+            key_vault=False,
+            logins=False,
+            custom_processes=True,
+            pace=Pace(poll_interval_s=self.connection.settings.look_s),
+        )
+
+    def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
+        """Creates a job or cluster; workspaces are those of Azure, and experiments are names of jobs."""
+        self._check_workspace(id)
+        if id.kind in (Kind.WORKSPACE, Kind.EXPERIMENT):
+            return self.show(id)
+        if id.kind is Kind.CLUSTER:
+            return self.clusters.create(id, spec)
+        raise CapabilityError(f"a {id.kind.noun} cannot be created here yet", code="NotSupported")
+
+    def show(self, id: ResourceId) -> Resource:
+        """The current resource; an experiment is there as soon as it is named."""
+        self._check_workspace(id)
+        if id.kind is Kind.JOB:
+            return self.jobs.show(id)
+        if id.kind is Kind.CLUSTER:
+            return self.clusters.show(id)
+        if id.kind is Kind.FILE_SERVER:
+            raise NotFoundError(f"there is no file server {id.name}", code="FileServerNotFound")
+        created = Provisioning(self._info.created, self._info.created)
+        if id.kind is Kind.EXPERIMENT:
+            return Experiment(id, created)
+        return Workspace(id, self._info.location, created, self._info.tags)
+
+    def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
+        """The resources of a kind inside `parent`, oldest first."""
+        if kind is not Kind.WORKSPACE:
+            self._check_workspace(parent)
+        return _paged(self._list(parent, kind), page)
+
+    def _list(self, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
+        if kind is Kind.JOB:
+            return self.jobs.list(parent)
+        if kind is Kind.CLUSTER:
+            return self.clusters.list(parent)
+        if kind is Kind.EXPERIMENT:
+            return [self.show(id) for id in self.jobs.experiments(parent)]
+        return [self.show(self._workspace)] if kind is Kind.WORKSPACE else []
+
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names inside `parent` with a prefix, matched case-insensitively."""
+        names = [item.id.name for item in self._list(parent, kind)]
+        return [name for name in names if name.lower().startswith(prefix.lower())]
+
+    def status(
+        self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
+    ) -> StatusSnapshot:
+        """The current state of jobs and clusters, one request each."""
+        found = {}
+        for id in ids:
+            try:
+                found[id.key] = self.show(id)
+            except NotFoundError:
+                continue
+        return StatusSnapshot(found)
+
+    def jobs_ahead_of(self, job: Resource) -> Sequence[ResourceId]:
+        """None: the service does not tell the order of its queue."""
+        return ()
+
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Changes the scale of a cluster."""
+        if id.kind is Kind.CLUSTER:
+            return self.clusters.update(id, patch)
+        raise CapabilityError("a workspace is tagged in Azure's portal", code="NotSupported")
+
+    def delete(self, id: ResourceId) -> None:
+        """Archives a job, or all of an experiment; deletes a cluster."""
+        self._check_workspace(id)
+        if id.kind is Kind.JOB:
+            self.jobs.delete(id)
+        elif id.kind is Kind.CLUSTER:
+            self.clusters.delete(id)
+        elif id.kind is Kind.EXPERIMENT:
+            for job in self.jobs.list(id):
+                self.jobs.delete(job.id)
+        else:
+            text = f"a {id.kind.noun} is not deleted from here"
+            raise CapabilityError(text, code="NotSupported", hint="Delete it in Azure's portal.")
+
+    def terminate(self, job: ResourceId) -> None:
+        """Cancels a job; no effect on one that has ended."""
+        self.jobs.terminate(job)
+
+    def nodes(self, id: ResourceId) -> Sequence[Node]:
+        """The nodes of a cluster, or those that a job runs on."""
+        return self.clusters.nodes(id)
+
+    def files(
+        self,
+        job: ResourceId,
+        directory_id: str = STDOUTERR,
+        path: str = "",
+        *,
+        expiry_min: int = 60,
+        limit: int | None = None,
+    ) -> Sequence[OutputFile]:
+        """One level of a job's output directory, sorted by name."""
+        return self.logs.files(job, directory_id, path, expiry_min=expiry_min, limit=limit)
+
+    def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
+        """At most `limit` bytes of a file from `offset`."""
+        return self.logs.read(file, offset, limit)
+
+    def tail(
+        self, job: ResourceId, positions: Mapping[str, int], limit: int = 1 << 20, *, wait_s: float = 0.0
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all logs of a job; never waits."""
+        return self.logs.tail(job, positions, limit)
+
+    def close(self) -> None:
+        """Closes the connection; jobs run on."""
+        self.connection.close()
+
+    @property
+    def _info(self) -> WorkspaceInfo:
+        return self.connection.workspace
+
+    def _check_workspace(self, id: ResourceId) -> None:
+        """Raises a NotFoundError for an id in another workspace than the one in use."""
+        if id.workspace_id.key != self._workspace.key:
+            text = f"the workspace in use is {self._workspace.name}, not {id.workspace}"
+            hint = "Choose another with --workspace, --resource-group and --subscription of `%batchai use`."
+            raise NotFoundError(text, code="WorkspaceNotFound", hint=hint)
+
+
+def _paged(found: Sequence[Resource], page: Page | None) -> Listing:
+    """A page of a list, which is always read whole: a page starts after the name in its token."""
+    keys = [item.id.key for item in found]
+    start = keys.index(page.after) + 1 if page and page.after in keys else 0
+    if page is None or page.size is None:
+        return Listing(found[start:])
+    shown = found[start : start + page.size]
+    has_more = start + page.size < len(found)
+    return Listing(shown, replace(page, after=shown[-1].id.key) if has_more else None)

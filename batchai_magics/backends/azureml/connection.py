@@ -1,0 +1,256 @@
+"""The connection to a workspace: Azure Resource Manager, the run history, and blobs by signed address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from batchai_magics.backends.azure import arm_protocol
+from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
+from batchai_magics.backends.azure.arm_protocol import ArmRequest, Hints
+from batchai_magics.backends.azureml.credentials import SignIn
+from batchai_magics.backends.azureml.settings import AzureMLSettings
+from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
+from batchai_magics.errors import ServiceError, StorageError
+from batchai_magics.models.wire_times import parse_time
+
+if TYPE_CHECKING:
+    from azure.core import PipelineClient
+    from azure.core.rest import HttpResponse
+    from azure.mgmt.resource.resources import ResourceManagementClient
+
+EXPIRED = "SasExpired"  # code of the StorageError for a signed address that is no longer valid
+_TOTAL = re.compile(r"/(\d+)\s*$")
+_SIGN_IN = "Sign in with `az login`, or set AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET."
+HINTS = Hints(
+    token="Is your account one of the workspace's? " + _SIGN_IN,
+    endpoint="Is azureml.resource_manager the address of Azure Resource Manager?",
+    unreachable="Is this machine connected to the internet, and HTTPS_PROXY set where there is a proxy?",
+    certificate="Set REQUESTS_CA_BUNDLE to the certificates of this network's proxy.",
+    credentials=_SIGN_IN,
+)
+
+
+@dataclass(frozen=True)
+class WorkspaceInfo:
+    """What a workspace says of itself.
+
+    Attributes:
+        location: The region of its computes, quotas and prices.
+        discovery_url: Where the address of its run history is found.
+        storage_account: The ARM id of its storage account.
+        created: When it was created, in UTC.
+        tags: Its tags.
+    """
+
+    location: str
+    discovery_url: str
+    storage_account: str
+    created: datetime
+    tags: Mapping[str, str]
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> WorkspaceInfo:
+        """Reads the JSON of a workspace."""
+        properties = data.get("properties") or {}
+        created = (data.get("systemData") or {}).get("createdAt") or properties.get("creationTime")
+        return cls(
+            location=str(data.get("location") or ""),
+            discovery_url=str(properties.get("discoveryUrl") or ""),
+            storage_account=str(properties.get("storageAccount") or ""),
+            created=parse_time(created) if created else datetime.fromtimestamp(0, timezone.utc),
+            tags=dict(data.get("tags") or {}),
+        )
+
+
+@dataclass(frozen=True)
+class BlobRange:
+    """Bytes of a blob, and its size, version and time of change at that moment."""
+
+    data: bytes
+    size: int
+    etag: str = ""
+    modified: datetime | None = None
+
+
+class Connection(ArmClient):
+    """Sends requests to a workspace and returns JSON; see `ArmClient`.
+
+    Throttled and failed requests are repeated within seconds, as Retry-After says; after that they raise
+    UnreachableError. Tokens are renewed as they expire.
+    """
+
+    hints = HINTS
+
+    def __init__(
+        self, address: WorkspaceAddress, settings: AzureMLSettings, credential: Any | None = None
+    ) -> None:
+        super().__init__(settings.resource_manager.rstrip("/"))
+        self.address, self.settings = address, settings
+        self._credential = credential or SignIn()
+
+    def request(
+        self,
+        method: str,
+        path: str = "",
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> ArmRequest:
+        """A request to a path below the workspace, such as `jobs/resnet`."""
+        full = f"{self.address.path}/{path}" if path else self.address.path
+        return ArmRequest(method, full, query or {}, body, version=self.settings.api_version)
+
+    def location_request(self, path: str) -> ArmRequest:
+        """A request for the quotas (`usages`) or VM sizes (`vmSizes`) in the workspace's location."""
+        full = f"{self.address.location_path(self.workspace.location)}/{path}"
+        return ArmRequest("GET", full, version=self.settings.api_version)
+
+    def items(self, request: ArmRequest) -> Iterator[Mapping[str, Any]]:
+        """All items of a paged list, requested lazily."""
+        for page in self.pages(request):
+            yield from (item for item in page.get("value") or () if isinstance(item, Mapping))
+
+    def pages(self, request: ArmRequest) -> Iterator[Mapping[str, Any]]:
+        """The pages of a list, requested lazily; of a next link only the query is used."""
+        while True:
+            page = self.request_json(request)
+            yield page
+            query = arm_protocol.link_query(page.get("nextLink"))
+            if not query or query == request.query:
+                return
+            request = replace(request, query=query)
+
+    @cached_property
+    def workspace(self) -> WorkspaceInfo:
+        """What the workspace says of itself, asked once.
+
+        Raises:
+            NotFoundError: It does not exist.
+        """
+        return WorkspaceInfo.from_wire(self.request_json(self.request("GET")))
+
+    @cached_property
+    def history_url(self) -> str:
+        """The address of the workspace's run history, asked once."""
+        url = self.workspace.discovery_url or f"https://{self.workspace.location}.api.azureml.ms/discovery"
+        with self.translated_errors():
+            response = self._open_request("GET", url)
+            found = arm_protocol.parse_object(response.text(), url, self.hints)
+        return str(found.get("history") or found.get("api") or "").rstrip("/")
+
+    def history_json(
+        self, path: str, *, method: str = "GET", body: Any | None = None, is_polled: bool = False
+    ) -> Mapping[str, Any]:
+        """The JSON of the run history at a path below the workspace, such as `runs/resnet/details`.
+
+        Raises:
+            NotFoundError: There is no such run.
+        """
+        url = f"{self.history_url}/history/v1.0{self.address.path}/{path}"
+        request = ArmRequest(method, url, body=body, version="", is_polled=is_polled)
+        return arm_protocol.parse_object(self.send(request).text(), url, self.hints)
+
+    def send(self, request: ArmRequest, *, is_streamed: bool = False) -> HttpResponse:
+        """The response to a request; raises its error. A token that was refused is renewed once."""
+        try:
+            return super().send(request, is_streamed=is_streamed)
+        except ServiceError as error:
+            if error.code not in _EXPIRED_TOKENS:
+                raise
+        return super().send(request, is_streamed=is_streamed)
+
+    def read_blob(self, url: str, offset: int, limit: int) -> BlobRange | None:
+        """At most `limit` bytes of a blob from `offset`, in one request; None where there is no blob.
+
+        Raises:
+            StorageError: The signed address has expired (code `SasExpired`).
+            UnreachableError: The storage does not respond.
+        """
+        headers = {"x-ms-range": f"bytes={offset}-{offset + max(1, limit) - 1}", "x-ms-version": "2021-12-02"}
+        with self.translated_errors():
+            response = self._open_request("GET", url, headers=headers)
+            status = response.status_code
+            if status == 416:  # at or past the end
+                return _blob_range(response, b"", offset)
+            if status == 404:
+                return None
+            if status == 403:
+                text = f"the address of {urlsplit(url).path.rpartition('/')[2]} has expired"
+                raise StorageError(text, code=EXPIRED, hint="Ask for it again.")
+            if status >= 400:
+                code = response.headers.get("x-ms-error-code", "")
+                raise arm_protocol.storage_error(status, response.text(), code)
+            data = response.content
+            if status == 206:
+                return _blob_range(response, data, offset + len(data))
+            return _blob_range(response, data[offset : offset + limit], len(data))
+
+    def write_blob(self, url: str, data: bytes) -> None:
+        """Stores a block blob at a signed address; repeatable."""
+        headers = {"x-ms-blob-type": "BlockBlob", "x-ms-version": "2021-12-02"}
+        with self.translated_errors():
+            response = self._open_request("PUT", url, headers=headers, content=data)
+            if response.status_code >= 400:
+                code = response.headers.get("x-ms-error-code", "")
+                raise arm_protocol.storage_error(response.status_code, response.text(), code)
+
+    def close(self) -> None:
+        """Closes the clients."""
+        super().close()
+        if "_open_client" in vars(self):
+            self._open_client.close()
+            del self._open_client
+
+    def _open_request(self, method: str, url: str, **more: Any) -> Any:
+        """The response to a request that carries no token."""
+        from azure.core.rest import HttpRequest
+
+        return self._open_client.send_request(HttpRequest(method, url, **more))
+
+    @cached_property
+    def _open_client(self) -> PipelineClient[Any, Any]:
+        from azure.core import PipelineClient
+        from azure.core.pipeline.policies import RetryPolicy, UserAgentPolicy
+
+        # the default policies would also decode what is downloaded
+        policies = [UserAgentPolicy(USER_AGENT), RetryPolicy(**TIMING)]
+        return PipelineClient(self.url, policies=policies, **self._timeouts)
+
+    @property
+    def _timeouts(self) -> dict[str, Any]:
+        return {"connection_timeout": self.settings.connect_s, "read_timeout": self.settings.answer_s}
+
+    def _make_client(self) -> ResourceManagementClient:
+        from azure.mgmt.resource.resources import ResourceManagementClient
+
+        return ResourceManagementClient(
+            credential=self._credential,
+            subscription_id=self.address.subscription,
+            base_url=self.url,
+            credential_scopes=[f"{self.url}/.default"],
+            user_agent=USER_AGENT,
+            **self._timeouts,
+            **TIMING,
+        )
+
+
+_EXPIRED_TOKENS = ("ExpiredAuthenticationToken", "InvalidAuthenticationToken", "AuthenticationFailed")
+
+
+def _blob_range(response: Any, data: bytes, size: int) -> BlobRange:
+    """The bytes, with what the headers say; without a total in Content-Range, the size is `size`."""
+    headers = response.headers
+    total = _TOTAL.search(headers.get("Content-Range", ""))
+    modified = headers.get("Last-Modified")
+    return BlobRange(
+        data,
+        int(total[1]) if total else size,
+        headers.get("ETag", ""),
+        parsedate_to_datetime(modified) if modified else None,
+    )

@@ -1,0 +1,59 @@
+"""Signing in to Azure: what this machine knows of its user, else a device code."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from azure.core.credentials import AccessToken, TokenCredential
+
+
+def has_person() -> bool:
+    """Whether somebody can follow a link: in a notebook or at a terminal."""
+    return "ipykernel" in sys.modules or (sys.stdin is not None and sys.stdin.isatty())
+
+
+class SignIn:
+    """A credential of Azure's libraries: the first of their own that works, else a device code.
+
+    The libraries renew tokens before they expire, without asking again. Thread-safe.
+    """
+
+    def __init__(self, is_interactive: Callable[[], bool] = has_person) -> None:
+        self._is_interactive = is_interactive
+        self._lock = threading.Lock()
+        self._chosen: TokenCredential | None = None
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        """A token for these scopes; without credentials and a person, the library's own error."""
+        with self._lock:
+            if self._chosen is None:
+                return self._first_token(*scopes, **options)
+        return self._chosen.get_token(*scopes, **options)
+
+    def _first_token(self, *scopes: str, **options: Any) -> AccessToken:
+        from azure.core.exceptions import ClientAuthenticationError
+        from azure.identity import DefaultAzureCredential, DeviceCodeCredential
+
+        logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warning has eleven lines
+        candidate: TokenCredential = DefaultAzureCredential()
+        try:
+            token = candidate.get_token(*scopes, **options)
+        except ClientAuthenticationError:
+            if not self._is_interactive():
+                raise
+            candidate = DeviceCodeCredential(prompt_callback=_ask)
+            token = candidate.get_token(*scopes, **options)
+        self._chosen = candidate
+        return token
+
+
+def _ask(address: str, code: str, expires: datetime) -> None:
+    """Shows the one sentence by which a person signs in."""
+    print(f"To sign in to Azure, open {address} and enter the code {code}.", flush=True)

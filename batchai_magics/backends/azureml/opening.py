@@ -1,0 +1,45 @@
+"""Opens the azureml backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.azureml.settings import AzureMLSettings
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Backend
+    from batchai_magics.config import Settings
+
+IMPLEMENTED_IN = "batchai_magics.backends.azureml.azureml_backend"
+OWN_SETTINGS = AzureMLSettings
+
+
+def complete_settings(settings: Settings) -> Settings:
+    """The settings with the workspace of the nearest `config.json`, unless they name one."""
+    from batchai_magics.backends.azureml.workspace_address import with_workspace_file
+
+    return with_workspace_file(settings, Path.cwd())
+
+
+def open_backend(settings: Settings) -> Backend:
+    """The backend in the workspace of the settings; sends no request yet."""
+    from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
+    from batchai_magics.backends.azureml.connection import Connection
+    from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
+
+    own = settings.for_backend(AzureMLSettings)
+    return AzureMLBackend(Connection(WorkspaceAddress.of(settings), own), settings)
+
+
+def check_choice(settings: Settings) -> str:
+    """Signs in and finds the workspace; returns a note that names it."""
+    from batchai_magics.backends.azureml.connection import Connection
+    from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
+
+    connection = Connection(WorkspaceAddress.of(settings), settings.for_backend(AzureMLSettings))
+    try:
+        workspace = connection.workspace
+    finally:
+        connection.close()
+    return f"Workspace {connection.address.name} in {workspace.location}."

@@ -1,0 +1,93 @@
+"""The address of a workspace: from the settings, or from a `config.json` as Azure's portal offers it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+
+_HOW = (
+    "Give --subscription, --resource-group and --workspace with `%batchai use --backend azureml`, or put "
+    "the workspace's config.json into the notebook's folder."
+)
+_FILES = (".azureml/config.json", "config.json", "aml_config/config.json")
+_KEYS = {"subscription": "subscription_id", "resource_group": "resource_group", "workspace": "workspace_name"}
+
+
+@dataclass(frozen=True)
+class WorkspaceAddress:
+    """A workspace of Azure Machine Learning: subscription, resource group and name."""
+
+    subscription: str
+    group: str
+    name: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> WorkspaceAddress:
+        """The workspace of the settings.
+
+        Raises:
+            UsageError: They name no subscription.
+        """
+        if settings.subscription == Settings.subscription:
+            raise UsageError("the azureml backend has no workspace", hint=_HOW)
+        return cls(settings.subscription, settings.resource_group, settings.workspace)
+
+    @property
+    def group_path(self) -> str:
+        """The path of the workspaces in its resource group."""
+        group = f"/subscriptions/{quote(self.subscription)}/resourceGroups/{quote(self.group)}"
+        return f"{group}/providers/Microsoft.MachineLearningServices/workspaces"
+
+    @property
+    def path(self) -> str:
+        """Its path below Azure Resource Manager and the run history."""
+        return f"{self.group_path}/{quote(self.name)}"
+
+    def location_path(self, location: str) -> str:
+        """The path of its subscription's quotas and VM sizes in a location."""
+        provider = f"/subscriptions/{quote(self.subscription)}/providers/Microsoft.MachineLearningServices"
+        return f"{provider}/locations/{quote(location)}"
+
+
+def with_workspace_file(settings: Settings, folder: Path) -> Settings:
+    """The settings with what they do not name themselves from the nearest `config.json`.
+
+    It is searched for in `folder` and those above, as Azure's SDK does.
+
+    Raises:
+        UsageError: The file is no such file.
+    """
+    if settings.subscription != Settings.subscription:
+        return settings
+    file = next(_files(folder), None)
+    if file is None:
+        return settings
+    found = _read(file)
+    unnamed = {name: found[name] for name in found if getattr(settings, name) == getattr(Settings, name)}
+    return replace(settings, **cast("Any", unnamed))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for above in (folder, *folder.parents):
+        yield from (above / name for name in _FILES if (above / name).is_file())
+
+
+def _read(file: Path) -> dict[str, str]:
+    """The names in a workspace's file, by their settings; none for a file of something else."""
+    try:
+        data: Any = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", hint=_HOW) from None
+    if not isinstance(data, dict) or not any(key in data for key in _KEYS.values()):
+        return {}
+    missing = [key for key in _KEYS.values() if not isinstance(data.get(key), str)]
+    if missing:
+        raise UsageError(f"{file} has no {', '.join(missing)}", hint=_HOW)
+    return {name: data[key] for name, key in _KEYS.items()}

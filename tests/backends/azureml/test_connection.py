@@ -1,0 +1,129 @@
+"""The connection survives throttling, faults and expired tokens, and says what it cannot survive."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from batchai_magics.backends.azureml.connection import EXPIRED
+from batchai_magics.errors import NotFoundError, ServiceError, StorageError, UnreachableError
+from tests.azureml.faults import CUT_REQUEST, refusal
+from tests.azureml.workspace import API, ROOT
+
+COMMAND = {
+    "jobType": "Command",
+    "command": "echo hello",
+    "environmentId": "azureml:image:1",
+    "resources": {"instanceCount": 1, "instanceType": "Standard_DS3_v2"},
+}
+
+
+@pytest.fixture
+def connection(backend):
+    return backend.connection
+
+
+def make_job(connection, name="one", **more):
+    connection.send(connection.request("PUT", f"jobs/{name}", {"properties": {**COMMAND, **more}}))
+
+
+def test_the_workspace_and_its_run_history_are_found(connection) -> None:
+    assert (connection.workspace.location, connection.history_url) == ("eastus", API)
+
+
+def test_a_missing_workspace_is_said_to_be_missing(settings, azure) -> None:
+    from dataclasses import replace
+
+    from batchai_magics.backends.base.backend_registry import open_backend
+
+    other = open_backend(replace(settings, workspace="elsewhere"))
+    with pytest.raises(NotFoundError):
+        _ = other.connection.workspace
+
+
+@pytest.mark.parametrize("fault", [refusal(429, retry_after="0"), refusal(503), CUT_REQUEST])
+def test_a_request_that_fails_twice_is_repeated(connection, azure, fault) -> None:
+    azure.faults.add(fault, f"{ROOT}$", count=1)
+    assert connection.workspace.location == "eastus"
+    assert len(azure.faults.happened) == 1
+
+
+def test_a_service_that_keeps_refusing_is_unreachable(connection, azure) -> None:
+    azure.faults.add(refusal(503), f"{ROOT}$", count=99)
+    with pytest.raises(UnreachableError):
+        _ = connection.workspace
+
+
+def test_a_token_that_expires_is_renewed_unnoticed(connection, azure) -> None:
+    make_job(connection)
+    azure.sign_in.expire_all()
+    connection._credential._chosen = None  # the library renews by its clock, which does not know
+    assert connection.history_json("runs/one/details")["status"] == "Starting"
+
+
+def test_credentials_that_are_refused_say_how_to_sign_in(connection, azure, monkeypatch) -> None:
+    monkeypatch.setenv("AZURE_CLIENT_SECRET", "wrong")
+    with pytest.raises(ServiceError, match="credentials") as caught:
+        _ = connection.workspace
+    assert "az login" in caught.value.hint
+
+
+def test_a_person_signs_in_with_a_device_code(connection, azure, monkeypatch, capsys) -> None:
+    for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # nothing else is tried
+    azure.sign_in.is_code_approved = True
+    connection._credential._is_interactive = lambda: True
+    assert connection.workspace.location == "eastus"
+    assert capsys.readouterr().out == (
+        "To sign in to Azure, open https://microsoft.com/devicelogin and enter the code ABCD1234.\n"
+    )
+
+
+def test_a_list_goes_on_over_its_pages(connection, azure) -> None:
+    azure.jobs.page = 2
+    for name in "abcde":
+        make_job(connection, name)
+    found = connection.items(connection.request("GET", "jobs", query={"listViewType": "ActiveOnly"}))
+    assert [item["name"] for item in found] == ["e", "d", "c", "b", "a"]
+
+
+def log_url(connection, name):
+    return connection.history_json("runs/one/details")["logFiles"][name]
+
+
+def test_a_log_is_read_from_an_offset_without_a_token(connection, azure) -> None:
+    make_job(connection)
+    azure.write_log("one", "user_logs/std_log.txt", b"hello\n")
+    url = log_url(connection, "user_logs/std_log.txt")
+    found = connection.read_blob(url, 2, 3)
+    assert (found.data, found.size, found.modified is None) == (b"llo", 6, False)
+    assert connection.read_blob(url, 6, 10).data == b""
+    assert "Authorization" not in azure.exchanges[-1].request.headers
+
+
+def test_an_expired_address_of_a_log_says_so(connection, azure) -> None:
+    make_job(connection)
+    azure.write_log("one", "user_logs/std_log.txt", b"hello\n")
+    azure.history.link_life_s = -1.0
+    with pytest.raises(StorageError) as caught:
+        connection.read_blob(log_url(connection, "user_logs/std_log.txt"), 0, 9)
+    assert caught.value.code == EXPIRED
+
+
+USE = """
+import sys, time
+import batchai_magics
+from batchai_magics.backends.base.backend_registry import load_settings, open_backend
+settings = load_settings()
+assert not [name for name in sys.modules if name.split(".")[0] == "azure"], "azure is loaded"
+"""
+
+
+@pytest.mark.slow
+def test_no_module_of_azure_is_loaded_before_it_is_used() -> None:
+    env = {**os.environ, "BATCHAI_BACKEND": "azureml"}
+    subprocess.run([sys.executable, "-c", USE], env=env, check=True)
