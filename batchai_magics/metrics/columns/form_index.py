@@ -19,6 +19,7 @@ from batchai_magics.metrics.formats.line_plan import Role
 from batchai_magics.metrics.formats.step_grammar import plan_of
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape, LineShapes
+from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.prefix_patterns import has_tag
@@ -64,16 +65,16 @@ class _Marks(NamedTuple):
 class FormIndex:
     """The forms of a log's lines."""
 
-    def __init__(self, shapes: LineShapes) -> None:
-        self._shapes = shapes
+    def __init__(self, shapes: LineShapes, labels: RankLabels) -> None:
+        self.shapes, self._labels = shapes, labels
         self._ids: dict[bytes, int] = {b"": _SILENT}
         self._readers: list[FormReader] = []
         self._marks: list[_Marks] = []
 
-    def take_apart(self, text: bytes, *, offset: int, rank: int | None, has_bar: bool) -> FormBlock:
+    def take_apart(self, text: bytes, *, offset: int, rank: int | None, has_bar: bool) -> FormBlock | None:
         """The lines of a text, whose first byte is at `offset` of its file; `rank` None: taken from them.
 
-        `has_bar`: a progress bar places printed dicts.
+        `has_bar`: a progress bar places printed dicts. None if a line tells what numbers in front are.
         """
         self._make_room()
         forms = text.translate(DIGITS_TO_ZERO).split(b"\n")
@@ -82,6 +83,8 @@ class FormIndex:
         ends = np.flatnonzero(chars == _NEWLINE) + 1
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
         ids = self._ids_of(forms, text, starts)
+        if ids is None:
+            return None
         ids[ends - starts > _MAX_LINE_BYTES] = _HARD
         marked = np.flatnonzero(ids <= _MARKED)
         if len(marked):
@@ -108,15 +111,17 @@ class FormIndex:
                 self._ids, self._readers, self._marks = {}, [], []
             self._ids[b""] = _SILENT
 
-    def _ids_of(self, forms: list[bytes], text: bytes, starts: Array) -> Array:
+    def _ids_of(self, forms: list[bytes], text: bytes, starts: Array) -> Array | None:
         ids = np.fromiter(map(self._ids.get, forms, repeat(_UNKNOWN)), np.int64, len(forms))
         unknown = np.flatnonzero(ids == _UNKNOWN)
         if len(unknown):
             found = self._classify([forms[row] for row in unknown.tolist()], text, starts[unknown])
+            if found is None:
+                return None
             ids[unknown] = found
         return ids
 
-    def _classify(self, forms: Sequence[bytes], text: bytes, starts: Array) -> list[int]:
+    def _classify(self, forms: Sequence[bytes], text: bytes, starts: Array) -> list[int] | None:
         """What the lines of unknown forms are; each form is looked at once."""
         new: dict[bytes, int] = {}
         for row, form in enumerate(forms):
@@ -125,13 +130,15 @@ class FormIndex:
         begins = starts[[new[form] for form in known]].tolist()
         lines = [text[begin : begin + len(form)] for form, begin in zip(known, begins, strict=True)]
         rows = [*lines_of_interest(lines, _TEXTS)]
+        if not self.shapes.are_labels_ranks and any(self._labels.tells_rank(lines[row]) for row in rows):
+            return None
         ids = {known[row]: self._resolved(known[row], lines[row]) for row in rows}
         if 2 * len(new) < len(forms):
             self._ids.update({form: _SILENT for form in new if form not in ids})
         return [ids.get(form, _SILENT) for form in forms]
 
     def _resolved(self, form: bytes, line: bytes) -> int:
-        shapes, key = self._shapes, line.translate(None, DIGITS)
+        shapes, key = self.shapes, line.translate(None, DIGITS)
         if has_tag(line):
             return self._marked(form, line)
         is_special = has_text(line)
@@ -165,7 +172,7 @@ class FormIndex:
 
     def _is_silent(self, message: bytes) -> bool:
         """Whether nothing in a message without its tags is for the grammar or the format table."""
-        shapes, key = self._shapes, message.translate(None, DIGITS)
+        shapes, key = self.shapes, message.translate(None, DIGITS)
         if not message or not [*lines_of_interest([message], LINE_TEXTS)]:
             return True
         if has_text(message) or key in shapes.known or shapes.may_open_table(key, message):

@@ -52,8 +52,11 @@ _BULLET = re.compile(rb"[ \t]{2,}[|>*-]+(?:[ ][>*-]+)?[ ]")  # `     | > loss: 0
 _KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode
 
 
-def read_line(text: bytes) -> LineReading | None:
-    """Read a line without its end; None if it is no step line."""
+def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | None:
+    """Read a line without its end; None if it is no step line.
+
+    A number in front, as in `3: loss 0.5`, is the step of a line without another unless `are_labels_ranks`.
+    """
     if _RULE.fullmatch(text):
         return LineReading(Kind.RULE, None, None, None, (), None, 0)
     begin = row_begin(text)
@@ -61,11 +64,12 @@ def read_line(text: bytes) -> LineReading | None:
     told = _DECORATED_PHASE.fullmatch(text, begin) if is_decorated else None
     told = _PHASE_HEADING.fullmatch(text) if text.rstrip()[-1:] == b":" else told
     if told:
-        phase, prefixes = phase_of_word(told["phase"].decode()), read_prefixes(text)
+        phase = phase_of_word(told["phase"].decode())
+        prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
         return LineReading(Kind.PHASE, None, None, prefixes.rank or prefixes.label, (), phase, 0)
     if len(text) > MAX_LINE_BYTES or not DIGIT.search(text):
         return None
-    prefixes = read_prefixes(text)
+    prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
     is_named = text[: prefixes.begin].rstrip().endswith(b":")  # `config: {"lr": 0.1}`
     named = _JSON_NAME.match(text, prefixes.begin)
     if named and _is_json_object(text[named.end() :]):

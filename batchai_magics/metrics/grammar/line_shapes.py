@@ -138,7 +138,8 @@ class LineShapes:
     another text behind a tag.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, are_labels_ranks: bool = False) -> None:
+        self.are_labels_ranks = are_labels_ranks
         self.silent: set[bytes] = {b""}
         self._skipped: set[bytes] = set()
         self._mute: set[bytes] = set()  # what the grammar does not read, though formats may
@@ -209,7 +210,7 @@ class LineShapes:
     def _learn(self, key: bytes, line: bytes) -> list[Found]:
         if joined := self._split(line):
             return joined
-        reading = read_line(line) if may_matter(line) else None
+        reading = read_line(line, are_labels_ranks=self.are_labels_ranks) if may_matter(line) else None
         if reading is None:
             if key not in self.known:
                 _add(self._mute, key)

@@ -70,7 +70,8 @@ _ANY_ELEMENT = re.compile(
 )  # one search instead of one for each where there is none
 _BRACKET_LABEL = re.compile(rb"\[(?P<rank>\d{1,6})\](?::| )(?=[ \t]*\S)")
 _NUMBER_LABEL = re.compile(rb"(?P<rank>\d{1,6}): ")
-_ROW_LABEL = re.compile(rb"(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\d{1,6})[\]:] ")
+NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\d{1,6})[\]:] ")
+"""What `srun -l` and `mpiexec -l` put in front of a line, and some programs as its position."""
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
     rb"(?P<name>[A-Za-z_][\w.]*)(?=[ \t]+(?:-|\|)[ \t]|[ \t]+" + _LEVEL + rb"\b|[ \t]*:[ \t](?=\S))"
@@ -104,10 +105,12 @@ class Prefixes(NamedTuple):
     has_origin: bool = False
 
 
-def read_prefixes(text: bytes) -> Prefixes:
-    """Pass the prefixes of a line without its end."""
+def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
+    """Pass the prefixes of a line without its end; a number in front of it may be known to be a rank."""
     at, rank, label, label_begin, phase, has_origin = 0, None, None, 0, None, False
     end = _message_end(text)
+    if are_labels_ranks and (found := NUMBER_IN_FRONT.match(text)):
+        rank, at = found.span("rank"), found.end()
     while at < end:
         decoration = _DECORATION.match(text, at)
         if decoration:
@@ -115,8 +118,11 @@ def read_prefixes(text: bytes) -> Prefixes:
         found = _element_at(text, at)
         if found is not None:
             groups = found.groupdict()
-            rank = found.span("rank") if groups.get("rank") else rank
-            has_origin = has_origin or not groups.get("rank")
+            if groups.get("rank"):
+                rank = found.span("rank")
+            else:
+                has_origin = True
+                rank, label = rank or label, None  # a position has no time or level behind it
         elif label is None and (found := _BRACKET_LABEL.match(text, at) or _NUMBER_LABEL.match(text, at)):
             label, label_begin = found.span("rank"), at
         else:
@@ -142,7 +148,7 @@ def row_rank(text: bytes) -> int | None:
 
 def _row_start(text: bytes) -> tuple[int, int | None]:
     at, rank = 0, None
-    if label := _ROW_LABEL.match(text):
+    if label := NUMBER_IN_FRONT.match(text):
         at, rank = label.end(), int(label["rank"])
     while found := _element_at(text, at):
         rank = int(found["rank"]) if found.groupdict().get("rank") else rank

@@ -54,7 +54,7 @@ class BlockReader:
         self._store = StepStore()  # … and before
         self._count = 0  # of all steps
         self._others: list[tuple[int, Record | ValueRows]] = []
-        self._forms = FormIndex(self._file.shapes)
+        self._forms = FormIndex(self._file.shapes, self._file.labels)
         self._stride_bytes = self._left_bytes = _FIRST_FORM_BYTES
         self._parsed_bytes = 0  # to be left to the parser next
         self._parsed: list[StepRecord] = []  # of the block in hand …
@@ -115,6 +115,10 @@ class BlockReader:
             self._parts[number] = steps.at_offsets(raw_ends[lines])
         for number, (place, record) in enumerate(self._others[other:], other):
             self._others[number] = place, _at_raw_offsets(record, clean_ends, raw_ends)
+        for held in self._file.states.held.values():
+            held.records[:] = [
+                each._replace(offset=_raw_offset(each.offset, clean_ends, raw_ends)) for each in held.records
+            ]
 
     def _read_lines(self, start: int, end: int) -> None:
         while start < end:
@@ -128,7 +132,13 @@ class BlockReader:
     def _read_block(self, start: int, stop: int) -> int:
         """Read lines by their forms, few of them while most are new; gives where they end."""
         text, has_bar = bytes(self._buffer[start:stop]), self._file.states.has_bar
+        if self._forms.shapes is not self._file.shapes:
+            self._forms = FormIndex(self._file.shapes, self._file.labels)
         lines = self._forms.take_apart(text, offset=self._offset, rank=self._file.rank, has_bar=has_bar)
+        if lines is None:
+            self._parse(start, stop)
+            self._keep(StepColumns.of([]))
+            return stop
         block = take_apart(lines, self._buffer, start, offset=self._offset)
         is_known = _MAX_HARD * len(lines.hard) < len(lines.ends)
         self._pace(is_known=is_known)
@@ -150,14 +160,15 @@ class BlockReader:
 
     def _walk(self, block: BlockColumns, start: int, end: int) -> int:
         """Read the lines of a block in their order, up to one behind which forms do not tell all."""
-        at, has_bar = start, self._file.states.has_bar
+        at, has_bar, rank = start, self._file.states.has_bar, self._file.rank
         for begin, stop in [*block.hard, (end, end)]:
             if stop > at or stop == end:
                 if at < begin:
                     at = self._take_rows(block, at, begin)
                 self._parse(max(at, begin), stop, len(block.places))
                 at = self._parse_open_lines(stop, end, len(block.places))
-            if not self._file.is_uniform or self._file.states.has_bar != has_bar:
+            is_alike = self._file.states.has_bar == has_bar and self._file.rank == rank
+            if not (self._file.is_uniform and is_alike):
                 break
         return at
 
@@ -248,7 +259,13 @@ def _at_raw_offsets(part: Record | ValueRows, clean_ends: Array, raw_ends: Array
         return ValueRows(
             [table.at_offsets(raw_ends[np.searchsorted(clean_ends, table.offset)]) for table in tables]
         )
-    return at_offset(part, int(raw_ends[np.searchsorted(clean_ends, part.offset)]))
+    return at_offset(part, _raw_offset(part.offset, clean_ends, raw_ends))
+
+
+def _raw_offset(offset: int, clean_ends: Array, raw_ends: Array) -> int:
+    """The raw offset of a line's end; a line above those is at its own already."""
+    is_above = offset < int(clean_ends[0])
+    return offset if is_above else int(raw_ends[np.searchsorted(clean_ends, offset)])
 
 
 def has_long_line(buffer: bytearray, start: int, end: int) -> bool:

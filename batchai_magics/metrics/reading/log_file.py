@@ -11,6 +11,7 @@ from batchai_magics.metrics.formats.line_format import line_at, lines_with
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HeaderWindow
 from batchai_magics.metrics.grammar.line_shapes import LineShapes
 from batchai_magics.metrics.grammar.position_grammar import step_of
+from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_cleaning import clean_block, clean_lines
@@ -36,6 +37,7 @@ class LogFile:
         self._streams = TaggedStreams(rank)
         self._tags = TagShapes()
         self.shapes = LineShapes()
+        self.labels = RankLabels()
         self._line_count = 0
         self._clock: WriteClock | None = None
 
@@ -106,6 +108,17 @@ class LogFile:
             self._streams.switch_to(last_key)
 
     def _read_block(self, block: Block) -> Iterable[Record]:
+        """Parse a block, before and behind the line that tells what a number in front of lines is."""
+        told = None if self.labels.are_ranks else self.labels.first_telling(block.data)
+        return self._read_part(block) if told is None else self._read_around_told(block, told)
+
+    def _read_around_told(self, block: Block, told: int) -> Iterator[Record]:
+        if told:
+            yield from self._read_part(block.slice(0, told))
+        self.labels.are_ranks, self.shapes = True, LineShapes(are_labels_ranks=True)
+        yield from self._read_part(block.slice(told, len(block.data)))
+
+    def _read_part(self, block: Block) -> Iterable[Record]:
         """Parse a block at once if every line in it is complete and belongs to one process."""
         is_tagged = has_tag(block.data)
         if not self._is_self_contained(block, is_tagged=is_tagged) or (self._patterns and is_tagged):
@@ -134,12 +147,12 @@ class LogFile:
         place = min(place for place in map(block.data.find, contents.openings) if place >= 0)
         begin, end = block.data.rfind(b"\n", 0, place) + 1, block.data.find(b"\n", place) + 1
         if begin:
-            yield from self._read_block(block.slice(0, begin))
+            yield from self._read_part(block.slice(0, begin))
         yield from self._read_line_by_line(block.slice(begin, end))
         if end < len(block.data):
             rest = block.slice(end, len(block.data))
             is_open = self._header.is_open or self.states.is_in_table
-            yield from self._read_block(rest) if is_open else self._read_line_by_line(rest)
+            yield from self._read_part(rest) if is_open else self._read_line_by_line(rest)
 
     def _read_body(self, block: Block, contents: ScanResult, *, is_tagged: bool) -> Iterable[Record]:
         """Parse header lines and lines that match a user pattern one by one, the others at once."""

@@ -9,6 +9,7 @@ from batchai_magics.metrics.columns.block_columns import BlockColumns, take_apar
 from batchai_magics.metrics.columns.form_index import FormIndex
 from batchai_magics.metrics.columns.step_columns import MARGIN_BYTES
 from batchai_magics.metrics.grammar.line_shapes import LineShapes
+from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from tests.metrics.log_text import step
 from tests.metrics.shapes import SHAPES, dressed
 
@@ -20,7 +21,7 @@ OTHERS = ["", "noise", "x" * 300, "tab\tand 12 images per second", "1587077440"]
 def taken_apart(lines: list[str]) -> BlockColumns:
     text = "".join(f"{line}\n" for line in lines).replace("\r", "\n").encode()
     buffer = bytearray(MARGIN + text + MARGIN)
-    lines = FormIndex(LineShapes()).take_apart(text, offset=100, rank=None, has_bar=False)
+    lines = FormIndex(LineShapes(), RankLabels()).take_apart(text, offset=100, rank=None, has_bar=False)
     return take_apart(lines, buffer, MARGIN_BYTES, offset=100)
 
 

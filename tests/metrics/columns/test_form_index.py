@@ -45,6 +45,17 @@ def test_columns_hold_what_the_parser_reads(name):
     assert len(columns) == len([*columns])
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_columns_behind_bare_numbers_hold_what_the_parser_reads(name):
+    log = b"".join(
+        b"%d: %b" % (number % 2, line)
+        for number, line in enumerate(varied(name, 2).splitlines(keepends=True))
+    )
+    expected = repr(parsed(log))
+    assert repr([*read_columns([log], block_bytes=1 << 15)]) == expected
+    assert repr([*read_columns([log], block_bytes=999)]) == expected
+
+
 @pytest.mark.parametrize("name", NAMES[::4])
 def test_the_table_of_columns_is_that_of_the_records(name):
     log = varied(name)
@@ -71,11 +82,12 @@ numbers = st.one_of(
     st.integers(0, 10**17).map(str),
 )
 lines = st.builds("{}{}step {}: loss {}, lr {}\n".format,
-    st.sampled_from(["", "2026-03-02 10:25:36,087 ", "2026-02-30T10:25:36Z ", "[rank3]: "]),
+    st.sampled_from(["", "2026-03-02 10:25:36,087 ", "2026-02-30T10:25:36Z ", "[rank3]: ", "3: ", "[3] "]),
     st.sampled_from(["", "", "epoch 2 ", "epoch 2.5 "]),
     st.integers(0, 10**6), numbers, numbers,
 )  # fmt: skip
-others = st.sampled_from(["", "hello 3\n", "Epoch 7\n", "-------\n", "val loss: 0.25\n", "loss: 1.5\n"])
+others = st.sampled_from(["", "hello 3\n", "Epoch 7\n", "-------\n", "val loss: 0.25\n", "loss: 1.5\n",
+    "3: loss: 0.5, acc: 0.25\n", "[3] loss: 0.5, acc: 0.25\n", "3: Epoch 7\n", "3: hello\n"])  # fmt: skip
 
 
 @given(st.lists(st.one_of(lines, lines, others), max_size=40), st.sampled_from([1, 30]))
