@@ -58,6 +58,8 @@ class Settings:
     headline_metric: str = setting("", "the metric that stands for a run; by default a loss, else a rate")
     rising_metrics: str = setting("", "metrics of which higher values are better, separated by commas")
     falling_metrics: str = setting("", "metrics of which lower values are better, separated by commas")
+    prices: str = setting("", "price of a node per hour, by VM size or partition: Standard_NC6=0.9; gpu=3.06")
+    currency: str = setting("USD", "the currency of these prices")
     sections: Mapping[str, Any] = field(default_factory=dict)  # the settings of each backend, by its name
 
     def for_backend(self, kind: type[BackendSettings]) -> BackendSettings:
@@ -84,6 +86,7 @@ CHOICES = {
     "ui": ("auto", "widget", "html", "text"),
     "provenance": ("full", "none"),
 }  # setting → allowed values
+TABLES = ("prices",)  # settings with a number of at least 0 by name, as a mapping in the file or as text
 
 
 def load(env: Mapping[str, str] | None = None, *, path: Path | None = None, backends: Backends) -> Settings:
@@ -104,13 +107,14 @@ def load(env: Mapping[str, str] | None = None, *, path: Path | None = None, back
             )
         )
     settings = Settings(**values)
-    names = {settings.backend, *(name for name, value in written.items() if isinstance(value, dict))}
-    sections = {
+    sections = {name for name, value in written.items() if isinstance(value, dict) and name not in TABLES}
+    names = {settings.backend, *sections}
+    of_backends = {
         name: _backend_settings(kind, name, _Sources(file, written, given))
         for name in (*names, *backends.builtin)
         if (kind := backends.settings_type(name))
     }
-    return replace(settings, sections=sections)
+    return replace(settings, sections=of_backends)
 
 
 def general_settings() -> tuple[Field[Any], ...]:
@@ -285,6 +289,8 @@ def resolve_setting(
 
 def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | None) -> Any:
     """Convert a value to the setting's type; UsageError that starts with `what`."""
+    if item.name in TABLES:
+        return _table_text(value, what)
     if isinstance(value, (dict, list, bool)):
         raise UsageError(f"{what}: expected one value, got {value!r}")
     text = str(value).strip()
@@ -308,6 +314,22 @@ def _number(text: str, what: str) -> float:
         if 0 <= float(text) < math.inf:
             return float(text)
     raise UsageError(f"{what}: {text!r} is not a number of at least 0")
+
+
+def _table_text(value: Any, what: str) -> str:
+    """The text of a table: `Standard_NC6=0.9; gpu=3.06`."""
+    numbers = value if isinstance(value, Mapping) else table_in(str(value))
+    for name, number in numbers.items():
+        if number is None or isinstance(number, (bool, dict, list)):
+            raise UsageError(f"{what}: {name} needs a number", hint="write it as `Standard_NC6: 0.9`")
+        _number(str(number), f"{what}: {name}")
+    return "; ".join(f"{name}={number}" for name, number in numbers.items())
+
+
+def table_in(text: str) -> dict[str, str | None]:
+    """The values by name of a setting that is a table; None for a name without a value."""
+    items = (item.partition("=") for item in text.split(";") if item.strip())
+    return {name.strip(): value.strip() if sign else None for name, sign, value in items}
 
 
 def _choice(text: str, choices: Collection[str], what: str) -> str:

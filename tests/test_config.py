@@ -52,7 +52,7 @@ def test_the_environment_names_the_file(file):
 
 @pytest.mark.parametrize("item", general_settings(), ids=lambda item: item.name)
 def test_every_setting_has_its_variable(item, file):
-    choices = {"backend": "local", "ui": "html", "provenance": "none"}
+    choices = {"backend": "local", "ui": "html", "provenance": "none", "prices": "gpu=3.06"}
     value = "7" if isinstance(item.default, int) else choices.get(item.name, "/some/thing")
     settings = load({f"BATCHAI_{item.name.upper()}": value}, path=file)
     assert str(getattr(settings, item.name)) == value
@@ -64,6 +64,23 @@ def test_every_setting_of_the_local_backend_has_its_variables(item, prefix, file
     value = "7" if isinstance(item.default, int | float) else "/some/thing"
     settings = load({f"{prefix}{item.name.upper()}": value}, path=file)
     assert str(getattr(settings.for_backend(LocalSettings), item.name)).removesuffix(".0") == value
+
+
+def test_prices_are_a_mapping_in_the_file_and_text_in_the_environment(file):
+    file.write_text("prices:\n  Standard_NC6: 0.90\n  gpu: 3\n")
+    assert load({}, path=file).prices == "Standard_NC6=0.9; gpu=3"
+    assert load({"BATCHAI_PRICES": "gpu = 2;Standard_D2=0"}, path=file).prices == "gpu=2; Standard_D2=0"
+
+
+@pytest.mark.parametrize("price", ["-1", "cheap", "", "[1]", "true", ".nan", ".inf"])
+def test_what_is_no_price_is_refused_with_the_size_that_has_it(file, price):
+    assert f"setting prices in {file}: Standard_NC6" in refused(file, f"prices: {{Standard_NC6: {price}}}")
+
+
+@pytest.mark.parametrize("text", ["Standard_NC6", "Standard_NC6=", "gpu=1,5"])
+def test_prices_in_the_environment_are_checked_too(file, text):
+    name = text.partition("=")[0]
+    assert f"setting prices (BATCHAI_PRICES): {name}" in refused(file, BATCHAI_PRICES=text)
 
 
 def test_a_backends_settings_stand_below_its_name(file):

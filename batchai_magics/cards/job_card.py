@@ -104,6 +104,8 @@ class JobCard:
         facts = {"elapsed": self.elapsed}
         if self.progress and has_progress(self.job):
             facts["progress"] = progress_text(self.job, self.progress, self.now.timestamp())
+        if self.job.cost:
+            facts["cost"] = self.job.cost.text
         if execution and execution.exit_code is not None:
             facts["exit code"] = str(execution.exit_code)
         if self.counts is not None and not self.job.state.is_final:
@@ -234,7 +236,7 @@ def job_html(job: Job) -> str:
 
 def job_card(job: Job) -> JobCard:
     """The card of a job: state, metrics, first failure, last log lines."""
-    shown = job.show()
+    shown = job.show_with_cost()
     return JobCard(
         job=shown,
         now=datetime.now(timezone.utc),
@@ -248,7 +250,7 @@ def job_card(job: Job) -> JobCard:
 
 def short_card(job: Job, failure_lines: int) -> JobCard:
     """The card of a job without its last lines, made from the ends of its logs."""
-    shown = job.show()
+    shown = job.show_with_cost()
     metric = latest_metrics(job.backend, shown, metric_preferences()).headline
     return JobCard(
         job=shown,

@@ -14,6 +14,7 @@ from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError, WaitInterrupted
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs import argument_checks, job_files
+from batchai_magics.jobs.job_costs import job_costs
 from batchai_magics.jobs.job_files import all_files, one_level
 from batchai_magics.jobs.job_logs import log_metrics, progress_of, retry_if_changed, tail_of
 from batchai_magics.jobs.job_pages import JobPages
@@ -25,6 +26,7 @@ from batchai_magics.metrics.reading.read_notices import warn_of
 from batchai_magics.metrics.runs.resource_usage import frame as telemetry_frame
 from batchai_magics.metrics.runs.resource_usage import mean_usage, reason_for
 from batchai_magics.models.job_execution import OUT, STDOUTERR, Attempt, OutputFile, RankExit
+from batchai_magics.models.prices import Cost
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -66,6 +68,16 @@ class Job(JobPages):
         job = self.backend.show(self.id)
         assert isinstance(job, JobResource)
         return job
+
+    def show_with_cost(self) -> JobResource:
+        """The current job resource with its cost, where the nodes have a price."""
+        job = self.show()
+        return job.with_cost(job_costs(self.backend).of_job(job))
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the job has cost so far, with all its attempts; None if it has not started or has no price."""
+        return self.show_with_cost().cost
 
     @property
     def state(self) -> ExecutionState:

@@ -10,6 +10,8 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
+from batchai_magics.jobs.job_costs import JobCosts
+from batchai_magics.models.stop_conditions import metric_name, stop_condition
 from batchai_magics.records.labels import Labels
 from batchai_magics.records.notifications import MLFLOW_SCHEME, channels
 from batchai_magics.records.record_files import CHANNELS, LABELS, WATCH
@@ -25,6 +27,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         UsageError: A channel in the settings is invalid; it is not repeated.
     """
     asked = [name for name in ("notify", "exports") if getattr(request, name)]
+    price = _price(request, settings, backend)
     if backend.records is None or not backend.capabilities.stop_conditions:
         if asked:
             option = {"notify": "--notify", "exports": "--export"}[asked[0]]
@@ -39,8 +42,21 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         request.exports,
         link=settings.notify_link,
         stalled_s=60.0 * settings.notify_stalled if notify else 0.0,
+        node_price=price,
     )
-    return replace(request, notify=notify, watch=watch if notify or request.exports else None)
+    return replace(request, notify=notify, watch=watch if notify or request.exports or price else None)
+
+
+def _price(request: CellRequest, settings: Settings, backend: Backend) -> float:
+    """The price of a node, if a condition needs it."""
+    spec = request.spec
+    conditions = [text for text in spec.batchai_stop_if or () if not _is_printed(text, spec.batchai_patterns)]
+    return JobCosts(backend, settings).price_for_conditions(conditions, spec.cluster.id)
+
+
+def _is_printed(condition: str, patterns: Mapping[str, str] | None) -> bool:
+    """Whether a condition is on a metric with a pattern of the user's."""
+    return stop_condition(condition).metric in map(metric_name, patterns or ())
 
 
 def addresses_in(text: str) -> tuple[str, ...]:

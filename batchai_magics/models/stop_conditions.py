@@ -1,4 +1,4 @@
-"""Stop conditions of jobs: `loss is nan`, `images/sec < 50 for 5m`.
+"""Stop conditions of jobs: `loss is nan`, `gpu < 5% for 30m`, `no progress for 15m`, `cost > 20`.
 
 Standard library only: nodes of a cluster parse conditions too.
 """
@@ -15,14 +15,20 @@ from typing import Any
 
 from batchai_magics.errors import UsageError, quoted
 
-FORM = "write it as `loss is nan`, `loss > 10` or `images/sec < 50 for 5m`"
+FORM = "write it as `loss is nan`, `gpu < 5% for 30m`, `no progress for 15m` or `cost > 20`"
+CPU, GPU, COST, PROGRESS = "cpu", "gpu", "cost", "progress"  # what is not printed by the job
+PERCENT = (CPU, GPU)
+MEASURED = frozenset({CPU, GPU, COST, PROGRESS})
+STOP_IF_OPTION = "--stop-if"
+_TIME = r"\s+for\s+(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>s|m|h)"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 _CONDITION = re.compile(
     rf"\s*(?P<metric>[A-Za-z_][\w./%-]*?)\s*"
-    rf"(?:(?<![\w./%-])is\s+(?P<word>not\s+finite|nan|inf)|(?P<sign><=|>=|==|!=|<|>)\s*(?P<bound>{_NUMBER}))"
-    r"(?:\s+for\s+(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>s|m|h))?\s*",
+    rf"(?:(?<![\w./%-])is\s+(?P<word>not\s+finite|nan|inf)|(?P<sign><=|>=|==|!=|<|>)\s*(?P<bound>{_NUMBER})\s*(?P<percent>%)?)"
+    rf"(?:{_TIME})?\s*",
     re.IGNORECASE,
 )
+_STANDSTILL = re.compile(rf"\s*no\s+progress{_TIME}\s*", re.IGNORECASE)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -38,6 +44,7 @@ class Predicate(enum.Enum):
     NAN = "is nan"
     INFINITE = "is inf"
     NOT_FINITE = "is not finite"
+    MISSING = "no"
 
 
 _COMPARISONS: Mapping[Predicate, Callable[[float, float], bool]] = {
@@ -50,12 +57,15 @@ _COMPARISONS: Mapping[Predicate, Callable[[float, float], bool]] = {
     Predicate.NAN: lambda value, _: math.isnan(value),
     Predicate.INFINITE: lambda value, _: math.isinf(value),
     Predicate.NOT_FINITE: lambda value, _: not math.isfinite(value),
+    Predicate.MISSING: lambda value, _: False,  # a value is progress
 }
 
 
 @dataclass(frozen=True)
 class StopCondition:
     """A stop condition: a metric and a test of its values.
+
+    The metrics in `MEASURED` are not printed by the job but measured by the program that watches it.
 
     Attributes:
         text: The condition as it was written, with single spaces.
@@ -82,26 +92,35 @@ def stop_condition(text: str) -> StopCondition:
     Raises:
         ValueError: It is invalid; the message explains the mistake and the syntax.
     """
+    written = " ".join(text.split())
+    if standstill := _STANDSTILL.fullmatch(text):
+        return StopCondition(written, PROGRESS, Predicate.MISSING, held_s=_seconds(standstill))
     match = _CONDITION.fullmatch(text)
-    if not match:
+    if not match or (match["percent"] and metric_name(match["metric"]) not in PERCENT):
         raise ValueError(f"{quoted(text)} is not a valid condition{_guess(text)}; {FORM}")
     word, bound = match["word"], float(match["bound"] or 0)
     test = Predicate(f"is {' '.join(word.lower().split())}" if word else match["sign"])
-    held_s = float(match["count"]) * _UNITS[match["unit"].lower()] if match["count"] else 0.0
-    return StopCondition(" ".join(text.split()), metric_name(match["metric"]), test, bound, held_s)
+    return StopCondition(written, metric_name(match["metric"]), test, bound, _seconds(match))
 
 
-def conditions_of(texts: Iterable[str] | None, option: str = "--stop-if") -> tuple[str, ...]:
-    """Validates conditions and removes duplicates.
+def _seconds(match: re.Match[str]) -> float:
+    """The time after `for`; 0 without one."""
+    return float(match["count"]) * _UNITS[match["unit"].lower()] if match["count"] else 0.0
+
+
+def conditions_of(texts: Iterable[str] | None, option: str = STOP_IF_OPTION) -> tuple[str, ...]:
+    """Validates conditions and removes duplicates; those of other options are on what a job prints.
 
     Raises:
         UsageError: A condition is invalid; the message names the option that it was given with.
     """
     for text in texts or ():
         try:
-            stop_condition(text)
+            condition = stop_condition(text)
         except ValueError as error:
             raise UsageError(f"{option}: {error}", hint="Nothing was written or submitted.") from None
+        if condition.test is Predicate.MISSING and option != STOP_IF_OPTION:
+            raise UsageError(f"{option}: {quoted(text)} is a condition of {STOP_IF_OPTION} only")
     return tuple(dict.fromkeys(texts or ()))
 
 
@@ -141,6 +160,10 @@ def _guess(text: str) -> str:
         return ": one = compares nothing, == does"
     if re.search(r"\bnot\s+(nan|inf)\b", text, re.IGNORECASE):
         return ": a job is not stopped for being well"
+    if re.match(r"\s*no\s+progress\s*$", text, re.IGNORECASE):
+        return ": it needs a time"
+    if "%" in text.partition("for")[0]:
+        return f": only {' and '.join(PERCENT)} are in percent"
     if re.search(r"\bfor\b", text) and not re.search(r"\bfor\s+\d+(\.\d+)?\s*[smh]\s*$", text, re.IGNORECASE):
         return ": its time is a number with s, m or h"
     if not re.search(r"[<>=]|\bis\b", text):

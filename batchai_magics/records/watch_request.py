@@ -17,7 +17,7 @@ class WatchRequest(NamedTuple):
 
     `name` and `experiment` are the job's, `patterns` the expressions of its metrics, `exports` the targets of
     live exports, `link` what notifications link to. After `stalled_s` without output, users are notified; 0:
-    never.
+    never. `node_price` is that of a node for an hour; 0: unknown.
     """
 
     name: str
@@ -27,6 +27,7 @@ class WatchRequest(NamedTuple):
     parameters: Mapping[str, str] = MappingProxyType({})
     link: str = ""
     stalled_s: float = 0.0
+    node_price: float = 0.0
 
     @property
     def targets(self) -> tuple[ExportTarget, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         NodeCommands,
         Ownership,
         Preemption,
+        Prices,
         Records,
         SetupLogs,
         Telemetry,
@@ -46,6 +47,7 @@ class BackendDefaults:
     records: Records | None = None
     ownership: Ownership | None = None
     usages: Usages | None = None
+    prices: Prices | None = None
     cleaning: Cleaning | None = None
 
     def status(

@@ -11,7 +11,9 @@ from batchai_magics.errors import CapabilityError
 if TYPE_CHECKING:
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
     from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.prices import Price
     from batchai_magics.models.resource_ids import ResourceId
+    from batchai_magics.models.resources import Cluster
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
     from batchai_magics.records.labels import LabelChange, Labels
@@ -154,6 +156,13 @@ class Usages(Protocol):
         """The usage of each quota in a location."""
 
 
+class Prices(Protocol):
+    """The prices of a paid backend; the user's own, in the settings, take precedence."""
+
+    def node_price(self, cluster: Cluster) -> Price | None:
+        """The price of a node of a cluster; None if it is unknown."""
+
+
 class Cleaning(Protocol):
     """The data that a backend stores on this machine."""
 
@@ -228,6 +237,7 @@ GROUPS: Facet[Groups] = Facet("groups", "resource groups")
 NODE_COMMANDS: Facet[NodeCommands] = Facet("node_commands", "commands on nodes")
 PREEMPTION: Facet[Preemption] = Facet("preemption", "preemptible nodes")
 SETUP_LOGS: Facet[SetupLogs] = Facet("setup_logs", "logs of setup tasks")
+PRICES: Facet[Prices] = Facet("prices", "prices")
 USAGES: Facet[Usages] = Facet("usages", "quotas")
 TELEMETRY: Facet[Telemetry] = Facet("telemetry", "telemetry of jobs")
 RECORDS: Facet[Records] = Facet("records", "records of runs")
@@ -244,6 +254,7 @@ FACETS = (
     TELEMETRY,
     RECORDS,
     USAGES,
+    PRICES,
     OWNERSHIP,
     CLEANING,
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         NodeCommands,
         Ownership,
         Preemption,
+        Prices,
         Records,
         SetupLogs,
         Telemetry,
@@ -93,6 +94,10 @@ class Backend(Protocol):
     @property
     def usages(self) -> Usages | None:
         """The usage of its quotas."""
+
+    @property
+    def prices(self) -> Prices | None:
+        """The prices of its nodes, if they cost money."""
 
     def create(
         self, id: ResourceId, spec: Spec, *, owner: str = "", records: Mapping[str, str] | None = None

@@ -21,6 +21,7 @@ from batchai_magics.backends.folders.outbox import (
     running_notification,
     watch_request,
 )
+from batchai_magics.backends.folders.run_measures import RunMeasures
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.output_records import RankSpan
@@ -32,7 +33,8 @@ from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.record import Record, ValueRecord
 from batchai_magics.metrics.runs.metric_traits import headline_of, traits_of
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
-from batchai_magics.models.stop_conditions import stop_condition
+from batchai_magics.models.prices import NodeTime, Price
+from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records import record_files
 from batchai_magics.records.event_files import EventFileWriter
 from batchai_magics.records.mlflow_runs import MlflowRun
@@ -112,12 +114,21 @@ def is_needed(job: JobLayout) -> bool:
 class RunWatch:
     """Reads the logs of a run incrementally, and does what its user asked for."""
 
-    def __init__(self, job: JobLayout, env: Mapping[str, str] = os.environ, *, by: str = "") -> None:
+    def __init__(
+        self,
+        job: JobLayout,
+        env: Mapping[str, str] = os.environ,
+        *,
+        by: str = "",
+        times: Sequence[NodeTime] = (),
+    ) -> None:
         plan, started = Plan.read(str(job.plan)), time.time()
         folder = Path(plan.output.stdout.path).parent
         stop = StopIfRequest.read(job.stop_if) if job.stop_if.exists() else StopIfRequest((), {})
         request = watch_request(job) or WatchRequest(job.root.name, "")
-        self._stopping = StopEvaluation([stop_condition(text) for text in stop.conditions])
+        self._stopping = _evaluation(stop)
+        times = times or [NodeTime(len(plan.nodes), started)]
+        self._measures = RunMeasures(self._stopping, job.telemetry, _price(request), times)
         self._logs = [_Log(log, {**request.patterns, **stop.patterns}) for log in plan.output]
         self._trainer_log = _Log(LogFile(str(folder / TRAINER_LOG)), {})
         self._numbers, self._has_ranks = PrintedNumbers(), len(plan.processes) > 1
@@ -133,12 +144,15 @@ class RunWatch:
     def check(self, now_s: float, *, is_last: bool = False) -> str:
         """Why the job is to be stopped, according to its logs so far; empty if it is not."""
         for log in self._logs:
-            for records in log.read():
+            for records, data in log.read():
                 self._take(self._numbers.new_printed(records), now_s)
-        for records in self._trainer_log.read():
+                self._measures.take(records, data, log.path)
+        for records, data in self._trainer_log.read():
             new = self._numbers.new_logged(records)
             self._take(new if self._has_ranks else list(map(_without_rank, new)), now_s)
+            self._measures.take(records, data, self._trainer_log.path)
         size_bytes = sum(log.size_bytes for log in (*self._logs, self._trainer_log))
+        self._measures.measure(size_bytes, now_s)
         self._notify(size_bytes, now_s, is_last=is_last)
         for export in self._exports:
             export.flush()
@@ -188,13 +202,37 @@ def _without_rank(record: Record) -> Record:
     return record._replace(rank=None) if isinstance(record, ValueRecord) else record
 
 
-def watch(job: JobLayout, over: threading.Event, stop: Callable[[str], None], *, by: str = "") -> list[str]:
+def _evaluation(stop: StopIfRequest) -> StopEvaluation:
+    """The evaluation of the conditions; a name with a pattern is printed, not measured."""
+    measured = MEASURED - set(map(metric_name, stop.patterns))
+    return StopEvaluation([stop_condition(text) for text in stop.conditions], measured, time.monotonic())
+
+
+def _price(request: WatchRequest) -> Price | None:
+    return Price(request.node_price) if request.node_price else None
+
+
+def watch(
+    job: JobLayout,
+    over: threading.Event,
+    stop: Callable[[str], None],
+    *,
+    by: str = "",
+    times: Sequence[NodeTime] = (),
+) -> list[str]:
     """Watches a run until it is over; calls `stop` when a condition is met.
+
+    Args:
+        job: The run's folder.
+        over: Set when the run is over.
+        stop: Called with the reason.
+        by: Who watches, for the records of notifications.
+        times: The node times of its attempts, the current one last; without any, it starts now.
 
     Returns:
         What could not be done, in sentences.
     """
-    watched = RunWatch(job, by=by)
+    watched = RunWatch(job, by=by, times=times)
     if reason := watched.follow(over):
         stop(reason)
         watched.follow(over)
@@ -319,12 +357,17 @@ class _Log:
         self._parser, self._offset = Parser(patterns), 0
 
     @property
+    def path(self) -> str:
+        """Its path."""
+        return self._log.path
+
+    @property
     def size_bytes(self) -> int:
         """How much of it was read."""
         return self._offset
 
-    def read(self) -> Iterator[list[Record]]:
-        """Yields the new records, block by block; a truncated log is read from its start."""
+    def read(self) -> Iterator[tuple[list[Record], bytes]]:
+        """Yields the new records and their bytes, block by block; a truncated log is read from its start."""
         while True:
             data, size = _read(Path(self._log.path), self._offset)
             if size < self._offset:
@@ -339,7 +382,7 @@ class _Log:
             writers = output_records.writers(spans, start, end) if self._log.spans else ()
             times = output_records.times(Path(self._log.times), start, end) if self._log.times else ()
             block = _LogSlice(data[: end - start], start, writers, times)
-            yield list(records_in(block, self._parser))
+            yield list(records_in(block, self._parser)), block.data
 
 
 def _read(file: Path, offset: int) -> tuple[bytes, int]:

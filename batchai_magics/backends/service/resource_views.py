@@ -63,6 +63,7 @@ def cluster(record: Record, nodes: Sequence[NodeStatus], warnings: Sequence[Clus
         allocation_state=AllocationState.RESIZING if is_moving else AllocationState.STEADY,
         allocation_changed=moment(record.more[CHANGED]),
         node_states=NodeStateCounts.counting(states),
+        partition=record.more.get("partition", ""),
         errors=(
             *(ErrorDetail(code=warning.code, message=warning.message) for warning in warnings),
             *(_node_error(node) for node in nodes if node.reason),

@@ -95,6 +95,7 @@ class RecordedJob:
         self._record, self._status = record, status
         self.state: ExecutionState = status.state
         self.waiting = status.waiting
+        self.cost = None
 
     @cached_property
     def id(self) -> ResourceId:

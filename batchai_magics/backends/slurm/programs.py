@@ -22,6 +22,7 @@ _FILES = (
     "models/states.py",
     # watches the run
     "backends/folders/outbox.py",
+    "backends/folders/run_measures.py",
     "backends/folders/run_watch.py",
     "backends/folders/stop_order.py",
     "backends/service/log_records.py",
@@ -33,12 +34,13 @@ _FILES = (
     "metrics/runs/other_programs.py",
     "metrics/runs/stop_evaluation.py",
     "metrics/runs/tidy_table.py",
+    "models/prices.py",
     "models/stop_conditions.py",
     "options/regular_expressions.py",
 )
 _FOLDERS = (
     *("backends/node", "backends/node/ranks", "backends/slurm/node"),
-    *("metrics/formats", "metrics/grammar", "metrics/reading", "records"),
+    *("metrics/formats", "metrics/grammar", "metrics/progress", "metrics/reading", "records"),
 )
 RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"
 

@@ -63,8 +63,8 @@ class ChartResult:
 class ResourceHandle(Protocol):
     """A handle of a resource, such as a Job."""
 
-    def show(self) -> Any:
-        """The current resource."""
+    def show_with_cost(self) -> Any:
+        """The current resource, with its cost."""
 
 
 @runtime_checkable
@@ -108,7 +108,7 @@ class Result:
     @cached_property
     def resolved(self) -> Any:
         """The value; for a handle, the current resource."""
-        return self.value.show() if isinstance(self.value, ResourceHandle) else self.value
+        return self.value.show_with_cost() if isinstance(self.value, ResourceHandle) else self.value
 
     @cached_property
     def data(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.resources import JobResource
@@ -12,6 +13,7 @@ from batchai_magics.models.states import ExecutionState
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
     from batchai_magics.commands.output.text_table import Table
+    from batchai_magics.jobs.job_costs import JobCosts
 
 JOBS_PER_CHUNK = 500  # jobs rendered per chunk
 MAX_RUNNING_READ, MAX_FAILED_READ = (
@@ -53,14 +55,14 @@ class JobList(list[JobResource]):
         """The jobs in the JSON of `az`."""
         from batchai_magics.commands.output.resource_json import as_json
 
-        return as_json(list(self))
+        return as_json([job.with_cost(self._costs.of_job(job)) for job in self])
 
     def json_pieces(self) -> Iterator[str]:
         """Yields the JSON text of `to_data` in chunks of some hundred jobs."""
         from batchai_magics.commands.output.job_list_json import JobListJson
         from batchai_magics.commands.output.result_formats import escaped_json
 
-        texts, opening = JobListJson(), "["
+        texts, opening = JobListJson(self._costs.of_job if self._costs.has_prices else None), "["
         for start in range(0, len(self), JOBS_PER_CHUNK):
             yield opening + escaped_json(",".join(map(texts.item_of, self[start : start + JOBS_PER_CHUNK])))
             opening = ","
@@ -72,11 +74,23 @@ class JobList(list[JobResource]):
         from batchai_magics.commands.output.text_table import Table
 
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
-        for title, texts in (*self._metrics(), *self._labels(), ("Progress", self._progress())):
+        more = *self._metrics(), *self._labels(), ("Cost", self._cost_texts()), ("Progress", self._progress())
+        for title, texts in more:
             if texts:
                 cells = [(*row, texts.get(job.id.key, "")) for row, job in zip(table.rows, self, strict=True)]
                 table = Table((*table.titles, title), tuple(cells))
         return table
+
+    @cached_property
+    def _costs(self) -> JobCosts:
+        from batchai_magics.jobs.job_costs import job_costs
+
+        return job_costs(self._backend)
+
+    def _cost_texts(self) -> Mapping[str, str]:
+        """Key of a job → its cost."""
+        costs = {job.id.key: self._costs.of_job(job) for job in self} if self._costs.has_prices else {}
+        return {key: cost.text for key, cost in costs.items() if cost}
 
     def _labels(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The columns of labels: a title, and key of a job → cell."""

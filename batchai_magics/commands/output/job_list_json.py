@@ -21,6 +21,7 @@ from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.response_object import ProvisioningState
 
 if TYPE_CHECKING:
+    from batchai_magics.models.prices import Cost
     from batchai_magics.models.resources import JobResource
     from batchai_magics.models.resources.job_resource import KeptJob
 
@@ -29,6 +30,7 @@ MAX_TEMPLATES = 256  # cached at a time
 _CONVERTED_FIELDS = ("id", DURATION_FIELD)  # fields whose text is converted or determines other fields
 _MARKER, _ESCAPED_MARKER = "\ue000", "\\ue000"  # stored text is ASCII
 _PLACEHOLDER = re.compile(f'"{_MARKER}(\\d+){_MARKER}"')
+_CLOSING = "\n  }"  # of an item
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 _quoted = json.encoder.encode_basestring  # the C function below json.dumps, without its checks
@@ -68,9 +70,10 @@ class JobTemplate(NamedTuple):
 
 
 class JobListJson:
-    """Converts jobs to JSON text, with a cache of templates."""
+    """Converts jobs to JSON text, with a cache of templates; `cost_of` tells their costs."""
 
-    def __init__(self) -> None:
+    def __init__(self, cost_of: Callable[[JobResource], Cost | None] | None = None) -> None:
+        self._cost_of = cost_of
         self._templates: dict[tuple[str, ...], JobTemplate] = {}
         self._pickers: dict[
             int, dict[tuple[int, ...], ValuePicker]
@@ -78,9 +81,12 @@ class JobListJson:
 
     def item_of(self, job: JobResource) -> str:
         """A job as an item of an indented JSON list, with the preceding line break."""
-        kept = job.kept
+        cost, kept = self._cost_of(job) if self._cost_of else None, job.kept
         if kept is None or _ESCAPED_MARKER in kept.description:
-            return _converted_item(job)
+            return _converted_item(job.with_cost(cost))
+        return _with_cost(self._kept_item(kept), cost) if cost else self._kept_item(kept)
+
+    def _kept_item(self, kept: KeptJob) -> str:
         parts = _parts(kept.description)
         form = self._template(parts) or self._learn(parts)
         return form.text % form.values([*parts, *_header(kept)])
@@ -206,6 +212,12 @@ def _converted_item(job: JobResource) -> str:
     from batchai_magics.commands.output.resource_json import as_json
 
     return _item(to_json([as_json(job)], indent=2).decode())
+
+
+def _with_cost(item: str, cost: Cost) -> str:
+    """The item with its cost behind the other fields."""
+    texts = json.dumps({"cost": round(cost.amount, 6), "currency": cost.currency}, indent=4)
+    return f"{item.removesuffix(_CLOSING)},{texts[1:-2]}{_CLOSING}"
 
 
 def _item(text: str) -> str:

@@ -18,6 +18,9 @@ from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Us
 if TYPE_CHECKING:
     from batchai_magics.models.response_object import Provisioning
 
+COST, CURRENCY = "cost", "currency"  # of a job whose nodes have a price
+COST_DIGITS = 6  # behind the point
+
 
 def as_json(value: Any) -> Any:
     """JSON-ready data of the value that a handler returned."""
@@ -71,9 +74,14 @@ def _execution(info: ExecutionInfo) -> AzObject:
 
 def _job_extensions(job: JobResource) -> AzObject:
     """What a job has beyond the published API, printed behind the fields of that where there is any."""
+    cost = {COST: round(job.cost.amount, COST_DIGITS), CURRENCY: job.cost.currency} if job.cost else {}
     if not (job.waiting or job.attempts):
-        return {}
-    return {WAITING: job.waiting or None, ATTEMPTS: [attempt.to_wire() for attempt in job.attempts] or None}
+        return cost
+    return {
+        WAITING: job.waiting or None,
+        ATTEMPTS: [attempt.to_wire() for attempt in job.attempts] or None,
+        **cost,
+    }
 
 
 def _file_server(server: FileServer) -> AzObject:

@@ -88,6 +88,7 @@ _PROVISIONING: Column = ("State", lambda resource: resource.provisioning.state.v
 _EXTRA_COLUMNS: Sequence[Column] = (
     ("Waits", lambda job: job.waiting),
     ("Attempts", lambda job: "; ".join(each.sentence for each in job.attempts)),
+    ("Cost", lambda job: job.cost.text if job.cost else ""),
 )
 _COLUMNS: dict[type, Sequence[Column]] = {
     Workspace: (_NAME, _GROUP, ("Location", lambda workspace: workspace.location), _PROVISIONING),

@@ -1,8 +1,8 @@
-"""Evaluates the `--stop-if` conditions of a running job against its metrics."""
+"""Evaluates the `--stop-if` conditions of a running job against its metrics and what is measured of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,10 +10,27 @@ from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
-from batchai_magics.models.stop_conditions import StopCondition, metric_name
+from batchai_magics.models.stop_conditions import (
+    COST,
+    CPU,
+    GPU,
+    Predicate,
+    StopCondition,
+    metric_name,
+)
 
 STOP_IF = "stop-if"  # prefix of every reason
 MAX_NAMES = 8  # listed in a message
+_MEASURED_TEXTS = {
+    CPU: "its processes used {:.3g} % of a core on average",
+    GPU: "its GPUs were used at {:.3g} % on average",
+    COST: "it had cost {:.2f}",
+}
+_NOT_MEASURED = {
+    CPU: "no CPU use was sampled",
+    GPU: "no GPU use was sampled",
+    COST: "the price of its nodes is unknown",
+}
 
 
 @dataclass
@@ -27,12 +44,23 @@ class _HeldCondition:
 class StopEvaluation:
     """Conditions on the metrics of a job, evaluated per rank as records arrive.
 
-    Times are seconds of the caller's clock. The last value of a rank holds until the next one.
+    Times are seconds of the caller's clock. The last value of a rank holds until the next one; what is
+    measured counts when it is measured.
+
+    Args:
+        conditions: The conditions.
+        measured: The names that stand for what is measured, and for no printed metric.
+        now_s: When the job started.
     """
 
-    def __init__(self, conditions: Sequence[StopCondition]) -> None:
-        self._conditions = conditions
+    def __init__(
+        self, conditions: Sequence[StopCondition], measured: Collection[str] = (), now_s: float = 0.0
+    ) -> None:
+        self._conditions = [each for each in conditions if each.metric not in measured]
+        self._measured = [each for each in conditions if each.metric in measured]
+        self._progress_s = now_s
         self._holding: dict[tuple[StopCondition, int | None], _HeldCondition] = {}
+        self._met_since_s: dict[StopCondition, float] = {}  # measured
         self._reason = ""
         self._names: dict[str, str] = {}  # printed metric names by normalized name
 
@@ -40,11 +68,19 @@ class StopEvaluation:
     def unseen(self) -> list[str]:
         """One sentence for each condition whose metric never appeared."""
         known = ", ".join(sorted(set(self._names.values()))[:MAX_NAMES]) or "none at all"
-        unseen = [each for each in self._conditions if each.metric not in self._names]
+        causes = {each: f"no {each.metric} was printed ({known})" for each in self._conditions}
+        causes |= {
+            each: _NOT_MEASURED[each.metric] for each in self._measured if each.metric in _NOT_MEASURED
+        }
         return [
-            f'{STOP_IF} "{each.text}" had nothing to check: no {each.metric} was printed ({known})'
-            for each in unseen
+            f'{STOP_IF} "{each.text}" had nothing to check: {cause}'
+            for each, cause in causes.items()
+            if each.metric not in self._names
         ]
+
+    def needs(self, *names: str) -> bool:
+        """Whether a condition is on one of these measured values."""
+        return any(each.metric in names for each in self._measured)
 
     def add(self, records: Iterable[Record], now_s: float) -> None:
         """Add the next records."""
@@ -56,8 +92,27 @@ class StopEvaluation:
                 if condition.metric in names:
                     self._check(condition, number, now_s)
 
+    def measure(self, name: str, value: float, now_s: float) -> None:
+        """Add a measured value."""
+        self._names.setdefault(name, name)
+        for condition in self._measured:
+            if condition.metric != name:
+                continue
+            if not condition.is_met_by(value):
+                self._met_since_s.pop(condition, None)
+            elif now_s - self._met_since_s.setdefault(condition, now_s) >= condition.held_s:
+                text = f'{STOP_IF} "{condition.text}": {_MEASURED_TEXTS[name].format(value)}'
+                self._reason = self._reason or text
+
+    def advance(self, now_s: float) -> None:
+        """Note that the job has made progress."""
+        self._progress_s = now_s
+
     def reason(self, now_s: float) -> str:
         """Why the job should be stopped; empty if it should not."""
+        for condition in self._measured:
+            if condition.test is Predicate.MISSING and now_s - self._progress_s >= condition.held_s:
+                return self._reason or f'{STOP_IF} "{condition.text}": it made no progress'
         for (condition, _), holding in self._holding.items():
             if condition.held_s and now_s - holding.since_s >= condition.held_s:
                 return self._reason or _sentence(condition, holding.last)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.error_details import ErrorDetail
 
 
+PARTITION = "batchaiPartition"  # beside its size: the engine's partition
 NOTES = "batchaiNotes"  # beside a new cluster's properties: messages for its creator
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
 
@@ -33,6 +34,7 @@ class Cluster:
         allocation_changed: When that changed, in UTC.
         node_states: The number of nodes in each state.
         errors: Why nodes are unusable.
+        partition: The partition of the engine that its nodes are in; empty where there are none.
         notes: Messages for its creator; not part of its JSON.
     """
 
@@ -43,6 +45,7 @@ class Cluster:
     allocation_changed: datetime
     node_states: NodeStateCounts
     errors: tuple[ErrorDetail, ...] = ()
+    partition: str = ""
     notes: tuple[str, ...] = field(
         default=(), compare=False
     )  # messages for its creator; not part of its JSON
@@ -59,6 +62,8 @@ class Cluster:
             "nodeStateCounts": self.node_states.to_wire(),
             **spec,
         }
+        if self.partition:
+            properties[PARTITION] = self.partition
         if self.errors:
             properties["errors"] = [error.to_wire() for error in self.errors]
         return {**head(self.id), "properties": properties}
@@ -84,6 +89,7 @@ class Cluster:
             allocation_changed=properties.time("allocationStateTransitionTime", made.created),
             node_states=properties.object("nodeStateCounts").model(NodeStateCounts),
             errors=tuple(ErrorDetail.from_wire(error) for error in properties.items("errors")),
+            partition=properties.text(PARTITION, ""),
             notes=tuple(map(str, data.get(NOTES) or ())),
         )
 

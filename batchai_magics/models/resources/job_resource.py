@@ -15,6 +15,7 @@ from batchai_magics.models.wire_times import wire_time
 
 if TYPE_CHECKING:
     from batchai_magics.models.job_spec import JobSpec
+    from batchai_magics.models.prices import Cost
 
 
 WAITING = "batchaiWaiting"  # beside a job's state: why it waits
@@ -54,6 +55,7 @@ class JobResource:
         ranks: The exit of each process, first failure first; empty where unknown.
         waiting: Why it is queued, if the backend reports that.
         attempts: The attempts of a job that was requeued; else empty.
+        cost: What it has cost so far, if that was asked for and is known; not part of its JSON.
     """
 
     id: ResourceId
@@ -67,6 +69,7 @@ class JobResource:
     ranks: tuple[RankExit, ...] = field(default_factory=tuple)
     waiting: str = field(default_factory=str)
     attempts: tuple[Attempt, ...] = field(default_factory=tuple)
+    cost: Cost | None = field(default_factory=lambda: None, compare=False)
 
     @classmethod
     def reading_later(cls, source: object) -> JobResource:
@@ -84,6 +87,12 @@ class JobResource:
                 raise AttributeError(f"a job has no {name}", name=name, obj=self)
             value = vars(self)[name] = getattr(source, name)
             return value
+
+    def with_cost(self, cost: Cost | None) -> JobResource:
+        """The job with its cost."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), cost=cost)
+        return made
 
     @property
     def kept(self) -> KeptJob | None:

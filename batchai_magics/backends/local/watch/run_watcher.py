@@ -19,6 +19,7 @@ from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.watch.detached_process import SharedStore, start_command
 from batchai_magics.backends.node.watch_process import end_signal, watching
 from batchai_magics.backends.service import private_files
+from batchai_magics.models.prices import NodeTime
 from batchai_magics.records.record_files import WATCH
 
 
@@ -40,12 +41,20 @@ def main() -> None:
 
     home, guid = sys.argv[1:3]
     layout = Layout(Path(home))
-    over = end_signal()
+    over, store = end_signal(), SharedStore(layout.database, may_make=False)
 
     def stop(reason: str) -> None:
-        store = SharedStore(layout.database, may_make=False)
         store.insist(lambda db: job_table.ask_run_to_stop(db, guid, reason))
         os.kill(os.getppid(), signal.SIGTERM)  # the supervisor, which then reads the reason
 
-    notes = run_watch.watch(layout.job(guid), over, stop, by=os.uname().nodename)
+    times = _node_times(store, guid)
+    notes = run_watch.watch(layout.job(guid), over, stop, by=os.uname().nodename, times=times)
     print(*notes, sep="\n", flush=True)
+
+
+def _node_times(store: SharedStore, guid: str) -> list[NodeTime]:
+    """The node times of all attempts of a run."""
+    with store.read() as db:
+        run = job_table.find_by_guid(db, guid)
+    attempts = run.attempts if run else ()
+    return [NodeTime(len(each["nodes"]), each["started"], each.get("ended")) for each in attempts]

@@ -19,6 +19,7 @@ from batchai_magics.backends.node.watch_process import end_signal, watching
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Plan
+from batchai_magics.models.prices import NodeTime
 from batchai_magics.records.record_files import WATCH
 
 MODULE = "batchai_magics.backends.slurm.node.run_watching"
@@ -46,8 +47,19 @@ def main() -> None:
         files.ask_to_stop(attempt, Stop(reason, time.time()))
         os.kill(os.getppid(), signal.SIGTERM)  # the parent, which reads the stop request
 
-    notes = run_watch.watch(files.layout, over, stop, by=socket.gethostname())
+    notes = run_watch.watch(files.layout, over, stop, by=socket.gethostname(), times=_node_times(files))
     print(*notes, sep="\n", flush=True)
+
+
+def _node_times(files: RunFiles) -> list[NodeTime]:
+    """The node times of all attempts; one that did not report its end was over when the next one started."""
+    attempts = files.attempts()
+    later = [start.time for start, _ in attempts[1:]]
+    ends = [end.time if end else None for _, end in attempts]
+    ends[:-1] = [end or start for end, start in zip(ends, later, strict=False)]
+    return [
+        NodeTime(len(start.nodes), start.time, end) for (start, _), end in zip(attempts, ends, strict=True)
+    ]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,115 @@
+"""What jobs cost: their node time at the prices of the user's settings, else at the backend's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.config import Settings, table_in
+from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.models.prices import Cost, NodeTime, Price, total
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.stop_conditions import COST, stop_condition
+
+_HINT = 'Add it to config.yaml, as in `prices: {{"{size}": 0.90}}`, or set BATCHAI_PRICES="{size}=0.90".'
+
+
+class JobCosts:
+    """The costs of a backend's jobs. Each cluster is looked up once."""
+
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self._backend, self._settings = backend, settings
+        self._by_cluster: dict[str, Price | None] = {}
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether there are any prices."""
+        return bool(self._own or self._backend.prices)
+
+    def of_cluster(self, cluster: Cluster) -> Price | None:
+        """The price of a cluster's nodes, by its VM size or partition; None if it is unknown."""
+        names = cluster.spec.vm_size.lower(), cluster.partition.lower()
+        own = next((self._own[name] for name in names if name in self._own), None)
+        return own or (self._backend.prices.node_price(cluster) if self._backend.prices else None)
+
+    def of_job(self, job: JobResource) -> Cost | None:
+        """What a job has cost so far, with all its attempts; None if it has not started or has no price."""
+        times = node_times(job) if self.has_prices else ()
+        price = self.node_price(job.spec.cluster.id) if times else None
+        return price.cost_of(times, time.time()) if price else None
+
+    def of_jobs(self, jobs: Iterable[JobResource]) -> Cost | None:
+        """What jobs have cost together; None if no cost is known."""
+        return total(cost for job in jobs if (cost := self.of_job(job)))
+
+    def node_price(self, cluster_id: str) -> Price | None:
+        """The price of a node of a cluster, which may be the default one before it exists."""
+        if cluster_id not in self._by_cluster:
+            self._by_cluster[cluster_id] = self._looked_up(ResourceId.parse(cluster_id))
+        return self._by_cluster[cluster_id]
+
+    def _looked_up(self, id: ResourceId) -> Price | None:
+        try:
+            cluster = self._backend.show(id)
+        except NotFoundError:
+            default = workspace_id(self._settings).child(Kind.CLUSTER, self._settings.cluster)
+            size = self._settings.cluster_vm_size if id.key == default.key else ""
+            return self._own.get(size.lower())
+        return self.of_cluster(cluster) if isinstance(cluster, Cluster) else None
+
+    @cached_property
+    def _own(self) -> dict[str, Price]:
+        prices = table_in(self._settings.prices)
+        return {
+            name.lower(): Price(float(text), self._settings.currency) for name, text in prices.items() if text
+        }
+
+    def price_for_conditions(self, conditions: Sequence[str], cluster_id: str) -> float:
+        """The price that stop conditions of a job on a cluster need; 0 if they need none.
+
+        Raises:
+            UsageError: A condition is on the cost, and the price is unknown.
+        """
+        text = next((text for text in conditions if stop_condition(text).metric == COST), "")
+        if not text:
+            return 0.0
+        price = self.node_price(cluster_id)
+        if price is None:
+            size = self._size(ResourceId.parse(cluster_id))
+            raise UsageError(
+                f'--stop-if "{text}": the price of {size} is unknown', hint=_HINT.format(size=size)
+            )
+        return price.per_hour
+
+    def _size(self, id: ResourceId) -> str:
+        try:
+            cluster = self._backend.show(id)
+        except NotFoundError:
+            return self._settings.cluster_vm_size
+        return cluster.spec.vm_size if isinstance(cluster, Cluster) else id.name
+
+
+def job_costs(backend: Backend) -> JobCosts:
+    """The costs by the settings of this process."""
+    return JobCosts(backend, load_settings())
+
+
+def node_times(job: JobResource) -> list[NodeTime]:
+    """The node times of a job's attempts; empty before it starts."""
+    if job.attempts:
+        return [
+            NodeTime(len(each.nodes), each.started.timestamp(), _seconds(each.ended)) for each in job.attempts
+        ]
+    execution = job.execution
+    if execution is None:
+        return []
+    return [NodeTime(job.spec.node_count, execution.started.timestamp(), _seconds(execution.ended))]
+
+
+def _seconds(time: datetime | None) -> float | None:
+    return time.timestamp() if time else None
