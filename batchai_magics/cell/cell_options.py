@@ -58,7 +58,7 @@ _OF_JOB: tuple[Option, ...] = (
     Option(("--use",), "variables of the notebook that the script finds as its own: a,b", "VAR",
            is_repeatable=True),
     Option(("--metric",), "a number to read from the log", "NAME=REGEX", is_repeatable=True),
-    Option(("--stop-if",), "end the job for what it prints: \"loss is nan\", \"images/sec < 50 for 5m\"",
+    Option(("--stop-if",), 'end the job: "loss is nan", "gpu < 5% for 30m", "cost > 20"',
            "CONDITION", is_repeatable=True),
     Option(("--notify",), "tell somebody when the job ends: a webhook, a URL of apprise, or a command",
            "URL|COMMAND", is_repeatable=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from batchai_magics.config import Settings, table_in
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.prices import Cost, NodeTime, Price, total
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.resources import Cluster, JobResource, Resource
 from batchai_magics.models.stop_conditions import COST, stop_condition
 
 _HINT = 'Add it to config.yaml, as in `prices: {{"{size}": 0.90}}`, or set BATCHAI_PRICES="{size}=0.90".'
@@ -69,6 +69,17 @@ class JobCosts:
             name.lower(): Price(float(text), self._settings.currency) for name, text in prices.items() if text
         }
 
+    def idle_notes(self, clusters: Iterable[Resource]) -> Iterator[str]:
+        """A sentence for each cluster whose idle nodes cost money and stay.
+
+        The nodes of a partition are the engine's: idle ones cost nothing here.
+        """
+        own = (each for each in clusters if isinstance(each, Cluster) and not each.partition)
+        for cluster in own if self.has_prices else ():
+            price = self.of_cluster(cluster)
+            if price and price.per_hour:
+                yield from _idle_note(cluster, price)
+
     def price_for_conditions(self, conditions: Sequence[str], cluster_id: str) -> float:
         """The price that stop conditions of a job on a cluster need; 0 if they need none.
 
@@ -92,6 +103,17 @@ class JobCosts:
         except NotFoundError:
             return self._settings.cluster_vm_size
         return cluster.spec.vm_size if isinstance(cluster, Cluster) else id.name
+
+
+def _idle_note(cluster: Cluster, price: Price) -> Iterator[str]:
+    count, scale = cluster.node_states.idle_node_count, cluster.spec.scale_settings
+    is_shrinking = scale and scale.auto_scale and not scale.auto_scale.minimum_node_count
+    if not count or is_shrinking:
+        return
+    nodes = "an idle node, which costs" if count == 1 else f"{count} idle nodes, which cost"
+    cost, most = Cost(count * price.per_hour, price.currency).text, cluster.node_states.total
+    fix = f"cluster auto-scale -n {cluster.id.name} --min 0 --max {most}"
+    yield f"Cluster {cluster.id.name} has {nodes} {cost} an hour; `{fix}` keeps none without a job."
 
 
 def job_costs(backend: Backend) -> JobCosts:

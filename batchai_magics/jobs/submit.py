@@ -17,6 +17,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submission_recorder import SubmissionRecorder
 from batchai_magics.jobs.watch_records import watch_records, with_watch_settings
 from batchai_magics.models.cluster_spec import (
+    AutoScale,
     ClusterPatch,
     ClusterSpec,
     ManualScale,
@@ -80,7 +81,9 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     recorder = SubmissionRecorder(request, settings)
     workspace = workspace_id(settings, request.workspace)
     experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
-    wanted = _defaults(settings, workspace, experiment, cluster=ResourceId.parse(request.spec.cluster.id))
+    wanted = _defaults(
+        backend, settings, workspace, experiment, cluster=ResourceId.parse(request.spec.cluster.id)
+    )
     share = settings.share if request.uploads else ""
     runs = backend.ensure(JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share, request.uploads))
     grown = _grow_cluster(backend, request) if request.is_growing else ""
@@ -208,11 +211,18 @@ def ensure_defaults(
     inside = id.child(Kind.EXPERIMENT, experiment or settings.experiment)
     is_default = id.workspace == settings.workspace
     cluster = id.child(Kind.CLUSTER, settings.cluster) if is_default else None
-    backend.ensure(JobNeeds(inside.child(Kind.JOB, "none"), _defaults(settings, id, inside, cluster=cluster)))
+    backend.ensure(
+        JobNeeds(inside.child(Kind.JOB, "none"), _defaults(backend, settings, id, inside, cluster=cluster))
+    )
 
 
 def _defaults(
-    settings: Settings, workspace: ResourceId, experiment: ResourceId, *, cluster: ResourceId | None
+    backend: Backend,
+    settings: Settings,
+    workspace: ResourceId,
+    experiment: ResourceId,
+    *,
+    cluster: ResourceId | None,
 ) -> Sequence[tuple[ResourceId, Spec]]:
     """Workspace and experiment of a job, and its cluster if that is the default one."""
     default = workspace.child(Kind.CLUSTER, settings.cluster)
@@ -221,10 +231,18 @@ def _defaults(
         return own
     spec = ClusterSpec(
         vm_size=settings.cluster_vm_size,
-        scale_settings=ScaleSettings(manual=ManualScale(target_node_count=settings.cluster_nodes)),
+        scale_settings=_default_scale(backend, settings),
         user_account_settings=UserAccountSettings(admin_user_name="batchai"),
     )
     return (*own, (default, spec))
+
+
+def _default_scale(backend: Backend, settings: Settings) -> ScaleSettings:
+    """The scale of the default cluster: nodes that cost money are there only while jobs need them."""
+    count = settings.cluster_nodes
+    if backend.prices is None:
+        return ScaleSettings(manual=ManualScale(target_node_count=count))
+    return ScaleSettings(auto_scale=AutoScale(minimum_node_count=0, maximum_node_count=count))
 
 
 def next_run(backend: Backend, experiment: ResourceId, name: str) -> str:

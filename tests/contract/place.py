@@ -78,14 +78,14 @@ class Place:
         fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
         return self.start(name=name, **fields)
 
-    def submit(self, line: str, script: str = "print('hello')") -> Job:
-        """Submits a cell."""
-        settings = Settings()
+    def submit(self, line: str, script: str = "print('hello')", **others: Any) -> Job:
+        """Submits a cell, with other settings than the defaults."""
+        settings = Settings(**others)
         return submit(self.backend, cell.parse(line, script, settings=settings), settings).job
 
-    def run_cell(self, line: str, script: str = "print('hello')") -> Job:
-        """Submits a cell and waits for its end."""
-        return self.submit(line, script).wait(PATIENCE_S)
+    def run_cell(self, line: str, script: str = "print('hello')", **others: Any) -> Job:
+        """Submits a cell, with other settings than the defaults, and waits for its end."""
+        return self.submit(line, script, **others).wait(PATIENCE_S)
 
     def wait(self, id: ResourceId) -> JobResource:
         """Waits for the end of a job and returns it."""

@@ -82,3 +82,25 @@ def test_a_job_is_stopped_for_what_it_prints_with_the_reason(place: Place) -> No
         "JobStopConditionMet",
         'stop-if "loss is nan": loss was nan at step 7',
     )
+
+
+@pytest.mark.needs("stop_conditions")
+def test_jobs_are_stopped_for_idleness_and_a_standstill_despite_a_heartbeat(place: Place) -> None:
+    command = """echo step 1 loss 0.5; while sleep 0.2; do echo waiting; done"""
+    idle = place.start(command, "idle", batchaiStopIf=["cpu < 90% for 1s"])
+    stuck = place.start(command, "stuck", batchaiStopIf=["no progress for 2s"])
+    texts = [error.message for id in (idle, stuck) for error in place.wait(id).execution.errors]
+    assert texts[0].startswith('stop-if "cpu < 90% for 1s": its processes used ')
+    assert texts[1:] == ['stop-if "no progress for 2s": it made no progress']
+
+
+@pytest.mark.needs("stop_conditions")
+def test_a_job_is_stopped_for_its_cost_and_shows_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert place.backend.prices is None  # it has none of its own
+    prices = f"{place.backend.show(place.cluster).spec.vm_size}=36000"  # 10 a second
+    monkeypatch.setenv("BATCHAI_PRICES", prices)
+    job = place.run_cell('dear --stop-if "cost > 5"', "import time\ntime.sleep(600)", prices=prices)
+    (error,) = job.show().execution.errors
+    assert error.message.startswith('stop-if "cost > 5": it had cost ')
+    execution = job.show().execution
+    assert job.cost.amount == pytest.approx(10 * (execution.ended - execution.started).total_seconds())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
     described = _described(context, arguments)
     body = _body(context, arguments, id, described.body)
     notes = (*described.notes, *machine_options.notes(arguments))
+    if not body.get("scaleSettings"):
+        body["scaleSettings"], note = _default_scale(context)
+        notes = (*notes, note)
     checked = described.checked(ClusterSpec, body)  # before anything is created
     workspace_commands.check_size(context, checked.vm_size)
     if arguments.use_auto_storage:
@@ -48,9 +51,13 @@ def show(context: Context, arguments: Namespace) -> Resource:
     return resource_commands.show(context, arguments, Kind.CLUSTER)
 
 
-def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
+def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The clusters of the workspace, oldest first."""
-    return resource_commands.list_children(context, context.workspace(arguments), Kind.CLUSTER)
+    from batchai_magics.jobs.job_costs import JobCosts
+
+    clusters = resource_commands.list_children(context, context.workspace(arguments), Kind.CLUSTER)
+    notes = JobCosts(context.backend, context.settings).idle_notes(clusters)
+    return ValueWithNotes(clusters, tuple(notes))
 
 
 def resize(context: Context, arguments: Namespace) -> Resource:
@@ -100,11 +107,6 @@ def _body(
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
         raise command_error("Please provide VM size", hint="Add -s, such as -s Standard_NC6.")
-    if not body.get("scaleSettings"):
-        raise command_error(
-            "Please provide scale setting for the cluster via command line or configuration file",
-            hint="Add -t with the number of nodes.",
-        )
     body["userAccountSettings"] = machine_options.account_settings(
         arguments, machine_options.object_of(body, "userAccountSettings", _ACCOUNT), context.backend
     )
@@ -148,6 +150,19 @@ def _scale(arguments: Namespace) -> dict[str, Any] | None:
             "You need to either provide both min and max node counts or not provide any of them"
         )
     return _auto_scale(*bounds, target)
+
+
+def _default_scale(context: Context) -> tuple[dict[str, Any], str]:
+    """The scale settings of a new cluster that names none, with a message; paid nodes come and go."""
+    if context.backend.prices is None:
+        raise command_error(
+            "Please provide scale setting for the cluster via command line or configuration file",
+            hint="Add -t with the number of nodes.",
+        )
+    most = context.settings.cluster_nodes
+    return _auto_scale(
+        0, most, None
+    ), f"The cluster scales between 0 and {most} nodes, since they cost money; --min and --max set others."
 
 
 def _auto_scale(least: int, most: int, target: int | None) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def show(context: Context, arguments: Namespace) -> Job:
     return Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
 
 
-def list_all(context: Context, arguments: Namespace) -> JobList:
+def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The jobs of the experiment, or its newest `--top`."""
     experiment = context.experiment(arguments)
     is_selecting = bool(arguments.tag or arguments.where)
@@ -80,7 +80,18 @@ def list_all(context: Context, arguments: Namespace) -> JobList:
     if is_selecting:
         jobs = _selected(context, arguments, jobs)
     names = tuple(arguments.metric or ())
-    return JobList(jobs, context.backend, metrics=names, has_all_parameters=bool(arguments.parameters))
+    listed = JobList(jobs, context.backend, metrics=names, has_all_parameters=bool(arguments.parameters))
+    return ValueWithNotes(listed, idle_notes(context, arguments))
+
+
+def idle_notes(context: Context, arguments: Namespace) -> tuple[str, ...]:
+    """A message for each cluster of the workspace whose idle nodes cost money."""
+    if not (context.settings.prices or context.backend.prices):
+        return ()
+    from batchai_magics.jobs.job_costs import JobCosts
+
+    clusters = resource_commands.list_children(context, context.workspace(arguments), Kind.CLUSTER)
+    return tuple(JobCosts(context.backend, context.settings).idle_notes(clusters))
 
 
 def _selected(context: Context, arguments: Namespace, jobs: list[JobResource]) -> list[JobResource]:

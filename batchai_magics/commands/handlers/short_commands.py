@@ -10,7 +10,7 @@ from batchai_magics.backends.base import Chunk, FileRef, Span
 from batchai_magics.cell.cell_option_values import short_duration
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import output_file_commands, resource_commands
-from batchai_magics.commands.handlers.job_commands import resume_command
+from batchai_magics.commands.handlers.job_commands import idle_notes, resume_command
 from batchai_magics.commands.output.command_progress import LogOutput, Stream, StreamParts, job_stream
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.job_list import JobList
@@ -121,7 +121,7 @@ def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     jobs = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
     waiting = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
     notes = () if waiting else ("No jobs are queued or running.",)
-    return ValueWithNotes(JobList(waiting, context.backend), notes)
+    return ValueWithNotes(JobList(waiting, context.backend), (*notes, *idle_notes(context, arguments)))
 
 
 def watched(context: Context, arguments: Namespace) -> JobList:

@@ -24,14 +24,16 @@ COST_DIGITS = 6  # behind the point
 
 def as_json(value: Any) -> Any:
     """JSON-ready data of the value that a handler returned."""
-    if isinstance(value, (list, tuple)):
+    if type(value) in (list, tuple):
         return [as_json(item) for item in value]
     if isinstance(value, JobResource):
         return {**to_az_json(_job(value)), **_job_extensions(value)}
     to_data = next((make for kind, make in _CONVERTERS.items() if isinstance(value, kind)), None)
     if to_data:
         return to_az_json(to_data(value))
-    return value.to_data() if isinstance(value, Tabular) else value
+    if isinstance(value, Tabular):
+        return value.to_data()
+    return [as_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _workspace(workspace: Workspace) -> AzObject:

@@ -73,7 +73,7 @@ _CREATE = (
     *o.MOUNTS,
     Option(
         ("--stop-if",),
-        'End the job for what it prints: "loss is nan", "images/sec < 50 for 5m".',
+        'End the job: "loss is nan", "gpu < 5% for 30m", "no progress for 15m", "cost > 20".',
         "CONDITION",
         is_repeatable=True,
     ),

@@ -103,7 +103,10 @@ def test_gpus_that_are_never_sampled_are_told_of(tmp_path):
     [
         ("step 1 loss: 0.5\n", "step 2 loss: 0.4\n"),
         ("Epoch 1/9 loss: 0.5\n", "Epoch 2/9 loss: 0.5\n"),
-        (" 10%|#         | 10/100 [00:01<00:09, 9.9it/s]\r", " 11%|#         | 11/100 [00:01<00:09, 9.9it/s]\r"),
+        (
+            " 10%|#         | 10/100 [00:01<00:09, 9.9it/s]\r",
+            " 11%|#         | 11/100 [00:01<00:09, 9.9it/s]\r",
+        ),
         ("loss: 0.5\n", "loss: 0.4\n"),
         ("preparing\n", "still preparing\n"),
     ],
@@ -118,7 +121,9 @@ def test_progress_begins_the_time_again(tmp_path, first, then):
     assert run.at(1801) == 'stop-if "no progress for 15m": it made no progress'
 
 
-@pytest.mark.parametrize("heartbeat", ["waiting for the other ranks\n", "step 1 loss: 0.5\n", "memory: 3.5\n"])
+@pytest.mark.parametrize(
+    "heartbeat", ["waiting for the other ranks\n", "step 1 loss: 0.5\n", "memory: 3.5\n"]
+)
 def test_a_heartbeat_is_no_progress(tmp_path, heartbeat):
     run = Measured(tmp_path, "no progress for 15m")
     run.prints("memory: 3.5\nstep 1 loss: 0.5\n", 0)

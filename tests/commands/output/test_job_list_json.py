@@ -20,6 +20,7 @@ from batchai_magics.commands.output.result_formats import escaped_json
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.prices import Cost
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.response_object import Provisioning
@@ -182,3 +183,11 @@ def test_what_the_store_keeps_is_what_the_job_tells() -> None:
         exit_code=1,
         errors=(error,),
     )
+
+
+def test_a_cost_comes_behind_the_fields_of_a_stored_job() -> None:
+    cost, jobs = Cost(1.25, "EUR"), [stored_job(spec()), stored_job(spec(), started=3.0)]
+    assert jobs[1].kept
+    texts = JobListJson(lambda job: cost if job.execution else None)
+    text = f"[{','.join(map(texts.item_of, jobs))}\n]"
+    assert text == Result([jobs[0], jobs[1].with_cost(cost)]).to_text("json")

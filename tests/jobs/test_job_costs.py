@@ -1,0 +1,167 @@
+"""What jobs cost, by the user's prices and by those of a paid backend."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchai_magics.commands.output.command_result import Result
+from batchai_magics.commands.output.job_list import JobList
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+from batchai_magics.jobs.job_costs import JobCosts
+from batchai_magics.jobs.submit import ensure_defaults
+from batchai_magics.models.cluster_spec import AutoScale, NodeStateCounts, ScaleSettings
+from batchai_magics.models.job_execution import Attempt
+from batchai_magics.models.prices import Cost, Price
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.states import ExecutionState
+from tests.widgets.scripted_job import cluster, resource
+
+
+class Priced:
+    """A backend with one cluster, and prices of its own if it is to have any."""
+
+    records = None
+
+    def __init__(self, *clusters: Cluster, price: Price | None = None) -> None:
+        self._clusters, self._price = {each.id.key: each for each in clusters}, price
+        self.prices = self if price else None
+        self.shows, self.needs = 0, None
+
+    def node_price(self, _: Cluster) -> Price | None:
+        return self._price
+
+    def show(self, id):
+        self.shows += 1
+        return self._clusters[id.key]
+
+    def ensure(self, needs):
+        self.needs = needs
+
+
+def ended(nodes: int = 2, hours: float = 1.5) -> JobResource:
+    """A job that ran on nodes of the cluster for some hours."""
+    job = resource(ExecutionState.SUCCEEDED, exit_code=0)
+    execution = replace(job.execution, ended=job.execution.started + timedelta(hours=hours))
+    spec = job.spec.model_copy(update={"node_count": nodes})
+    return replace(job, execution=execution, spec=spec)
+
+
+def machines(size: str = "Standard_NC6", idle: int = 0, **fields: object) -> Cluster:
+    """The cluster of the jobs."""
+    id = ResourceId.parse(resource().spec.cluster.id)
+    found = cluster(id, NodeStateCounts(idle_node_count=idle, running_node_count=1))
+    return replace(found, spec=found.spec.model_copy(update={"vm_size": size}), **fields)
+
+
+def costs(backend: Priced, **settings: object) -> JobCosts:
+    return JobCosts(backend, Settings(**settings))
+
+
+def test_a_job_costs_its_node_time() -> None:
+    found = costs(Priced(machines()), prices="standard_nc6=2").of_job(ended(nodes=2, hours=1.5))
+    assert found == Cost(6.0, "USD")
+    assert found.text == "6.00 USD"
+
+
+def test_all_attempts_count_and_the_time_between_them_does_not() -> None:
+    job = ended(hours=10)
+    start, hour = job.execution.started, timedelta(hours=1)
+    attempts = (
+        Attempt(1, ("a", "b"), start, start + hour),
+        Attempt(2, ("c",), start + 3 * hour, start + 4 * hour),
+    )
+    found = costs(Priced(machines()), prices="Standard_NC6=2").of_job(replace(job, attempts=attempts))
+    assert found.amount == pytest.approx(6.0)
+
+
+def test_a_partition_has_a_price_too() -> None:
+    found = costs(Priced(machines(partition="GPU")), prices="gpu=1", currency="EUR").of_job(ended())
+    assert found == Cost(3.0, "EUR")
+
+
+def test_the_users_price_comes_before_the_backends_own() -> None:
+    paid = Priced(machines(), price=Price(5.0, "CHF"))
+    assert costs(paid).of_job(ended()) == Cost(15.0, "CHF")
+    assert costs(paid, prices="Standard_NC6=1").of_job(ended()) == Cost(3.0, "USD")
+
+
+def test_without_a_price_or_a_start_there_is_no_cost_and_no_request() -> None:
+    backend = Priced(machines())
+    assert costs(backend).of_job(ended()) is None
+    assert backend.shows == 0
+    assert costs(backend, prices="Standard_NC12=1").of_job(ended()) is None
+    assert costs(backend, prices="Standard_NC6=1").of_job(resource(ExecutionState.QUEUED)) is None
+
+
+def test_many_jobs_need_one_look_at_their_cluster() -> None:
+    backend = Priced(machines())
+    assert costs(backend, prices="Standard_NC6=1").of_jobs([ended()] * 50) == Cost(150.0, "USD")
+    assert backend.shows == 1
+
+
+def test_lists_and_json_show_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCHAI_PRICES", "Standard_NC6=2")
+    listed = JobList([ended(), ended(nodes=1)], Priced(machines()))
+    (first, second) = json.loads("".join(Result(listed).text_parts("json")))
+    assert (first["cost"], first["currency"], second["cost"]) == (6.0, "USD", 3.0)
+    assert [item["cost"] for item in Result(listed).data] == [6.0, 3.0]
+    assert list(listed._cost_texts().values()) == ["3.00 USD"]  # of the same name
+
+
+def test_a_condition_on_the_cost_needs_a_price() -> None:
+    id = ended().spec.cluster.id
+    known = costs(Priced(machines()), prices="Standard_NC6=2")
+    assert known.price_for_conditions(["loss is nan", "cost > 5"], id) == 2.0
+    assert known.price_for_conditions(["loss is nan"], id) == 0.0
+    with pytest.raises(UsageError, match="the price of Standard_NC6 is unknown") as caught:
+        costs(Priced(machines())).price_for_conditions(["cost > 5"], id)
+    assert 'prices: {"Standard_NC6": 0.90}' in str(caught.value)
+
+
+def test_idle_nodes_that_cost_money_are_told_of() -> None:
+    (told,) = costs(Priced(), prices="Standard_NC6=2").idle_notes([machines(idle=3)])
+    assert told.startswith("Cluster nc6 has 3 idle nodes, which cost 6.00 USD an hour")
+    assert "cluster auto-scale -n nc6 --min 0 --max 4" in told
+
+
+@pytest.mark.parametrize(
+    ("found", "prices"),
+    [
+        (machines(idle=0), "Standard_NC6=2"),
+        (machines(idle=3), ""),
+        (machines(idle=3), "Standard_NC6=0"),
+        (machines(idle=3, partition="gpu"), "gpu=2"),
+    ],
+    ids=["none idle", "no price", "free", "a partition of Slurm"],
+)
+def test_nothing_is_told_of_nodes_that_cost_nothing(found: Cluster, prices: str) -> None:
+    assert not list(costs(Priced(), prices=prices).idle_notes([found]))
+
+
+def test_a_cluster_that_scales_to_zero_is_not_told_of() -> None:
+    scale = ScaleSettings(auto_scale=AutoScale(minimum_node_count=0, maximum_node_count=4))
+    shrinking = machines(idle=3)
+    spec = shrinking.spec.model_copy(update={"scale_settings": scale})
+    assert not list(costs(Priced(), prices="Standard_NC6=2").idle_notes([replace(shrinking, spec=spec)]))
+
+
+@pytest.mark.parametrize(("price", "least"), [(None, None), (Price(1.0), 0)], ids=["free", "paid"])
+def test_the_default_cluster_of_a_paid_backend_scales_to_zero(price: Price | None, least: int | None) -> None:
+    backend = Priced(price=price)
+    ensure_defaults(backend, Settings(cluster_nodes=3))
+    scale = backend.needs.resources[-1][1].scale_settings
+    assert (scale.auto_scale.minimum_node_count if scale.auto_scale else None) == least
+    assert (scale.auto_scale.maximum_node_count if scale.auto_scale else scale.manual.target_node_count) == 3
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(0, "0.00"), (0.0123, "0.012"), (0.1, "0.10"), (1234.567, "1,234.57")]
+)
+def test_small_amounts_keep_two_digits(amount: float, text: str) -> None:
+    assert Cost(amount).text == text
