@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
+from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.config import Settings
@@ -16,6 +18,7 @@ from tests.azureml.conftest import azure
 from tests.azureml.stand_in import AzureStandIn
 
 __all__ = ["azure"]
+platform.platform()  # starts a process the first time; Azure's libraries send the system's name
 
 
 @pytest.fixture
@@ -31,6 +34,16 @@ def backend(settings: Settings) -> Iterator[AzureMLBackend]:
     made = open_backend(settings)
     yield made
     made.close()
+
+
+@pytest.fixture
+def connection(backend: AzureMLBackend) -> Connection:
+    return backend.connection
+
+
+@pytest.fixture
+def workspace(settings: Settings) -> ResourceId:
+    return workspace_id(settings)
 
 
 @pytest.fixture

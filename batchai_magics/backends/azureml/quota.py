@@ -1,0 +1,83 @@
+"""Quotas, VM sizes and prices of the workspace's location: whether a job will wait, and what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from batchai_magics.backends.azureml.connection import Connection
+from batchai_magics.backends.azureml.queue_reasons import queue_reason
+from batchai_magics.backends.azureml.quota_messages import Estimate, SizeFacts, core_quota
+from batchai_magics.errors import ServiceError
+from batchai_magics.models.cluster_spec import VmPriority
+from batchai_magics.models.prices import Price
+from batchai_magics.models.resources import Cluster
+from batchai_magics.models.states import NodeState
+from batchai_magics.models.subscription import Usage
+
+_SIZES_S, _USAGES_S = 3600.0, 60.0  # how long what was read is used
+
+
+class Quota:
+    """The facets `usages` and `prices`, estimates made of both, and the reasons why jobs wait."""
+
+    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._connection, self._clock = connection, clock
+        self._read: dict[str, tuple[float, Sequence[Mapping[str, Any]]]] = {}
+
+    def list(self, location: str) -> Sequence[Usage]:
+        """The usage of each quota in the workspace's location, whatever other one is asked for."""
+        return [Usage.from_wire(item) for item in self._items("usages", 0.0)]
+
+    def node_price(self, cluster: Cluster) -> Price | None:
+        """The price of a node of a cluster, by the service's estimates."""
+        facts = self.size(cluster.spec.vm_size)
+        per_hour = facts.price(is_spot=_is_spot(cluster)) if facts else None
+        return Price(per_hour, facts.currency) if facts and per_hour is not None else None
+
+    def size(self, name: str) -> SizeFacts | None:
+        """A VM size; None if the location does not have it."""
+        sizes = map(SizeFacts.from_wire, self._items("vmSizes", _SIZES_S))
+        return next((size for size in sizes if size.name.lower() == name.lower()), None)
+
+    def estimate(
+        self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
+    ) -> Estimate | None:
+        """What a job on a cluster has to wait for and costs; None for an unknown VM size.
+
+        Args:
+            cluster: The cluster.
+            node_count: The nodes of the job.
+            size: The VM size of a serverless job; by default the cluster's.
+            is_spot: Whether a serverless job's nodes may be preempted; by default, whether the cluster's may.
+        """
+        facts = self.size(size or cluster.spec.vm_size)
+        if facts is None:
+            return None
+        if is_spot is None:
+            is_spot = _is_spot(cluster)
+        present = sum(cluster.node_states.of(state) for state in (NodeState.IDLE, NodeState.PREPARING))
+        quota = core_quota(self._items("usages", _USAGES_S), facts.family, is_spot=is_spot)
+        return Estimate(node_count, facts, max(0, node_count - present), quota, is_spot)
+
+    def waiting(
+        self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
+    ) -> str:
+        """Why a queued job waits; the arguments are those of `estimate`."""
+        try:
+            estimate = self.estimate(cluster, node_count, size=size, is_spot=is_spot)
+        except ServiceError:  # not everyone may read quotas; the cluster tells something too
+            estimate = None
+        return queue_reason(cluster, node_count, estimate)
+
+    def _items(self, kind: str, life_s: float) -> Sequence[Mapping[str, Any]]:
+        read_at, items = self._read.get(kind, (float("-inf"), ()))
+        if self._clock() - read_at >= life_s:
+            items = [*self._connection.items(self._connection.location_request(kind))]
+            self._read[kind] = self._clock(), items
+        return items
+
+
+def _is_spot(cluster: Cluster) -> bool:
+    return cluster.spec.vm_priority is VmPriority.LOW_PRIORITY

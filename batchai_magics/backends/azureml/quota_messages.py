@@ -1,0 +1,167 @@
+"""The service's quotas, VM sizes and prices, and what they mean for a job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from batchai_magics.models.response_object import ResponseObject
+
+_HOUR = "onehour"
+_DEDICATED_TIERS, _SPOT_TIERS = ("standard",), ("lowpriority", "spot")
+_LOW_PRIORITY = "/lowprioritycores/"  # in the type of the one quota of all families' low-priority cores
+
+
+@dataclass(frozen=True)
+class SizeFacts:
+    """A VM size in a location.
+
+    Attributes:
+        name: Its name.
+        family: The family, which has a quota.
+        cores: The cores of one node.
+        gpus: The GPUs of one node.
+        prices: Dollars, or whatever `currency` is, for one hour by tier in lower case; empty if unknown.
+        currency: The currency of the prices.
+    """
+
+    name: str
+    family: str
+    cores: int
+    gpus: int
+    prices: Mapping[str, float] = field(default_factory=dict)
+    currency: str = "USD"
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> SizeFacts:
+        """Reads an item of `vmSizes`.
+
+        Raises:
+            ServiceError: A field is missing or invalid.
+        """
+        size = ResponseObject.of(data, "the VM size")
+        listed = size.object("estimatedVMPrices")
+        is_hourly = listed.text("unitOfMeasure", "OneHour").lower() == _HOUR
+        values = [ResponseObject.of(item, "the price") for item in listed.items("values") if is_hourly]
+        return cls(
+            name=size.text("name"),
+            family=size.text("family", ""),
+            cores=size.number("vCPUs", 0),
+            gpus=size.number("gpus", 0),
+            prices={
+                value.text("vmTier", "").lower(): float(value.fields.get("retailPrice") or 0.0)
+                for value in values
+                if value.text("osType", "Linux").lower() == "linux"
+            },
+            currency=listed.text("billingCurrency", "USD"),
+        )
+
+    def price(self, *, is_spot: bool) -> float | None:
+        """The price of one node for an hour; None if the service does not tell it."""
+        tiers = _SPOT_TIERS if is_spot else _DEDICATED_TIERS
+        return next((self.prices[tier] for tier in tiers if self.prices.get(tier)), None)
+
+    @property
+    def short_name(self) -> str:
+        """The name without its first word."""
+        return self.name.removeprefix("Standard_")
+
+
+@dataclass(frozen=True)
+class CoreQuota:
+    """The cores of a quota: those in use, and how many there may be; -1 for no limit."""
+
+    current: int
+    limit: int
+
+    @property
+    def free(self) -> int | None:
+        """The cores that are left; None without a limit."""
+        return None if self.limit < 0 else max(0, self.limit - self.current)
+
+
+def core_quota(items: Iterable[Mapping[str, Any]], family: str, *, is_spot: bool) -> CoreQuota | None:
+    """The quota that limits nodes of a family most tightly; None if the service lists none for it.
+
+    Args:
+        items: The items of `usages`. A workspace may have a part of the subscription's quota.
+        family: The family of a VM size.
+        is_spot: Whether the nodes may be preempted: all families share one quota for these.
+    """
+    found = []
+    for item in items:
+        usage = ResponseObject.of(item, "the usage")
+        is_low = _LOW_PRIORITY in usage.text("type", "").lower()
+        name = usage.object("name").text("value", "")
+        if is_low == is_spot and (is_spot or name.lower() == family.lower()):
+            quota = CoreQuota(usage.number("currentValue", 0), usage.number("limit", -1))
+            found.append(quota)
+    limited = [quota for quota in found if quota.free is not None]
+    return min(limited, key=lambda quota: quota.free or 0, default=found[0] if found else None)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a job is going to cost, and whether it has to wait for quota.
+
+    Attributes:
+        node_count: Its nodes.
+        size: Their size.
+        new_node_count: Those that the service has to allocate.
+        quota: The quota for these; None if unknown.
+        is_spot: Whether they may be preempted.
+    """
+
+    node_count: int
+    size: SizeFacts
+    new_node_count: int
+    quota: CoreQuota | None = None
+    is_spot: bool = False
+
+    @property
+    def needed_cores(self) -> int:
+        """The cores that have to be allocated."""
+        return self.new_node_count * self.size.cores
+
+    @property
+    def will_queue(self) -> bool:
+        """Whether the quota is too small at present."""
+        free = self.quota.free if self.quota else None
+        return free is not None and self.needed_cores > free
+
+    @property
+    def exceeds_quota(self) -> bool:
+        """Whether the whole quota is too small, whatever ends."""
+        return self.will_queue and self.quota is not None and self.needed_cores > self.quota.limit
+
+    @property
+    def price_per_hour(self) -> float | None:
+        """The price of all nodes for an hour; None if the service does not tell it."""
+        each = self.size.price(is_spot=self.is_spot)
+        return None if each is None else each * self.node_count
+
+    @property
+    def shortage(self) -> str:
+        """What the quota lacks: `0 of 24 cores free`; empty if it suffices."""
+        return self._free_words if self.will_queue else ""
+
+    @property
+    def sentence(self) -> str:
+        """Nodes, quota and price: `2 × NC24ads_A100_v4, 0 of 24 cores free: will queue; about 7.35 USD/h`."""
+        words = f"{self.node_count} × {self.size.short_name}"
+        if self._free_words:
+            words += f", {self._free_words}"
+        if self.exceeds_quota:
+            words += f": will queue until the quota is raised to {self.needed_cores} cores"
+        elif self.will_queue:
+            words += ": will queue"
+        if self.price_per_hour is not None:
+            words += f"; about {self.price_per_hour:.2f} {self.size.currency} an hour"
+        return words
+
+    @property
+    def _free_words(self) -> str:
+        if self.quota is None or self.quota.free is None or not self.new_node_count:
+            return ""
+        return f"{self.quota.free} of {self.quota.limit} {'low-priority ' * self.is_spot}cores free"

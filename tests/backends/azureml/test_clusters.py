@@ -1,0 +1,114 @@
+"""Clusters of a workspace, over real connections to the stand-in."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.azureml.clusters import Clusters
+from batchai_magics.backends.azureml.connection import Connection
+from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.states import AllocationState, NodeState
+from tests.azureml.stand_in import AzureStandIn
+from tests.world import until
+
+
+def spec(**properties: object) -> ClusterSpec:
+    scale = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 2}}
+    account = {"adminUserName": "me", "adminUserSshPublicKey": "ssh-rsa AAAA"}
+    wanted = {"vmSize": "Standard_NC6", "scaleSettings": scale, "userAccountSettings": account}
+    return ClusterSpec.from_wire({"properties": {**wanted, **properties}})
+
+
+def fixed(count: int) -> dict[str, object]:
+    return {"manual": {"targetNodeCount": count}}
+
+
+@pytest.fixture
+def clusters(connection: Connection) -> Clusters:
+    return Clusters(connection)
+
+
+@pytest.fixture
+def gpus(workspace: ResourceId) -> ResourceId:
+    return workspace.child(Kind.CLUSTER, "gpus")
+
+
+def test_a_created_cluster_is_shown_as_it_was_described(clusters: Clusters, gpus: ResourceId) -> None:
+    made = clusters.create(gpus, spec(vmPriority="lowpriority"))
+    shown = clusters.show(gpus)
+    assert shown.spec == made.spec
+    assert shown.spec.scale_settings == spec().scale_settings
+    assert (shown.spec.vm_size, shown.spec.vm_priority.value) == ("Standard_NC6", "lowpriority")
+    assert shown.spec.user_account_settings.admin_user_name == "me"
+    assert [cluster.id.name for cluster in clusters.list(gpus.workspace_id)] == ["gpus"]
+
+
+def test_an_identical_cluster_is_returned_and_a_different_one_named(
+    clusters: Clusters, gpus: ResourceId
+) -> None:
+    clusters.create(gpus, spec())
+    assert clusters.create(gpus, spec()).id == gpus
+    with pytest.raises(ConflictError, match=r"scaleSettings: 0 to 2 nodes, not 3 nodes"):
+        clusters.create(gpus, spec(scaleSettings=fixed(3)))
+
+
+def test_a_fixed_number_of_nodes_is_allocated(clusters: Clusters, gpus: ResourceId) -> None:
+    clusters.create(gpus, spec(scaleSettings=fixed(2)))
+    until(lambda: clusters.show(gpus).node_states.of(NodeState.IDLE) == 2)
+    assert clusters.show(gpus).allocation_state is AllocationState.STEADY
+    assert [node.state for node in clusters.nodes(gpus)] == [NodeState.IDLE, NodeState.IDLE]
+
+
+def test_a_cluster_is_resized_and_deleted(clusters: Clusters, gpus: ResourceId) -> None:
+    clusters.create(gpus, spec())
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": fixed(1)}})
+    assert clusters.update(gpus, patch).spec.scale_settings == patch.scale_settings
+    clusters.delete(gpus)
+    with pytest.raises(NotFoundError, match="gpus"):
+        clusters.show(gpus)
+    with pytest.raises(NotFoundError, match="gpus"):
+        clusters.nodes(gpus)
+
+
+def test_nodes_tell_their_state_and_job(azure: AzureStandIn, clusters: Clusters, gpus: ResourceId) -> None:
+    azure.computes.preparation_s = 0
+    nodes = azure.computes.add("gpus", minimum=3).nodes
+    nodes[0].is_preempted, nodes[1].run_id = True, "someones-job"
+    assert [node.state.value for node in clusters.nodes(gpus)] == ["preempted", "running", "idle"]
+    counts = clusters.show(gpus).node_states
+    assert (counts.of(NodeState.PREEMPTED), counts.of(NodeState.RUNNING), counts.total) == (1, 1, 3)
+
+
+def test_the_text_of_a_compute_error_is_shown(
+    azure: AzureStandIn, clusters: Clusters, gpus: ResourceId
+) -> None:
+    azure.workspace.cores["standardNCFamily"] = 6
+    clusters.create(gpus, spec(scaleSettings=fixed(2)))
+    (error,) = clusters.show(gpus).errors
+    assert (error.code, "Maximum allowed: 6" in error.message) == ("ClusterCoreQuotaReached", True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("nodeSetup", {"mountVolumes": {}}),
+        ("virtualMachineConfiguration", {"imageReference": {"publisher": "p", "offer": "o", "sku": "s"}}),
+    ],
+)
+def test_settings_that_have_no_counterpart_are_refused_before_anything_is_sent(
+    azure: AzureStandIn, clusters: Clusters, gpus: ResourceId, field: str, value: object
+) -> None:
+    with pytest.raises(CapabilityError, match=f"properties.{field} is not supported"):
+        clusters.create(gpus, spec(**{field: value}))
+    assert azure.exchanges == []
+
+
+def test_serverless_compute_is_a_cluster_that_needs_no_creation(
+    azure: AzureStandIn, clusters: Clusters, workspace: ResourceId
+) -> None:
+    serverless = workspace.child(Kind.CLUSTER, "serverless")
+    assert clusters.create(serverless, spec()) == clusters.show(serverless)
+    assert clusters.nodes(serverless) == ()
+    assert azure.exchanges == []

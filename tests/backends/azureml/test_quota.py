@@ -1,0 +1,84 @@
+"""Quotas and prices of a workspace's location, over real connections to the stand-in."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.azureml.clusters import Clusters
+from batchai_magics.backends.azureml.connection import Connection
+from batchai_magics.backends.azureml.quota import Quota
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from tests.azureml.faults import refusal
+from tests.azureml.stand_in import AzureStandIn
+
+A100 = "Standard_NC24ads_A100_v4"
+FAMILY = "StandardNCADSA100v4Family"
+
+
+@pytest.fixture
+def quota(connection: Connection) -> Quota:
+    return Quota(connection)
+
+
+@pytest.fixture
+def gpus(workspace: ResourceId) -> ResourceId:
+    return workspace.child(Kind.CLUSTER, "gpus")
+
+
+def test_a_job_is_told_that_it_will_queue_and_what_it_costs(
+    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
+) -> None:
+    azure.computes.add("gpus", size=A100)
+    azure.workspace.cores[FAMILY], azure.workspace.cores_in_use[FAMILY] = 48, 48
+    estimate = quota.estimate(Clusters(connection).show(gpus), 2)
+    assert estimate is not None
+    assert estimate.sentence == (
+        "2 × NC24ads_A100_v4, 0 of 48 cores free: will queue; about 7.35 USD an hour"
+    )
+
+
+def test_nodes_that_the_cluster_has_need_no_quota(
+    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
+) -> None:
+    azure.workspace.cores[FAMILY] = 24
+    azure.computes.add("gpus", size=A100, minimum=1)
+    estimate = quota.estimate(Clusters(connection).show(gpus), 1)
+    assert estimate is not None
+    assert not estimate.will_queue
+
+
+def test_a_queued_job_says_what_the_quota_lacks(
+    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
+) -> None:
+    azure.workspace.cores[FAMILY] = 24
+    azure.computes.add("gpus", size=A100, minimum=2)
+    reason = quota.waiting(Clusters(connection).show(gpus), 2)
+    assert "exceeding quota limits" in reason
+    assert "0 of 24 cores free" in reason
+
+
+def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(
+    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
+) -> None:
+    azure.computes.add("gpus", maximum=1)
+    azure.faults.add(refusal(403), "usages|vmSizes", count=9)
+    assert quota.waiting(Clusters(connection).show(gpus), 2) == "it can have at most 1 node"
+
+
+def test_the_usages_of_the_location_are_listed(azure: AzureStandIn, quota: Quota) -> None:
+    azure.workspace.cores_in_use[FAMILY] = 24
+    usage = next(usage for usage in quota.list("anywhere") if usage.name == FAMILY)
+    assert (usage.current, usage.limit) == (24, 100)
+
+
+def test_sizes_are_read_once_an_hour_and_usages_once_a_minute(
+    azure: AzureStandIn, connection: Connection, gpus: ResourceId
+) -> None:
+    now = [0.0]
+    quota, cluster = Quota(connection, clock=lambda: now[0]), azure.computes.add("gpus")
+    shown = Clusters(connection).show(gpus)
+    for now[0] in range(0, 120, 10):
+        quota.estimate(shown, 1)
+    paths = [exchange.request.path.rpartition("/")[2] for exchange in azure.exchanges]
+    assert (paths.count("vmSizes"), paths.count("usages")) == (1, 2)
+    assert cluster.name == "gpus"

@@ -1,0 +1,88 @@
+"""Quotas and prices, and what they mean for a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from batchai_magics.backends.azureml.quota_messages import CoreQuota, Estimate, SizeFacts, core_quota
+
+FAMILY = "StandardNCADSA100v4Family"
+PRICES = {
+    "billingCurrency": "USD",
+    "unitOfMeasure": "OneHour",
+    "values": [
+        {"retailPrice": 9.0, "osType": "Windows", "vmTier": "Standard"},
+        {"retailPrice": 3.673, "osType": "Linux", "vmTier": "Standard"},
+        {"retailPrice": 0.735, "osType": "Linux", "vmTier": "LowPriority"},
+    ],
+}
+A100 = SizeFacts.from_wire(
+    {
+        "name": "Standard_NC24ads_A100_v4",
+        "family": FAMILY,
+        "vCPUs": 24,
+        "gpus": 1,
+        "estimatedVMPrices": PRICES,
+    }
+)
+
+
+def usage(name: str, current: int, limit: int, kind: str = "vmFamily") -> dict[str, Any]:
+    return {
+        "type": f"Microsoft.MachineLearningServices/{kind}/usages",
+        "currentValue": current,
+        "limit": limit,
+        "name": {"value": name, "localizedValue": name},
+    }
+
+
+def test_a_full_quota_lets_a_job_queue() -> None:
+    estimate = Estimate(2, A100, 2, CoreQuota(24, 24))
+    assert estimate.sentence == (
+        "2 × NC24ads_A100_v4, 0 of 24 cores free: will queue until the quota is raised to 48 cores"
+        "; about 7.35 USD an hour"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quota", "new", "words"),
+    [
+        (CoreQuota(48, 48), 2, ", 0 of 48 cores free: will queue"),
+        (CoreQuota(0, 96), 2, ", 96 of 96 cores free"),
+        (CoreQuota(48, 48), 0, ""),  # its cluster has the nodes already
+        (CoreQuota(7, -1), 2, ""),
+        (None, 2, ""),
+    ],
+)
+def test_the_quota_is_told_where_nodes_must_be_allocated(
+    quota: CoreQuota | None, new: int, words: str
+) -> None:
+    estimate = Estimate(2, A100, new, quota)
+    assert estimate.sentence == f"2 × NC24ads_A100_v4{words}; about 7.35 USD an hour"
+    assert estimate.will_queue == ("will queue" in words)
+
+
+def test_nodes_that_may_be_preempted_have_their_own_price_and_quota() -> None:
+    usages = [usage(FAMILY, 0, 96), usage("low", 90, 100, "lowPriorityCores")]
+    quota = core_quota(usages, FAMILY, is_spot=True)
+    estimate = Estimate(1, A100, 1, quota, is_spot=True)
+    assert estimate.sentence == (
+        "1 × NC24ads_A100_v4, 10 of 100 low-priority cores free: will queue; about 0.73 USD an hour"
+    )
+
+
+def test_the_family_of_a_quota_is_matched_in_any_case() -> None:
+    usages = [usage("standardDSv2Family", 0, 4), usage(FAMILY.lower(), 24, 96)]
+    assert core_quota(usages, FAMILY, is_spot=False) == CoreQuota(24, 96)
+
+
+def test_a_workspaces_own_quota_counts_if_it_is_tighter() -> None:
+    usages = [usage(FAMILY, 24, 96), usage(FAMILY, 24, 24)]
+    assert core_quota(usages, FAMILY, is_spot=False) == CoreQuota(24, 24)
+
+
+def test_a_service_that_tells_no_price_gets_no_price() -> None:
+    size = SizeFacts.from_wire({"name": "Standard_X", "family": "f", "vCPUs": 4, "estimatedVMPrices": None})
+    assert Estimate(3, size, 3).sentence == "3 × X"
