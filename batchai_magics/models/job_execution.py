@@ -100,7 +100,8 @@ class Attempt:
     @property
     def sentence(self) -> str:
         """A description: `attempt 1 on n1: Slurm lost a node of it`."""
-        return f"attempt {self.number} on {', '.join(self.nodes)}" + f": {self.reason}" * bool(self.reason)
+        place = f" on {', '.join(self.nodes)}" if self.nodes else ""
+        return f"attempt {self.number}{place}" + f": {self.reason}" * bool(self.reason)
 
     def to_wire(self) -> WireObject:
         """JSON in the style of the service, whose API has no attempts."""

@@ -6,10 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection, WorkspaceInfo
 from batchai_magics.backends.azureml.job_logs import JobLogs
+from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
+from batchai_magics.backends.azureml.log_files import list_log_files
+from batchai_magics.backends.azureml.quota import Quota
+from batchai_magics.backends.azureml.recent_resources import RecentResources
+from batchai_magics.backends.azureml.run_records import RunRecords
 from batchai_magics.backends.azureml.settings import NAME
 from batchai_magics.backends.base import (
     BackendBase,
@@ -23,19 +29,26 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
+from batchai_magics.backends.service.api_errors import output_directory_not_found
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Experiment, Workspace
 from batchai_magics.models.response_object import Provisioning
+from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
     from batchai_magics.models.resources import Node, Resource
 
+_AWAITING_NODES = ("Queued", "Provisioning")
+
 
 class AzureMLBackend(BackendBase):
     """Jobs in one workspace. It keeps no state but caches: all processes and machines see the same."""
+
+    usages: Quota
+    prices: Quota
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
@@ -43,6 +56,10 @@ class AzureMLBackend(BackendBase):
         self.jobs = Jobs(connection)
         self.clusters = Clusters(connection)
         self.logs = JobLogs(connection, self.jobs)
+        self.usages = self.prices = Quota(connection)
+        self._recent = RecentResources(self.jobs, self.clusters)
+        self.jobs.facts = RunRecords(self.logs).facts
+        self.jobs.waiting = self._waiting
 
     @property
     def capabilities(self) -> Capabilities:
@@ -104,14 +121,9 @@ class AzureMLBackend(BackendBase):
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
-        """The current state of jobs and clusters, one request each."""
-        found = {}
-        for id in ids:
-            try:
-                found[id.key] = self.show(id)
-            except NotFoundError:
-                continue
-        return StatusSnapshot(found)
+        """The state of jobs and clusters within the last seconds, one request each."""
+        own = [id for id in ids if id.workspace_id.key == self._workspace.key]
+        return StatusSnapshot(self._recent.find(own))
 
     def jobs_ahead_of(self, job: Resource) -> Sequence[ResourceId]:
         """None: the service does not tell the order of its queue."""
@@ -119,6 +131,7 @@ class AzureMLBackend(BackendBase):
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Changes the scale of a cluster."""
+        self._recent.forget(id)
         if id.kind is Kind.CLUSTER:
             return self.clusters.update(id, patch)
         raise CapabilityError("a workspace is tagged in Azure's portal", code="NotSupported")
@@ -126,6 +139,7 @@ class AzureMLBackend(BackendBase):
     def delete(self, id: ResourceId) -> None:
         """Archives a job, or all of an experiment; deletes a cluster."""
         self._check_workspace(id)
+        self._recent.forget(id)
         if id.kind is Kind.JOB:
             self.jobs.delete(id)
         elif id.kind is Kind.CLUSTER:
@@ -139,11 +153,19 @@ class AzureMLBackend(BackendBase):
 
     def terminate(self, job: ResourceId) -> None:
         """Cancels a job; no effect on one that has ended."""
+        self._recent.forget(job)
         self.jobs.terminate(job)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those that a job runs on."""
-        return self.clusters.nodes(id)
+        self._check_workspace(id)
+        if id.kind is not Kind.JOB:
+            return self.clusters.nodes(id)
+        job = self.jobs.find(id)
+        if job.state is not ExecutionState.RUNNING:
+            return ()
+        cluster = ResourceId.parse(job.spec.cluster.id)
+        return self.clusters.nodes_of_run(cluster, job.run, id, job.spec.node_count)
 
     def files(
         self,
@@ -155,10 +177,16 @@ class AzureMLBackend(BackendBase):
         limit: int | None = None,
     ) -> Sequence[OutputFile]:
         """One level of a job's output directory, sorted by name."""
-        return self.logs.files(job, directory_id, path, expiry_min=expiry_min, limit=limit)
+        check_inside(path)
+        if directory_id != STDOUTERR:
+            raise output_directory_not_found(directory_id, ())
+        return list_log_files(self.logs.watched(job), path, limit)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`."""
+        check_inside(file.path)
+        if file.directory_id != STDOUTERR:
+            raise output_directory_not_found(file.directory_id, ())
         return self.logs.read(file, offset, limit)
 
     def tail(
@@ -170,6 +198,15 @@ class AzureMLBackend(BackendBase):
     def close(self) -> None:
         """Closes the connection; jobs run on."""
         self.connection.close()
+
+    def _waiting(self, job: ServiceJob) -> str:
+        """Why a job is queued: what the service says, and for nodes also what its cluster and quota say."""
+        if job.status not in _AWAITING_NODES:
+            return job.waiting
+        cluster = self._recent.cluster(ResourceId.parse(job.spec.cluster.id))
+        if cluster is None:
+            return "its cluster was deleted"
+        return self.usages.waiting(cluster, job.spec.node_count, size=job.size, is_spot=job.is_spot)
 
     @property
     def _info(self) -> WorkspaceInfo:

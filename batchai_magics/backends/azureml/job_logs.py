@@ -1,37 +1,332 @@
-"""The logs and output files of jobs."""
+"""The logs of jobs, read while they grow: ranged requests to the blobs that run history names.
+
+What is watched costs at most `REQUESTS_PER_S` requests a second for each job, however many processes it has,
+and reads each byte once. All readers in this process share what was read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.backends.azureml.connection import Connection
-from batchai_magics.backends.azureml.jobs import Jobs
-from batchai_magics.backends.base.file_chunks import Chunk, FileRef
-from batchai_magics.errors import CapabilityError
-from batchai_magics.models.job_execution import OutputFile
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.backends.azureml.connection import EXPIRED
+from batchai_magics.backends.azureml.log_journal import LogJournal, Piece
+from batchai_magics.backends.azureml.rank_logs import RankLog, other_logs, rank_logs
+from batchai_magics.backends.azureml.run_details import RunDetails
+from batchai_magics.backends.base import Chunk, FileRef, Span, WriteTime
+from batchai_magics.backends.base.file_chunks import BEFORE_BYTES
+from batchai_magics.errors import StorageError
+from batchai_magics.models.job_execution import OUT
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.azureml.connection import BlobRange
+    from batchai_magics.models.resource_ids import ResourceId
+
+REQUESTS_PER_S = 0.6  # of a watched job's logs; its state takes the rest of one request a second
+_BURST = 3.0  # requests that may be sent at once after a pause
+_PIECE_BYTES = 8 << 20  # of one request
+_MIN_DELAY_S, _MAX_DELAY_S, _BACKOFF = 1.0, 10.0, 1.5  # between two requests for one log
+_MIN_LISTING_S, _MAX_LISTING_S = 3.0, 30.0  # between two lists of the logs
+_MAX_JOBS = 256  # whose journals are kept
+
+
+class RunSource(Protocol):
+    """What run history knows of a job."""
+
+    def run_of(self, id: ResourceId) -> str:
+        """The name of its run."""
+
+    def details(self, run: str) -> RunDetails:
+        """The details of a run, with the addresses of its logs."""
+
+
+class BlobSource(Protocol):
+    """Reads blobs by signed addresses."""
+
+    def read_blob(self, url: str, offset: int, limit: int) -> BlobRange | None:
+        """A range of a blob; None if it does not exist."""
 
 
 class JobLogs:
-    """The logs and output files of a workspace's jobs."""
+    """The logs of jobs: `read` and `tail` of the directory `stdouterr`."""
 
-    def __init__(self, connection: Connection, jobs: Jobs) -> None:
-        self._connection, self._jobs = connection, jobs
-
-    def files(
-        self, job: ResourceId, directory_id: str, path: str, *, expiry_min: int, limit: int | None
-    ) -> Sequence[OutputFile]:
-        """One level of a job's output directory, sorted by name."""
-        raise _missing()
-
-    def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
-        """At most `limit` bytes of a file from `offset`."""
-        raise _missing()
+    def __init__(
+        self, blobs: BlobSource, runs: RunSource, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._blobs, self._runs, self._clock = blobs, runs, clock
+        self._lock = threading.Lock()
+        self._watched: dict[str, WatchedLogs] = {}
 
     def tail(self, job: ResourceId, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
-        """The new bytes of all logs of a job."""
-        raise _missing()
+        """The new bytes of the common log, of mpirun's and of those that the job's commands write."""
+        return self.watched(job).tail(positions, limit)
+
+    def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
+        """A piece of the common log, of a process's own, or of a file of the service."""
+        return self.watched(file.job).read(file.path, offset, limit)
+
+    def note_end(self, job: ResourceId) -> None:
+        """Notes that a job has ended: its logs are read to their ends at the next call."""
+        with self._lock:
+            watched = self._watched.get(job.key)
+        if watched:
+            watched.note_end()
+
+    def watched(self, job: ResourceId) -> WatchedLogs:
+        """What is known of a job's logs.
+
+        Raises:
+            NotFoundError: The job does not exist.
+        """
+        with self._lock:
+            watched = self._watched.pop(job.key, None)
+        if watched is None:
+            watched = WatchedLogs(self._blobs, self._runs, self._runs.run_of(job), clock=self._clock)
+        with self._lock:
+            watched = self._watched.setdefault(job.key, watched)  # last: in least-recently-used order
+            while len(self._watched) > _MAX_JOBS:
+                self._watched.pop(next(iter(self._watched)))
+        return watched
 
 
-def _missing() -> CapabilityError:
-    return CapabilityError("files are not supported by the azureml backend yet", code="NotSupported")
+class RequestBudget:
+    """A token bucket: what was sent without asking is missing later."""
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._tokens, self._counted_at = burst, clock()
+
+    @property
+    def allows_request(self) -> bool:
+        """Whether a request may be sent now."""
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._counted_at) * self._rate)
+        self._counted_at = now
+        return self._tokens >= 1
+
+    def spend(self) -> None:
+        """Counts a request."""
+        self._tokens -= 1
+
+
+class Schedule:
+    """When something is due: soon after a change, ever later without one."""
+
+    def __init__(self, shortest_s: float, longest_s: float) -> None:
+        self._shortest_s, self._longest_s = shortest_s, longest_s
+        self._delay_s = shortest_s
+        self.due_at = 0.0
+
+    def note(self, now: float, *, has_changed: bool) -> None:
+        """Sets the next time."""
+        delay_s = self._shortest_s if has_changed else min(self._longest_s, self._delay_s * _BACKOFF)
+        self._delay_s = delay_s
+        self.due_at = now + delay_s
+
+
+class WatchedLogs:
+    """The logs of one job. Thread-safe: readers of one job wait for each other."""
+
+    def __init__(
+        self, blobs: BlobSource, runs: RunSource, run: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._blobs, self._runs, self._run, self._clock = blobs, runs, run, clock
+        self._lock = threading.RLock()
+        self._budget = RequestBudget(REQUESTS_PER_S, _BURST, clock)
+        self._listing = Schedule(_MIN_LISTING_S, _MAX_LISTING_S)
+        self._details = RunDetails("NotStarted")
+        self._logs: list[RankLog] = []
+        self._journals = {OUT: LogJournal()}
+        self._schedules: dict[str, Schedule] = {}
+        self._drained: set[str] = set()
+        self._has_ended = self._is_listed_since_end = self._is_complete = False
+
+    def note_end(self) -> None:
+        """Notes that the job has ended."""
+        self._has_ended = True
+
+    def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
+        """The new bytes of the common log, of mpirun's and of those that the job's commands write."""
+        with self._lock:
+            self._advance(positions.get(OUT, 0), limit)
+            chunks = {}
+            for path, journal in self._journals.items():
+                position = positions.get(path, 0)
+                chunk = self._chunk(path, 0 if position > journal.end else position, limit)
+                if chunk.data or chunk.offset != position:
+                    chunks[path] = chunk
+            return chunks
+
+    def read(self, path: str, offset: int, limit: int) -> Chunk:
+        """A piece of a file in the directory `stdouterr`."""
+        with self._lock:
+            if path != OUT:
+                return self._own(path, offset, limit)
+            self._advance(offset, limit)
+            return self._chunk(OUT, offset, limit)
+
+    def details(self) -> RunDetails:
+        """The details of the run: current once the job has ended, else as last read for its logs."""
+        with self._lock:
+            is_stale = self._has_ended or self._listing.due_at <= self._clock()
+            if is_stale and not self._is_listed_since_end:
+                self._list()
+            return self._details
+
+    def blob(self, name: str, limit: int = 1) -> BlobRange | None:
+        """The beginning of a file of the service, and its size; None if it does not exist."""
+        with self._lock:
+            return self._range(name, 0, limit) if name in self.details().log_files else None
+
+    def _advance(self, position: int, limit: int) -> None:
+        """Reads on behind the end of the journal, as far as the budget allows; ended jobs to their end."""
+        while not self._is_complete and self._journals[OUT].end <= position + limit:
+            if not (self._drain_next() if self._has_ended else self._read_next()):
+                return
+
+    def _read_next(self) -> bool:
+        """Sends the request that is due, if any."""
+        now = self._clock()
+        if not self._budget.allows_request:
+            return False
+        if self._listing.due_at <= now:
+            return self._list()
+        due = [log for log in self._logs if self._schedules[log.name].due_at <= now]
+        if not due:
+            return False
+        self._fetch(min(due, key=lambda log: self._schedules[log.name].due_at))
+        return True
+
+    def _drain_next(self) -> bool:
+        """Reads on in the first log that has not been read to its end since the job has ended."""
+        if not self._is_listed_since_end:
+            return self._list()
+        left = next((log for log in self._logs if log.name not in self._drained), None)
+        if left:
+            self._fetch(left)
+        else:
+            for journal in self._journals.values():
+                journal.finish()
+            self._is_complete = True
+        return True
+
+    def _list(self) -> bool:
+        """Asks run history for the logs; returns true."""
+        self._budget.spend()
+        had_ended = self._has_ended
+        details = self._runs.details(self._run)
+        self._has_ended |= details.is_final
+        self._is_listed_since_end = had_ended or details.is_final
+        self._details = details
+        logs = [*rank_logs(details.log_files), *other_logs(details.log_files)]
+        self._listing.note(self._clock(), has_changed=logs != self._logs)
+        self._logs = logs
+        for log in logs:
+            self._schedules.setdefault(log.name, Schedule(_MIN_DELAY_S, _MAX_DELAY_S))
+            self._journals.setdefault(log.tailed_path, LogJournal())
+        return True
+
+    def _fetch(self, log: RankLog) -> None:
+        """Reads the next bytes of a log into the journal."""
+        path = log.tailed_path
+        offset = self._journals[path].received(log.name)
+        blob = self._range(log.name, offset, _PIECE_BYTES)
+        size = blob.size if blob else 0
+        if size < offset:  # another file has its name now
+            self._journals[path] = LogJournal()
+            self._drained.clear()
+            return
+        data = blob.data if blob else b""
+        written = blob.modified.timestamp() if blob and blob.modified and not self._has_ended else 0.0
+        self._journals[path].add(log, data, written)
+        self._schedules[log.name].note(self._clock(), has_changed=bool(data))
+        if self._has_ended and offset + len(data) >= size:
+            self._drained.add(log.name)
+
+    def _range(self, name: str, offset: int, limit: int) -> BlobRange | None:
+        """A range of a log file; an expired address is renewed once."""
+        self._budget.spend()
+        try:
+            return self._blobs.read_blob(self._details.log_files[name], offset, limit)
+        except StorageError as error:
+            if error.code != EXPIRED:
+                raise
+        self._list()
+        url = self._details.log_files.get(name)
+        return self._blobs.read_blob(url, offset, limit) if url else None
+
+    def _chunk(self, path: str, offset: int, limit: int) -> Chunk:
+        """Bytes of a tailed log that its journal has."""
+        journal = self._journals[path]
+        end = max(offset, min(journal.end, offset + limit))
+        pieces = journal.pieces(offset, end)
+        before = journal.cached(max(0, offset - BEFORE_BYTES), offset)
+        return Chunk(
+            self._data(journal, pieces, offset, end),
+            offset,
+            journal.end,
+            self._is_complete,
+            spans=tuple(_spans(pieces)) if path == OUT else (),
+            times=tuple(WriteTime(piece.start, piece.time) for piece in pieces if piece.time),
+            generation=journal.generation,
+            before=before or b"",
+        )
+
+    def _data(self, journal: LogJournal, pieces: Sequence[Piece], start: int, end: int) -> bytes:
+        """The bytes of these pieces, read again with one request for each log where they are not cached."""
+        cached = journal.cached(start, end)
+        if cached is not None:
+            return cached
+        own: dict[str, list[Piece]] = {}
+        for piece in pieces:
+            own.setdefault(piece.log.name, []).append(piece)
+        data = bytearray(end - start)
+        for name, parts in own.items():
+            first, length = parts[0].source, sum(part.end - part.start for part in parts)
+            read = self._whole_range(name, first, length)
+            for part in parts:
+                at = part.source - first
+                data[part.start - start : part.end - start] = read[at : at + part.end - part.start]
+        return bytes(data)
+
+    def _whole_range(self, name: str, offset: int, length: int) -> bytes:
+        blob = self._range(name, offset, length)
+        if blob is None or len(blob.data) < length:
+            raise StorageError(
+                f"{name} of the run {self._run} has become shorter: it was deleted or replaced"
+            )
+        return blob.data
+
+    def _own(self, path: str, offset: int, limit: int) -> Chunk:
+        """Bytes of a process's own log, or of a file of the service; the attempts follow each other."""
+        self.details()
+        start, data = 0, b""
+        for name in self.names_of(path):
+            blob = self._range(name, max(0, offset - start), max(1, limit - len(data)))
+            if blob is None:
+                continue
+            if offset + len(data) < start + blob.size and len(data) < limit:
+                data += blob.data[: limit - len(data)]
+            start += blob.size
+        return Chunk(data, min(offset, start), start, self._is_complete or self._has_ended)
+
+    def names_of(self, path: str) -> list[str]:
+        """The service's names of the files that a path in the directory `stdouterr` consists of."""
+        own = [log.name for log in self._logs if path in (log.path, log.tailed_path)]
+        return own or [name for name in self._details.log_files if name == path]
+
+
+def _spans(pieces: Sequence[Piece]) -> Iterator[Span]:
+    """Which rank wrote which bytes; adjacent pieces of one rank are one span."""
+    open_span: Span | None = None
+    for piece in pieces:
+        if open_span and open_span.rank == piece.log.rank:
+            open_span = Span(open_span.start, piece.end, piece.log.rank)
+            continue
+        if open_span:
+            yield open_span
+        open_span = Span(piece.start, piece.end, piece.log.rank)
+    if open_span:
+        yield open_span

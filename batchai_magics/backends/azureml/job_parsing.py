@@ -83,6 +83,17 @@ class ServiceJob:
         """Why it is queued."""
         return _WAITING.get(self.status, "") if self.state is ExecutionState.QUEUED else ""
 
+    @property
+    def size(self) -> str:
+        """The VM size of its nodes, if it is serverless; else empty."""
+        return str((self.properties.get("resources") or _NOTHING).get("instanceType") or "")
+
+    @property
+    def is_spot(self) -> bool | None:
+        """Whether its nodes may be preempted, if it is serverless; else None."""
+        tier = (self.properties.get("queueSettings") or _NOTHING).get("jobTier")
+        return str(tier).lower() == "spot" if self.size else None
+
     @cached_property
     def provisioning(self) -> Provisioning:
         """When it was created."""
@@ -145,9 +156,14 @@ def unpacked(text: str) -> Mapping[str, Any]:
 class JobFields:
     """The fields of a `JobResource`: those of the service's job, and on demand those of its run."""
 
-    def __init__(self, job: ServiceJob, facts: Callable[[ServiceJob], RunFacts]) -> None:
-        self._job, self._read_facts = job, facts
-        self.id, self.state, self.waiting = job.id, job.state, job.waiting
+    def __init__(
+        self,
+        job: ServiceJob,
+        facts: Callable[[ServiceJob], RunFacts],
+        waiting: Callable[[ServiceJob], str],
+    ) -> None:
+        self._job, self._read_facts, self._waiting = job, facts, waiting
+        self.id, self.state = job.id, job.state
         self.provisioning, self.output_path_segment = job.provisioning, job.output_path_segment
 
     @property
@@ -173,6 +189,11 @@ class JobFields:
         if self.state is ExecutionState.SUCCEEDED:
             exit_code = 0
         return ExecutionInfo(self._started, ended, exit_code, self._errors)
+
+    @property
+    def waiting(self) -> str:
+        """Why it is queued."""
+        return self._waiting(self._job) if self.state is ExecutionState.QUEUED else ""
 
     @property
     def ranks(self) -> tuple[RankExit, ...]:

@@ -22,6 +22,7 @@ class Jobs:
         self._connection = connection
         self._runs: dict[str, str] = {}  # key of a job → name of its run
         self.facts: Callable[[ServiceJob], RunFacts] = self._details_alone
+        self.waiting: Callable[[ServiceJob], str] = lambda job: job.waiting
 
     def show(self, id: ResourceId) -> JobResource:
         """The current job.
@@ -30,12 +31,12 @@ class Jobs:
             NotFoundError: It does not exist, or was deleted.
         """
         job = self.resource(self.find(id))
-        _ = job.execution, job.ranks  # read now, so that errors are raised here
+        _ = job.execution, job.ranks, job.waiting  # read now, so that errors are raised here
         return job
 
     def resource(self, job: ServiceJob) -> JobResource:
         """The resource of a job, which reads the details of its run on demand."""
-        return JobResource.reading_later(JobFields(job, self.facts))
+        return JobResource.reading_later(JobFields(job, self.facts, self.waiting))
 
     def find(self, id: ResourceId) -> ServiceJob:
         """The job in the service: one of ours by the name of its run, else one that has this name there.

@@ -1,0 +1,96 @@
+"""What is known of runs beside their jobs: details, exits of ranks, attempts; read once for ended jobs."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
+from batchai_magics.backends.azureml.job_parsing import ServiceJob
+from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
+from batchai_magics.backends.azureml.run_details import RunDetails
+from batchai_magics.backends.azureml.run_facts import RunFacts
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.job_execution import Attempt, RankExit
+
+_EXIT = re.compile(r"logs/batchai/exits/(\d+)\.json")
+_RESTARTED = "the service started it again: its nodes were preempted or failed"
+_MAX_EXIT_BYTES = 1 << 16
+_MAX_JOBS = 4096  # ended ones that are remembered
+
+
+class RunRecords:
+    """The facts of runs."""
+
+    def __init__(self, logs: JobLogs) -> None:
+        self._logs = logs
+        self._lock = threading.Lock()
+        self._ended: dict[str, RunFacts] = {}
+
+    def facts(self, job: ServiceJob) -> RunFacts:
+        """The facts of a job's run; those of an ended one never change."""
+        if job.run in self._ended:
+            return self._ended[job.run]
+        watched = self._logs.watched(job.id)
+        if job.state.is_final:
+            watched.note_end()
+        try:
+            details = watched.details()
+        except NotFoundError:  # run history knows nothing of it yet, or no more
+            return RunFacts()
+        if not job.state.is_final:
+            return RunFacts(details, attempts=tuple(_attempts(watched, details)))
+        facts = RunFacts(details, tuple(_ranks(watched, details)), tuple(_attempts(watched, details)))
+        with self._lock:
+            while len(self._ended) >= _MAX_JOBS:
+                self._ended.pop(next(iter(self._ended)))
+            self._ended[job.run] = facts
+        return facts
+
+
+def _ranks(watched: WatchedLogs, details: RunDetails) -> Iterator[RankExit]:
+    """The exits that the processes recorded, first failure first."""
+    found = []
+    for name in details.log_files:
+        blob = watched.blob(name, _MAX_EXIT_BYTES) if _EXIT.fullmatch(name) else None
+        if blob:
+            found.append(parse_exit(blob.data))
+    yield from sorted((rank for rank in found if rank), key=_failure_first)
+
+
+def parse_exit(data: bytes) -> RankExit | None:
+    """The record of a process; None if its node was lost while it was written."""
+    try:
+        record = json.loads(data)
+        ended = datetime.fromtimestamp(float(record["ended"]), timezone.utc)
+        rank, node = int(record["rank"]), str(record.get("node") or "")
+        return RankExit(rank, node, record.get("exit_code"), ended, record.get("peak_bytes"))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _failure_first(rank: RankExit) -> tuple[bool, float, int]:
+    ended = rank.ended.timestamp() if rank.ended else 0.0
+    return not rank.exit_code, ended, rank.rank
+
+
+def _attempts(watched: WatchedLogs, details: RunDetails) -> Iterator[Attempt]:
+    """The attempts of a run that the service started again; each ended with its last line."""
+    count = attempt_count(details.log_files)
+    if count == 1 or details.started is None:
+        return
+    started = details.started
+    for number in range(1, count):
+        ended = _last_line_time(watched, details, number - 1) or started
+        yield Attempt(number, (), started, ended, _RESTARTED)
+        started = ended
+    yield Attempt(count, (), started, details.ended)
+
+
+def _last_line_time(watched: WatchedLogs, details: RunDetails, attempt: int) -> datetime | None:
+    logs = [log for log in rank_logs(details.log_files) if log.attempt == attempt]
+    blob = watched.blob(logs[0].name) if logs else None
+    return blob.modified if blob else None

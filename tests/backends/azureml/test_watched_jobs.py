@@ -1,0 +1,247 @@
+"""Jobs of a workspace while they are watched, over real connections to the stand-in."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from batchai_magics import follow
+from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
+from batchai_magics.backends.base import FileRef
+from batchai_magics.follow import LogBytes, StateChanged
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
+from tests.azureml.stand_in import AzureStandIn
+from tests.azureml.workspace import ROOT
+
+SINGLE = "user_logs/std_log.txt"
+Starter = Callable[..., ResourceId]
+
+
+@pytest.fixture
+def start(azure: AzureStandIn, backend: AzureMLBackend, workspace: ResourceId) -> Starter:
+    """Starts a job as another client of the service would."""
+
+    def put(name: str = "resnet", status: str = "Running", **more: Any) -> ResourceId:
+        compute = {"resources": {"instanceCount": 1, "instanceType": "Standard_DS3_v2"}}
+        job = {
+            "jobType": "Command",
+            "command": "train",
+            "environmentId": "azureml:image:1",
+            **compute,
+            **more,
+        }
+        properties = {"experimentName": "first", **job}
+        connection = backend.connection
+        connection.send(connection.request("PUT", f"jobs/{name}", {"properties": properties}))
+        azure.set_status(name, status)
+        return workspace.child(Kind.EXPERIMENT, "first").child(Kind.JOB, name)
+
+    return put
+
+
+def shown(backend: AzureMLBackend, id: ResourceId) -> JobResource:
+    job = backend.show(id)
+    assert isinstance(job, JobResource)
+    return job
+
+
+def log_of(backend: AzureMLBackend, id: ResourceId) -> bytes:
+    return b"".join(event.chunk.data for event in follow.events(backend, id) if isinstance(event, LogBytes))
+
+
+def test_a_job_of_someone_else_is_followed_to_its_end(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    id = start()
+    azure.write_log("resnet", SINGLE, b"step=1 loss=0.5\n")
+    events = follow.events(backend, id)
+    seen = next(event for event in events if isinstance(event, LogBytes))
+    assert seen.chunk.data == b"step=1 loss=0.5\n"
+    azure.write_log("resnet", SINGLE, b"step=2 loss=0.25\n")
+    azure.set_status("resnet", "Completed")
+    last = list(events)
+    assert (
+        b"".join(event.chunk.data for event in last if isinstance(event, LogBytes)) == b"step=2 loss=0.25\n"
+    )
+    assert isinstance(last[-1], StateChanged)
+    assert last[-1].job.state is ExecutionState.SUCCEEDED
+
+
+def test_a_workspace_without_shared_keys_is_read_like_any_other(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    azure.workspace.is_identity_based, azure.blobs.allows_keys = True, False
+    id = start()
+    azure.write_log("resnet", SINGLE, b"hello\n")
+    azure.set_status("resnet", "Completed")
+    assert log_of(backend, id) == b"hello\n"
+
+
+def test_addresses_that_expire_while_a_job_is_watched_are_renewed(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    azure.history.link_life_s = 0.0
+    id = start()
+    azure.write_log("resnet", SINGLE, b"one\n")
+    backend.logs.watched(id).details()
+    azure.history.link_life_s = 3600.0
+    azure.write_log("resnet", SINGLE, b"two\n")
+    assert backend.read(FileRef(id, "stdout.txt")).data == b"one\ntwo\n"
+
+
+def test_the_ranks_and_exit_codes_of_processes_are_reported(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    id = start()
+    for rank, code, ended in ((0, 1, 1764.9), (1, 3, 1764.5), (2, None, 1765.0)):
+        azure.write_log("resnet", f"user_logs/std_log_process_{rank}.txt", b"%d\n" % rank)
+        record = {"rank": rank, "node": f"node-{rank}", "exit_code": code, "ended": ended, "peak_bytes": 7}
+        azure.write_log("resnet", f"logs/batchai/exits/{rank}.json", json.dumps(record).encode())
+    azure.set_status("resnet", "Failed", error={"code": "UserError", "message": "it failed"})
+    job = shown(backend, id)
+    assert [(rank.rank, rank.node, rank.exit_code) for rank in job.ranks] == [
+        (1, "node-1", 3),
+        (0, "node-0", 1),
+        (2, "node-2", None),
+    ]
+    assert job.execution
+    assert job.execution.exit_code == 3
+    assert [(error.code, error.message) for error in job.execution.errors] == [("UserError", "it failed")]
+    spans = backend.read(FileRef(id, "stdout.txt")).spans
+    assert [span.rank for span in spans] == [0, 1, 2]
+
+
+def test_a_restart_by_the_service_is_an_attempt(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    id = start()
+    azure.write_log("resnet", SINGLE, b"first\n")
+    azure.write_log("resnet", "user_logs/retry_001/std_log.txt", b"second\n")
+    azure.set_status("resnet", "Completed")
+    attempts = shown(backend, id).attempts
+    assert [(attempt.number, bool(attempt.reason)) for attempt in attempts] == [(1, True), (2, False)]
+    assert "attempt 1: the service started it again" in attempts[0].sentence
+    assert log_of(backend, id) == b"first\nsecond\n"
+
+
+def test_a_queued_job_says_what_its_cluster_and_the_quota_lack(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    azure.workspace.cores["standardNCFamily"] = 6
+    azure.computes.add("gpus", size="Standard_NC6", minimum=3)
+    id = start(status="Queued", computeId=f"{ROOT}/computes/gpus", resources={"instanceCount": 3})
+    waiting = shown(backend, id).waiting
+    assert "exceeding quota limits" in waiting
+    assert "3 × NC6, 0 of 6 cores free: will queue until the quota is raised to 12 cores" in waiting
+
+
+def test_a_serverless_job_says_what_the_quota_lacks(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    azure.workspace.cores["standardDSv2Family"] = 0
+    assert "1 × DS3_v2, 0 of 0 cores free" in shown(backend, start(status="Queued")).waiting
+
+
+def test_the_nodes_of_a_job_are_those_that_run_it(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    azure.computes.preparation_s = 0
+    cluster = azure.computes.add("gpus", minimum=2)
+    id = start(computeId=f"{ROOT}/computes/gpus", resources={"instanceCount": 1})
+    cluster.nodes[1].run_id = "resnet"
+    (node,) = backend.nodes(id)
+    assert (node.id, node.job) == (cluster.nodes[1].id, id)
+    nodes = backend.nodes(id.workspace_id.child(Kind.CLUSTER, "gpus"))
+    assert [node.job for node in nodes] == [None, id]
+
+
+def test_the_logs_are_listed_with_those_of_processes_and_of_the_service(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    id = start()
+    for rank in range(2):
+        azure.write_log("resnet", f"user_logs/std_log_process_{rank}.txt", b"hello\n")
+    azure.write_log("resnet", "system_logs/lifecycler/execution.log", b"service\n")
+    azure.set_status("resnet", "Completed")
+    sizes = {file.path: file.size_bytes for file in backend.files(id)}
+    assert sizes == {"stdout.txt": 12, "stdout-0.txt": 6, "stdout-1.txt": 6, "system_logs": 0, "user_logs": 0}
+    (folder,) = backend.files(id, path="system_logs")
+    (file,) = backend.files(id, path=folder.path)
+    assert backend.read(FileRef(id, file.path)).data == b"service\n"
+    assert file.download_url
+    assert file.modified
+
+
+@pytest.mark.slow
+def test_a_watched_job_costs_a_request_a_second_and_its_log_once(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    id = start()
+    written = [b"%06d %s\n" % (number, b"x" * 2000) for number in range(200)]
+    pieces: Iterator[bytes] = iter(written)
+
+    def write() -> None:
+        for piece in pieces:
+            azure.write_log("resnet", SINGLE, piece)
+            time.sleep(0.1)
+        azure.set_status("resnet", "Completed")
+
+    begun, sent = time.monotonic(), len(azure.exchanges)
+    thread = threading.Thread(target=write)
+    thread.start()
+    data = log_of(backend, id)
+    thread.join()
+    seconds = time.monotonic() - begun
+    exchanges = azure.exchanges[sent:]
+    assert data == b"".join(written)
+    assert len(exchanges) <= seconds + 8  # what its start and its end cost
+    blobs = [exchange for exchange in exchanges if "blob" in exchange.request.host]
+    assert sum(exchange.sent_bytes for exchange in blobs) <= 1.05 * len(data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_no_byte_is_lost_or_repeated_under_fifty_faults(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter, seed: int
+) -> None:
+    id = start()
+    own: Mapping[int, list[bytes]] = {rank: [] for rank in range(3)}
+
+    def write() -> None:
+        for number in range(60):
+            for rank, lines in own.items():
+                lines.append(b"%d: line %d\n" % (rank, number))
+                azure.write_log("resnet", f"user_logs/std_log_process_{rank}.txt", lines[-1])
+            time.sleep(0.1)
+        azure.set_status("resnet", "Completed")
+
+    azure.faults.scatter(50, seed=seed)
+    thread = threading.Thread(target=write)
+    thread.start()
+    data = log_of(backend, id)
+    thread.join()
+    lines = data.splitlines(keepends=True)
+    for rank, written in own.items():
+        assert [line for line in lines if line.startswith(b"%d:" % rank)] == written
+    assert sum(map(len, lines)) == sum(len(line) for written in own.values() for line in written)
+
+
+def test_states_are_asked_for_once_in_some_seconds_whoever_watches(
+    azure: AzureStandIn, backend: AzureMLBackend, start: Starter
+) -> None:
+    now = [0.0]
+    id = start()
+    backend._recent._clock = lambda: now[0]
+    for now[0] in range(21):
+        backend.status([id])
+    asked = [exchange for exchange in azure.exchanges if exchange.request.path.endswith("/jobs/resnet")]
+    assert sum(exchange.request.method == "GET" for exchange in asked) <= 6
+    assert all(first.at <= second.at for first, second in pairwise(asked))
