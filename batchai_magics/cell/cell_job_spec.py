@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.cell.cell_option_values import CellOptions, restart_fields
+from batchai_magics.cell.cell_option_values import CellOptions, attempt_fields
 from batchai_magics.cell.run_cell import FOLDER as RESULT
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import ScriptError, UsageError, did_you_mean
@@ -200,7 +200,7 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     _replace(merged, "schedulingPriority", asked.priority)
     if asked.max_time:
         merged["constraints"] = {**_object(merged, "constraints"), "maxWallClockTime": asked.max_time}
-    merged |= restart_fields(asked.max_restarts, asked.signal_before)
+    merged |= attempt_fields(asked.max_restarts, asked.signal_before, asked.preflight)
     if asked.image:
         container = _object(merged, "containerSettings")
         registry = {**_object(container, "imageSourceRegistry"), "image": asked.image}

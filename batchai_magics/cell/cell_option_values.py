@@ -52,6 +52,7 @@ class CellOptions:
     max_time: str | None = None  # as the API writes it: PT30M
     max_restarts: int | None = None
     signal_before: str | None = None  # as the API writes times
+    preflight: str | None = None  # stop or exclude
     experiment: str | None = None
     workspace: str | None = None
     uploads: tuple[str, ...] = ()
@@ -108,6 +109,7 @@ def values_of(
         max_time=short_duration("--max-time", given.max_time),
         max_restarts=_count("--requeue", given.requeue),
         signal_before=short_duration("--signal-before", given.signal_before),
+        preflight=_preflight(given),
         uploads=tuple(given.upload or ()),
         packages=tuple(getattr(given, "with") or ()),
         uses=variable_names(given.use or ()),
@@ -174,17 +176,27 @@ def _secrets(names: list[str] | None, env: Mapping[str, str]) -> dict[str, str]:
     return {name: env[name] for name in names or ()}
 
 
-def restart_fields(max_restarts: int | None, signal_before: str | None) -> dict[str, Any]:
-    """The wire fields of a job that says whether it continues in another attempt, and when it is warned."""
-    fields = {"batchaiMaxRestarts": max_restarts, "batchaiSignalBefore": signal_before}
+def attempt_fields(
+    max_restarts: int | None, signal_before: str | None, preflight: str | None
+) -> dict[str, Any]:
+    """The wire fields of how attempts begin and end: restarts, the warning before, the check of nodes."""
+    fields = {
+        "batchaiMaxRestarts": max_restarts,
+        "batchaiSignalBefore": signal_before,
+        "batchaiPreflight": preflight,
+    }
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def restart_fields_of(given: Namespace) -> dict[str, Any]:
-    """The same from the texts of `--requeue` and `--signal-before`."""
-    return restart_fields(
-        _count("--requeue", given.requeue), short_duration("--signal-before", given.signal_before)
-    )
+def attempt_fields_of(given: Namespace) -> dict[str, Any]:
+    """The same from `--requeue`, `--signal-before`, `--check` and `--exclude-bad`."""
+    signal_before = short_duration("--signal-before", given.signal_before)
+    return attempt_fields(_count("--requeue", given.requeue), signal_before, _preflight(given))
+
+
+def _preflight(given: Namespace) -> str | None:
+    """What is done about bad nodes; None if they are not looked for."""
+    return "exclude" if given.exclude_bad else "stop" if given.check else None
 
 
 def short_duration(option: str, text: str | None) -> str | None:

@@ -14,9 +14,10 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.records.artifacts import FOLDER, Artifact, artifacts_in
 from batchai_magics.records.labels import LabelChange, Labels
 from batchai_magics.records.notifications import Delivery
+from batchai_magics.records.preflight import PreflightReport
 from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
 from batchai_magics.records.provenance import Provenance
-from batchai_magics.records.record_files import DELIVERIES
+from batchai_magics.records.record_files import DELIVERIES, PREFLIGHT
 
 OUTPUTS = "outputs"  # the folder in a working directory whose files count as artifacts
 
@@ -63,6 +64,15 @@ class JobRecord:
             CapabilityError: The backend keeps no records.
         """
         return Provenance.of_files(self.id.name, RECORDS.of(self.backend).read(self.id, PROVENANCE_FILES))
+
+    def preflight(self) -> PreflightReport | None:
+        """What was measured on its nodes before its first rank; None if it was not, or not yet.
+
+        Raises:
+            CapabilityError: The backend keeps no records.
+        """
+        files = RECORDS.of(self.backend).read(self.id, (PREFLIGHT,))
+        return PreflightReport.from_text(files[PREFLIGHT]) if PREFLIGHT in files else None
 
     def notifications(self) -> tuple[Delivery, ...]:
         """What became of each notification on each channel: delivered, retrying or failed, and why.

@@ -64,6 +64,14 @@ class Bindings(NamedTuple):
     devices: Sequence[str] = ()
     threads: int = 1
 
+    def of_nodes(self, numbers: Sequence[int]) -> "Bindings":
+        """The same for some of the nodes."""
+        nodes, addresses, devices = (
+            [values[number] for number in numbers if number < len(values)]
+            for values in (self.nodes, self.addresses, self.devices)
+        )
+        return self._replace(nodes=nodes, addresses=addresses, devices=devices)
+
     def value(self, reference: Reference) -> str:
         """The value of a reference."""
         values: Sequence[object] = {

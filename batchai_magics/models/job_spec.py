@@ -119,10 +119,20 @@ class OutputDirectory(WireModel):
         return output_path(prefix, segment, self.path_suffix or "", is_own=self.is_own)
 
 
+class PreflightMode(enum.Enum):
+    """What happens if a preflight finds bad or slow nodes."""
+
+    STOP = "stop"  # the job fails before its first rank
+    EXCLUDE = "exclude"  # it runs without them
+
+
 class JobConstraints(WireModel):
     """Limits on the job."""
 
     max_wall_clock_time: Duration = "P7D"
+
+
+_PROCESS_COUNTS = ("process_count", "batchai_process_count", "worker_count", "parameter_server_count")
 
 
 class JobSpec(WireModel):
@@ -166,6 +176,7 @@ class JobSpec(WireModel):
     batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
     batchai_max_restarts: Count | None = None  # ours: how often it continues after losing nodes or time
     batchai_signal_before: Duration | None = None  # ours: how long before such an end it is warned
+    batchai_preflight: PreflightMode | None = None  # ours: that its nodes are checked before its first rank
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
@@ -186,6 +197,16 @@ class JobSpec(WireModel):
     def backend_options(self) -> dict[str, str]:
         """The texts of native options of the engine, by name: `{"slurm": "--qos=long"}`."""
         return {option_name(key): text for key, text in (self.__pydantic_extra__ or {}).items()}
+
+    def on_nodes(self, count: int) -> Self:
+        """The same job on fewer nodes, with as many processes per node."""
+        fields: dict[str, Any] = {
+            name: max(1, asked * count // self.node_count)
+            for name in _PROCESS_COUNTS
+            if (asked := getattr(self.settings, name, None))
+        }
+        settings = self.settings.model_copy(update=fields)
+        return self.model_copy(update={"node_count": count, self.toolkit.field: settings})
 
     @property
     def toolkit(self) -> Toolkit:

@@ -18,6 +18,7 @@ MACHINES = "machines/"  # a file for each machine, written beside the running ra
 WATCH = "watch.json"  # what the program that watches the run is to do; see `records.watch_request`
 CHANNELS = "notify.json"  # where notifications go: moved to the outbox, since the addresses are secrets
 DELIVERIES = "deliveries/"  # a file for each notification and channel: when it was delivered, by whom
+PREFLIGHT = "preflight.json"  # what was measured before its first rank, if it asked for that
 HEADLINE = "headline.json"  # the headline metric, by the program that watches the run
 
 SUBMITTED = (SUBMISSION, LABELS, WATCH, CHANNELS)  # what `Backend.create` stores with the job

@@ -92,3 +92,11 @@ def test_a_pattern_that_could_not_be_searched_is_refused_before_anything_is_subm
 def test_a_variable_needs_a_python_name(name):
     with pytest.raises(UsageError, match="not a name for a Python variable"):
         values("--var", name)
+
+
+@pytest.mark.parametrize(
+    ("options", "preflight"),
+    [("", None), ("--check", "stop"), ("--exclude-bad", "exclude"), ("--check --exclude-bad", "exclude")],
+)
+def test_leaving_out_bad_nodes_means_looking_for_them(options: str, preflight: str | None) -> None:
+    assert values(*options.split()).preflight == preflight

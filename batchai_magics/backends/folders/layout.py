@@ -133,6 +133,21 @@ class JobLayout(NamedTuple):
         return self.root / "stop-if.json"
 
     @property
+    def preflight(self) -> Path:
+        """That its nodes are checked first, if it asks for that."""
+        return self.root / "preflight.json"
+
+    @property
+    def preflight_exits(self) -> Path:
+        """An exit record for every node that was checked."""
+        return self.root / "preflight-exits"
+
+    @property
+    def bindings(self) -> Path:
+        """The nodes and ports that it has got, if it may leave some of them out."""
+        return self.root / "bindings.json"
+
+    @property
     def preparation_exits(self) -> Path:
         """An exit record for every node that was prepared."""
         return self.root / "preparation-exits"

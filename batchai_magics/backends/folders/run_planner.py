@@ -11,6 +11,7 @@ from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
+from batchai_magics.backends.node.preflight import PreflightRequest, SmallerPlans, max_excluded
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.home_folders import RunFolder
@@ -22,7 +23,7 @@ from batchai_magics.launch.references import ReferenceKind, joined, reference
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
 from batchai_magics.models.job_execution import STDOUTERR
-from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.job_spec import JobSpec, PreflightMode
 from batchai_magics.models.vm_sizes import lookup
 from batchai_magics.records import record_files
 from batchai_magics.records.record_files import MACHINES, SUBMISSION
@@ -39,17 +40,34 @@ class RunPlanner:
         """Creates the folder with its links; returns what the run starts."""
         run = self._run
         self._make_folders()
-        nodes = [self._node_share(index) for index in range(run.spec.node_count)]
-        site, task = self._site(), _setup_task(run.cluster)
-        plan = self._adapted(planning.plan(run.spec, nodes, site))
+        task = _setup_task(run.cluster)
+        plan, preparation = self._plans(run.spec)
+        if run.spec.batchai_preflight:
+            private_files.write(self._job.preflight, self._preflight(run.spec.batchai_preflight).to_json())
         return Launch(
-            plan=plan._replace(notes=(*plan.notes, *self._notes())),
-            preparation=planning.preparation(run.spec, plan, site),
-            setup=self._setup_plan(task, [node.id for node in nodes]) if task else None,
+            plan=plan,
+            preparation=preparation,
+            setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
             is_setup_elevated=bool(task and task.run_elevated),
             port_count=port_count(run.spec),
             registry_password=_registry_password(run.spec),
             secrets=_secrets(run.spec),
+        )
+
+    def _plans(self, spec: JobSpec) -> tuple[Plan, Plan | None]:
+        """The plans of the job's processes and of its preparation."""
+        nodes, site = [self._node_share(index) for index in range(spec.node_count)], self._site()
+        plan = self._adapted(planning.plan(spec, nodes, site))
+        preparation = planning.preparation(spec, plan, site)
+        return plan._replace(notes=(*plan.notes, *self._notes())), preparation
+
+    def _preflight(self, mode: PreflightMode) -> PreflightRequest:
+        """What a check of the nodes needs: the plans on fewer of them, if some may be left out."""
+        count = self._run.spec.node_count
+        excluded = max_excluded(count) if mode is PreflightMode.EXCLUDE else 0
+        plans = (self._plans(self._run.spec.on_nodes(count - less)) for less in range(1, excluded + 1))
+        return PreflightRequest(
+            tuple(SmallerPlans(plan.to_json(), more.to_json() if more else "") for plan, more in plans)
         )
 
     def _adapted(self, plan: Plan) -> Plan:

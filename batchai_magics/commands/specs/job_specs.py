@@ -98,6 +98,16 @@ _CREATE = (
     Option(
         ("--signal-before",), "Warn the processes before such an end (SIGUSR1, stopping()): 120s, 5m.", "TIME"
     ),
+    Option(
+        ("--check",),
+        "Check the nodes and the network between them first; stop if one is bad or slow.",
+        value_kind=ValueKind.NOTHING,
+    ),
+    Option(
+        ("--exclude-bad",),
+        "The same, but run without the nodes that are bad or slow.",
+        value_kind=ValueKind.NOTHING,
+    ),
     Option(("--dry-run",), "Show what would be submitted; nothing is written.", value_kind=ValueKind.NOTHING),
 )
 _UNTIL = Option(

@@ -8,8 +8,9 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
+from types import MappingProxyType
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.local import unmanaged_mounts
@@ -30,6 +31,7 @@ from batchai_magics.backends.node.outcome import (
     time_limit_reached,
     unwritable,
 )
+from batchai_magics.backends.node.preflight import Preflight, PreflightRequest
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
@@ -85,6 +87,8 @@ class Interruption:
         return self._end if time.monotonic() >= self._deadline else None
 
 
+LOOPBACK = "127.0.0.1"  # all nodes are on this machine
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 PAUSE_S = 0.02  # polling interval while processes end
 PATIENCE_S = 2.0  # how long to flush output of a stopped job to a full disk
 ENDING_S = 0.3  # grace for the other ranks after one has failed
@@ -113,7 +117,7 @@ class JobRun:
         """Prepares the nodes, runs the ranks, and ends all processes."""
         self._mark_attempt()
         try:
-            outcome = self._meet_requirements() or self._prepare() or self._run_ranks()
+            outcome = self._meet_requirements() or self._check_nodes() or self._prepare() or self._run_ranks()
         finally:
             self._end_all()
             self._remove_containers()
@@ -179,6 +183,27 @@ class JobRun:
                 return interrupted
         return None
 
+    def _check_nodes(self) -> Outcome | None:
+        """Checks the nodes, if the job asks for it, and leaves out bad ones, if it may."""
+        request, job = PreflightRequest.read(self._layout.preflight), self._layout
+        if request is None:
+            return None
+        from batchai_magics.backends.local.watch import plan_binding  # few jobs ask for it
+
+        private_files.make_folder(job.preflight_exits)
+        with contextlib.closing(Preflight(self._plan, LOOPBACK, job.preflight_exits)) as check:
+            with self._started(check.plan, check.env) as ranks:
+                interrupted = check.follow(ranks, self._interruption.outcome)
+                self._end(ranks, PATIENCE_S)
+            if interrupted:
+                return interrupted
+            decided = check.conclude(request, job.records)
+            self._log.write(check.sentence)
+        if decided.smaller:
+            plan_binding.bind_smaller(job, decided.smaller, decided.nodes)
+            self._plan = self._read(job.plan)
+        return decided.outcome
+
     def _prepare(self) -> Outcome | None:
         plan_file = self._layout.preparation
         if not plan_file.exists():
@@ -227,11 +252,11 @@ class JobRun:
             self._log.write(f"warning: {note}")
 
     @contextlib.contextmanager
-    def _started(self, plan: Plan) -> Iterator[Ranks]:
-        """The ranks of a plan; all have ended when the block exits."""
+    def _started(self, plan: Plan, env: Mapping[str, str] = NO_VARIABLES) -> Iterator[Ranks]:
+        """The ranks of a plan, with more variables; all have ended when the block exits."""
         with (
             contextlib.closing(seal_record(self._layout.seals)) as record,
-            contextlib.closing(Ranks(plan, self._bell, env=self._env)) as ranks,
+            contextlib.closing(Ranks(plan, self._bell, env={**self._env, **env})) as ranks,
         ):
             ranks.start()
             self._rank_pids = ranks.helper_pids

@@ -20,6 +20,7 @@ from batchai_magics.backends.local.state.node_table import JobNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, mpi_launchers, requirements
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
+from batchai_magics.backends.node.preflight import SmallerPlans
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.job_site import thread_share
 from batchai_magics.launch.plan import Plan
@@ -53,15 +54,31 @@ def bind(store: Store, layout: Layout, run: JobRow) -> None:
     """Makes the folders of a job that has got its nodes, and writes its plans, the main one last."""
     with store.read() as db:
         nodes = node_table.job_nodes(db, run.guid)
-    job, folders = layout.job(run.guid), (layout.home, Path(RUN_SCRIPT))
+    job = layout.job(run.guid)
     submitted = SubmittedRun.read(job.submitted)
     bindings = _bindings(submitted, nodes)
-    plan = submitted.plan.resolved(bindings)
     _make_folders(layout, job, nodes)
-    if submitted.preparation:
-        prepared = submitted.preparation.resolved(bindings)
+    if job.preflight.exists():
+        body = {"home": str(layout.home), "bindings": bindings._asdict()}
+        private_files.write(job.bindings, json.dumps(body))
+    _write(submitted.plan, submitted.preparation, bindings, home=layout.home, job=job)
+
+
+def bind_smaller(job: JobLayout, plans: SmallerPlans, numbers: Sequence[int]) -> None:
+    """Replaces the plans of a bound job by those for some of its nodes."""
+    body = json.loads(job.bindings.read_text(encoding="utf-8"))
+    preparation = Plan.from_json(plans.preparation) if plans.preparation else None
+    bindings = Bindings(**body["bindings"]).of_nodes(numbers)
+    _write(Plan.from_json(plans.plan), preparation, bindings, home=Path(body["home"]), job=job)
+
+
+def _write(plan: Plan, preparation: Plan | None, bindings: Bindings, *, home: Path, job: JobLayout) -> None:
+    """Writes the plans of a job with these bindings, the main one last."""
+    folders = (home, Path(RUN_SCRIPT))
+    if preparation:
+        prepared = preparation.resolved(bindings)
         containers.in_containers(prepared, folders).write(str(job.preparation))
-    containers.in_containers(_on_this_machine(plan, job), folders).write(str(job.plan))
+    containers.in_containers(_on_this_machine(plan.resolved(bindings), job), folders).write(str(job.plan))
 
 
 def _bindings(submitted: SubmittedRun, nodes: Sequence[JobNode]) -> Bindings:

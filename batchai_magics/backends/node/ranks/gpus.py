@@ -14,23 +14,31 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.launch.plan import Plan
+
+if TYPE_CHECKING:
+    from batchai_magics.records.preflight import GpuHealth
 
 LIBRARY = "libnvidia-ml.so.1"
 DRIVER = "/proc/driver/nvidia/version"  # exists if the driver is loaded
 VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
+ALL = "MIG-all"  # stands for every GPU where no variable names some
 UUIDS = ("GPU-", "MIG-")  # prefixes of the UUIDs of GPUs and of instances
 _UUID_BYTES = 96
 PROCESSES, MOST_PROCESSES = 64, 4096  # buffer size for processes on a GPU: initial, maximum
 _INSUFFICIENT_SIZE, _FUNCTION_NOT_FOUND = 7, 13
 _UNAVAILABLE = 2**64 - 1  # memory of a process that the driver does not report
+_UNUSABLE = (15, 16)
+_SLOWED = 0x8 | 0x20 | 0x40 | 0x80  # why clocks are low: slowdown, heat (twice), power brake
+_CELSIUS, _UNCORRECTED, _SINCE_BOOT = 0, 1, 0
 _ERRORS = {
     3: "the driver does not support it",
     4: "this user may not ask the driver",
     9: "the driver is not loaded",
     15: "a GPU is lost",
+    16: "a GPU needs a reset",
     18: "library and driver are of different versions",
 }
 
@@ -58,12 +66,15 @@ class GpuSample(NamedTuple):
 
 
 class Gpus:
-    """The GPUs visible to a plan's nodes. `note` says why they are not sampled, if so."""
+    """The GPUs visible to a plan's nodes, or to this process. `note` says why they are not sampled, if so."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan | None = None) -> None:
         self.note = ""
         self._handles: list[tuple[int, ctypes.c_void_p]] = []  # with GPU number
-        names, order = _visible_gpus(plan), _plan_values(plan, ORDER)
+        if plan:
+            names, order = _visible_gpus(plan), _plan_values(plan, ORDER)
+        else:
+            names, order = device_names(os.environ.get(VISIBLE, ALL)), {os.environ.get(ORDER, "")} - {""}
         if not names or not os.path.exists(DRIVER):  # noqa: PTH110 pathlib slows each rank
             return
         if order not in (set(), {BY_BUS}) and any(name.isdecimal() for name in names):
@@ -97,6 +108,32 @@ class Gpus:
                 memory_by_pid[process.pid] = memory_by_pid.get(process.pid, 0) + used
         return GpuSample(list(rows.values()), memory_by_pid)
 
+    def health(self) -> tuple[list[GpuHealth], str]:
+        """The state of each GPU, and why some cannot be used; empty if there is no driver."""
+        from batchai_magics.records.preflight import GpuHealth  # only a preflight needs it
+
+        found, problems = [], [self.note] if self.note else []
+        for number, handle in self._handles:
+            memory, celsius = _Memory(), ctypes.c_uint()
+            errors, reasons = ctypes.c_ulonglong(), ctypes.c_ulonglong()
+            failed = self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+            if failed in _UNUSABLE:
+                problems.append(f"GPU {number}: {_ERRORS[failed]}")
+                continue
+            no_heat = self._call("nvmlDeviceGetTemperature", handle, _CELSIUS, ctypes.byref(celsius))
+            counters = (_UNCORRECTED, _SINCE_BOOT, ctypes.byref(errors))
+            no_ecc = self._call("nvmlDeviceGetTotalEccErrors", handle, *counters)
+            self._call("nvmlDeviceGetCurrentClocksThrottleReasons", handle, ctypes.byref(reasons))
+            health = GpuHealth(number, memory.total, memory.free)
+            found.append(
+                health._replace(
+                    temperature_c=None if no_heat else celsius.value,
+                    ecc_errors=None if no_ecc else errors.value,
+                    is_slowed=bool(reasons.value & _SLOWED),
+                )
+            )
+        return found, "; ".join(problems)
+
     def close(self) -> None:
         """Shuts NVML down."""
         if self._handles:
@@ -110,6 +147,10 @@ class Gpus:
             return _FUNCTION_NOT_FOUND
 
     def _find_handles(self, names: Iterable[str]) -> Iterator[tuple[int, ctypes.c_void_p]]:
+        if list(names) == [ALL]:
+            count = ctypes.c_uint()
+            self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+            names = map(str, range(count.value))
         for name in names:
             handle = self._by_index(int(name)) if name.isdecimal() else self._by_uuid(name)
             if handle is None:

@@ -56,11 +56,11 @@ def _software() -> dict[str, object]:
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
-        "packages": dict(sorted(_packages())),
+        "packages": dict(sorted(packages())),
     }
 
 
-def _packages() -> Iterator[tuple[str, str]]:
+def packages() -> Iterator[tuple[str, str]]:
     """Names and versions of the installed packages, from the names of their folders: reads no file."""
     for folder in reversed(sys.path[1:]):  # what comes first in the path wins
         try:

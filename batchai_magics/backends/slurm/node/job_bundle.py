@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.node.job_environment import free_ports
+from batchai_magics.backends.node.preflight import SmallerPlans
 from batchai_magics.backends.slurm.node import scratch
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
@@ -63,6 +64,13 @@ class JobBundle(NamedTuple):
         setup = self._resolved(self.setup, bindings) if self.setup else None
         return Plans(self._resolved(self.plan, bindings), preparation, setup)
 
+    def smaller(self, plans: SmallerPlans) -> JobBundle:
+        """The bundle with the plans for some of the nodes."""
+        plan, preparation = (
+            without_gpu_selection(Plan.from_json(text)).to_json() if text else "" for text in plans
+        )
+        return self._replace(plan=plan, preparation=preparation)
+
     def _resolved(self, text: str, bindings: Bindings) -> Plan:
         plan = Plan.from_json(text).resolved(bindings)
         tmpdir = os.environ.get("TMPDIR", "/tmp")
@@ -73,3 +81,12 @@ class JobBundle(NamedTuple):
 
         own = [bindings.scratch] if bindings.scratch else []
         return containers.in_containers(plan, [Path(folder) for folder in (self.home, *own)])
+
+
+def without_gpu_selection(plan: Plan) -> Plan:
+    """The plan without CUDA_VISIBLE_DEVICES: Slurm assigns the GPUs."""
+    nodes = tuple(
+        node._replace(env={name: text for name, text in node.env.items() if name != "CUDA_VISIBLE_DEVICES"})
+        for node in plan.nodes
+    )
+    return plan._replace(nodes=nodes)

@@ -171,11 +171,13 @@ class SrunLauncher:
         """
         nodes = [process.node for process in self._plan.processes]
         distribution = ["--distribution=arbitrary"]
+        names = ",".join(node.id for node in self._plan.nodes)
         if self._plan.launcher is Launcher.MPI:
             distribution = [
                 "--distribution=block",
                 f"--nodes={max(nodes) + 1}",
                 f"--ntasks-per-node={nodes.count(0)}",
+                f"--nodelist={names}",
             ]
         end = [f"--kill-on-bad-exit={int(not self._are_independent)}", "--wait=0"]
         tasks = [f"--ntasks={len(nodes)}", *distribution, "--overcommit", *end]
@@ -289,7 +291,8 @@ def launcher_of(
 
     On several nodes a failed process ends the others, unless `are_independent`.
     """
-    if {process.node for process in plan.processes} <= {0}:
+    own_node = os.environ.get("SLURMD_NODENAME", plan.nodes[0].id)
+    if {plan.node_of(process).id for process in plan.processes} <= {own_node}:
         return SingleNodeLauncher(plan, signal_pipe, env)
     return SrunLauncher(plan, signal_pipe, env, files=files, mpi=mpi, are_independent=are_independent)
 

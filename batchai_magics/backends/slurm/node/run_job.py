@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
@@ -26,6 +26,7 @@ from batchai_magics.backends.node.outcome import (
     of_preparation,
     stopped,
 )
+from batchai_magics.backends.node.preflight import Preflight, PreflightRequest, SmallerPlans
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_of, seal_record
@@ -123,7 +124,7 @@ class JobRun:
             outcome = (
                 self._interruption(set()) or self._set_up() or requirements.directories(self._first_node_plan)
             )
-            outcome = outcome or self._prepare() or self._run_processes()
+            outcome = outcome or self._check_nodes() or self._prepare() or self._run_processes()
         finally:
             termination.kill()
             left = Collection(self._files, self._plan).collect(self._collect_timeout_s)
@@ -139,7 +140,7 @@ class JobRun:
         job = self._files.layout
         own = (cut_off_folder, unwritten_folder, started_folder, out_of_memory_folder)
         folders = (Path(self._plan.exits), *(folder(self._plan) for folder in own))
-        for stale in (*folders, job.preparation_exits, self._files.setup_exits):
+        for stale in (*folders, job.preparation_exits, job.preflight_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
         for kept in (job.checkpoints, job.artifacts):
@@ -149,9 +150,13 @@ class JobRun:
         if self._bundle.scratch:
             limit_bytes = self._bundle.scratch_limit_bytes
             Collection.request(self._files, limit_bytes=limit_bytes, number=self._attempt.number)
+        self._make_logs()
+
+    def _make_logs(self) -> None:
+        """Creates the log files and the host file of the plan."""
         for log in (*(stream.path for stream in self._plan.output), *self._plan.execution_logs):
             os.close(private_files.opener(log, os.O_RDWR | os.O_CREAT))
-        hosts = "".join(f"{name}\n" for name in self._nodes)
+        hosts = "".join(f"{node.id}\n" for node in self._plan.nodes)
         self._files.layout.host_file.write_text(hosts, encoding="utf-8")
 
     @property
@@ -197,6 +202,34 @@ class JobRun:
         """Waits a moment while another job sets these nodes up."""
         select.select([self._signal_pipe], [], [], POLL_S)
         return self._interruption(self._signal_pipe.read())
+
+    def _check_nodes(self) -> Outcome | None:
+        """Checks the nodes, if the job asks for it, and leaves out bad ones, if it may."""
+        request, job = PreflightRequest.read(self._files.layout.preflight), self._files.layout
+        if request is None:
+            return None
+        address = allocation.addresses(self._nodes)[0]
+        with contextlib.closing(Preflight(self._plan, address, job.preflight_exits)) as check:
+            env = {**self._env, **check.env}
+            with self._running(check.plan, env, are_independent=True) as launcher:
+                interrupted = check.follow(launcher, self._interruption)
+                launcher.end(patience_s=OUTPUT_TIMEOUT_S)
+            if interrupted:
+                return interrupted
+            decided = check.conclude(request, job.records)
+            self._log.write(check.sentence)
+        if decided.smaller:
+            self._leave_out_nodes(decided.smaller, [self._nodes[number] for number in decided.nodes])
+        return decided.outcome
+
+    def _leave_out_nodes(self, plans: SmallerPlans, nodes: Sequence[str]) -> None:
+        """Replaces the plans by those for some of the nodes."""
+        bundle, addresses = self._bundle.smaller(plans), allocation.addresses(nodes)
+        plan, preparation, _ = bundle.resolved(self._files.root.name, nodes, addresses)
+        self._plan = self._attempt.with_own_exits(plan)
+        self._preparation = preparation and self._attempt.with_variables(preparation)
+        self._plan.write(str(self._files.layout.plan))
+        self._make_logs()
 
     def _prepare(self) -> Outcome | None:
         if self._preparation is None:

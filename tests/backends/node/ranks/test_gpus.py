@@ -12,6 +12,7 @@ import pytest
 from batchai_magics.backends.node.ranks import gpus
 from batchai_magics.backends.node.ranks.gpus import Gpus
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan
+from batchai_magics.records.preflight import GpuHealth
 
 LIBRARY = """
 #include <string.h>
@@ -50,7 +51,23 @@ int nvmlDeviceGetUtilizationRates(void *handle, struct use *use) {
 struct memory { unsigned long long total, free, used; };
 int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
   if (handle == &handles[1] && MIG) return 4;
+  if (handle == &handles[1] && LOST) return 15;
+  memory->total = 80ull << 30;
+  memory->free = 75ull << 30;
   memory->used = (is_part(handle) ? 1ull : 5ull) << 30;
+  return 0;
+}
+int nvmlDeviceGetTemperature(void *handle, int sensor, unsigned *celsius) {
+  if (handle == &handles[1]) return 3;
+  *celsius = 71;
+  return 0;
+}
+int nvmlDeviceGetTotalEccErrors(void *handle, int kind, int since, unsigned long long *count) {
+  *count = kind == 1 && since == 0 ? 2 : 99;
+  return 0;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *handle, unsigned long long *reasons) {
+  *reasons = handle == &handles[0] ? 0x41 : 0x1;
   return 0;
 }
 struct process { unsigned pid; unsigned long long used; };
@@ -84,10 +101,12 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "libnvidia-ml.so.1"
 
 
-def compiled(library: Path, *, init: int = 0, mig: int = 0, many: int = 0, old: int = 0) -> None:
+def compiled(
+    library: Path, *, init: int = 0, mig: int = 0, many: int = 0, old: int = 0, lost: int = 0
+) -> None:
     source = library.with_suffix(".c")
     source.write_text(LIBRARY)
-    meant = {"INIT": init, "MIG": mig, "MANY": many, "OLD": old}
+    meant = {"INIT": init, "MIG": mig, "MANY": many, "OLD": old, "LOST": lost}
     defines = [f"-D{name}={value}" for name, value in meant.items()]
     subprocess.run(["cc", "-shared", "-fPIC", *defines, "-o", library, source], check=True)
 
@@ -222,3 +241,35 @@ def test_structures_lie_as_in_the_public_header(
 ) -> None:
     assert {name: getattr(structure, name).offset for name, _ in structure._fields_} == layout
     assert ctypes.sizeof(structure) == {2: 8, 3: 24}[len(layout)] + 8 * (structure is gpus._Process)
+
+
+@needs_cc
+@pytest.mark.slow
+def test_the_health_of_all_gpus_is_told_where_no_variable_names_some(
+    driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(driver)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    first = GpuHealth(0, 80 << 30, 75 << 30, temperature_c=71, ecc_errors=2, is_slowed=True)
+    second = GpuHealth(1, 80 << 30, 75 << 30, ecc_errors=2)
+    assert Gpus().health() == ([first, second], "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert Gpus().health() == ([second], "")
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_lost_gpu_and_a_library_that_refuses_are_problems(
+    driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    compiled(driver, lost=1)
+    found, problem = Gpus().health()
+    assert ([gpu.number for gpu in found], problem) == ([0], "GPU 1: a GPU is lost")
+
+
+def test_a_machine_without_a_driver_has_no_gpus_and_no_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpus, "DRIVER", str(tmp_path / "none"))
+    assert Gpus().health() == ([], "")

@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place, manual
+from tests.throttle import throttled
 
 pytestmark = pytest.mark.slow
 SUM = (
@@ -54,3 +56,15 @@ def test_eight_ranks_on_four_nodes_are_one_world(place: Place) -> None:
     assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
     assert place.log(job.id) == b"8 8\n" * 8
     assert sorted(Counter(rank.node for rank in job.ranks).values()) == [2, 2, 2, 2]
+
+
+def test_ranks_are_one_world_without_the_first_node_of_their_allocation(place: Place) -> None:
+    three = place.make_cluster("three", scale=manual(3))
+    command = {"commandLine": f"python -c '{SUM}'", "processCount": 6}
+    fields = {"nodeCount": 3, "customToolkitSettings": None, "customMpiSettings": command}
+    id = place.start(batchaiPreflight="exclude", **fields, **place.on(three))
+    with throttled(place.backend.show(id).output_path_segment.rpartition("/")[2], 0):
+        job = place.wait(id)
+    assert (job.state, place.log(id)) == (ExecutionState.SUCCEEDED, b"4 4\n" * 4)
+    (left_out,) = Job(place.backend, id).preflight().excluded
+    assert left_out not in {rank.node for rank in job.ranks}

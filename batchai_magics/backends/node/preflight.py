@@ -1,0 +1,382 @@
+"""The preflight of a job: its nodes are measured, alone and in pairs, before its first rank starts.
+
+The program that starts the ranks asks a `preflight_program` on each node, over TCP; that program needs to
+know a token. Nodes of one machine are measured one after the other, so that they do not slow each other down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import secrets
+import shlex
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from batchai_magics.backends.node import preflight_program
+from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.launch.plan import Containers, Launcher, LogFile, Output, Plan, Process
+from batchai_magics.records.preflight import NodeCheck, PairCheck, PreflightReport, slow_nodes
+from batchai_magics.records.record_files import PREFLIGHT
+
+HELLO_S = 20.0  # how long to wait for the programs of the first half of the nodes
+REST_S, REST_FACTOR = 5.0, 3.0  # for all of them: at least, and compared with the first half
+ANSWER_S = 5.0  # for each request
+PAIRS_S = 4.0  # after that, no further round of pairs begins
+PASSES, MORE_PASSES = 2, 3  # measurements of every node, and more of those that look slow
+MAX_EXCLUDED = 4
+CODE = "JobPreflightFailed"
+POLL_S = 0.1
+
+Reply = Mapping[str, Any]
+Item = TypeVar("Item")
+
+
+class SmallerPlans(NamedTuple):
+    """What a job starts on fewer nodes: its plan, and that of its preparation (empty: none), as JSON."""
+
+    plan: str
+    preparation: str = ""
+
+
+class PreflightRequest(NamedTuple):
+    """That a job is to be checked. `smaller` has what it starts with one node less, two less, and so on."""
+
+    smaller: tuple[SmallerPlans, ...] = ()
+
+    def to_json(self) -> str:
+        """The text of its file."""
+        return json.dumps([plans._asdict() for plans in self.smaller])
+
+    @classmethod
+    def read(cls, file: Path) -> PreflightRequest | None:
+        """The request in a file; None if there is none."""
+        with contextlib.suppress(FileNotFoundError):
+            return cls(tuple(SmallerPlans(**plans) for plans in json.loads(file.read_text(encoding="utf-8"))))
+        return None
+
+
+def max_excluded(node_count: int) -> int:
+    """How many nodes a job may leave out: a quarter of them, at least one of several."""
+    return min(MAX_EXCLUDED, max(1, node_count // 4), node_count - 1)
+
+
+class Verdict(NamedTuple):
+    """What follows from a report: the job fails, or it runs on `nodes` (by number), with `smaller` plans."""
+
+    outcome: Outcome | None
+    nodes: tuple[int, ...] = ()
+    smaller: SmallerPlans | None = None
+
+
+def verdict(report: PreflightReport, request: PreflightRequest) -> Verdict:
+    """Whether the job runs, and on which of its nodes."""
+    flagged = report.flagged
+    if not flagged:
+        return Verdict(None)
+    if len(flagged) <= len(request.smaller):
+        good = (number for number, node in enumerate(report.nodes) if node.node not in flagged)
+        return Verdict(None, tuple(good), request.smaller[len(flagged) - 1])
+    texts = "; ".join(finding.sentence for finding in report.findings)
+    more = f" At most {len(request.smaller)} of its nodes can be left out." if request.smaller else ""
+    return Verdict(failed_with(CODE, f"The preflight found a problem: {texts}.{more}"))
+
+
+class Programs(Protocol):
+    """The programs on the nodes, as started by an engine."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any is running."""
+
+    def poll(self, timeout_s: float, /) -> set[int]:
+        """Waits up to `timeout_s` for events; returns the signals received."""
+
+
+class Preflight:
+    """Measures nodes, in a thread of the program that starts `plan` with the variables `env`."""
+
+    def __init__(self, plan: Plan, address: str, folder: Path) -> None:
+        """Listens at an address of this node.
+
+        `folder` is for the exits of the programs,
+        beside which their log is written.
+        """
+        self.plan = _check_plan(plan, folder)
+        self._names = [node.id for node in plan.nodes]
+        self._listener = socket.create_server((address, 0))
+        self._token = secrets.token_hex(preflight_program.TOKEN_BYTES // 2)
+        self._thread = threading.Thread(target=self._run, name="batchai-preflight", daemon=True)
+        self._nodes = _Nodes(self._names)
+        self._started_s = time.monotonic()
+        self._is_closed = False
+        self.report: PreflightReport | None = None
+
+    @property
+    def env(self) -> dict[str, str]:
+        """How the programs find this one."""
+        host, port = self._listener.getsockname()[:2]
+        return {preflight_program.ADDRESS: f"{host}:{port}", preflight_program.TOKEN: self._token}
+
+    def follow(
+        self, programs: Programs, interruption: Callable[[set[int]], Outcome | None]
+    ) -> Outcome | None:
+        """Measures until all is done; returns early with the outcome if the job is interrupted."""
+        self._thread.start()
+        while self._thread.is_alive() and programs.is_running:
+            if interrupted := interruption(programs.poll(POLL_S)):
+                return interrupted
+        self.close()
+        return None
+
+    def conclude(self, request: PreflightRequest, folder: Path) -> Verdict:
+        """What follows from the measurements; writes them to the folder of the run's record."""
+        if self.report is None:
+            return Verdict(failed_with(CODE, "The preflight could not be completed."))
+        decided = verdict(self.report, request)
+        if decided.smaller:
+            self.report = self.report._replace(excluded=self.report.flagged)
+        _write_report(self.report, folder)
+        return decided
+
+    @property
+    def sentence(self) -> str:
+        """The result for the log."""
+        if self.report is None:
+            return "preflight: it could not be completed"
+        excluded = f"; the job runs without {', '.join(self.report.excluded)}" if self.report.excluded else ""
+        return self.report.sentence + excluded
+
+    def close(self) -> None:
+        """Ends all connections, and with them the programs."""
+        self._is_closed = True
+        self._nodes.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._listener.close()
+
+    def _run(self) -> None:
+        self._accept_programs()
+        self._measure_clocks()
+        self._nodes.note(self._nodes.ask({number: {"do": "facts"} for number in self._nodes.open}))
+        self._measure_speed()
+        pairs = list(self._measure_pairs())
+        self.report = PreflightReport.of(self._nodes.checks, pairs, time.monotonic() - self._started_s)
+        self._nodes.close()
+
+    def _accept_programs(self) -> None:
+        """Waits for the program of each node."""
+        limit_s, waited_s = HELLO_S, 0.0
+        while len(self._nodes.open) < len(self._names) and waited_s < limit_s and not self._is_closed:
+            self._listener.settimeout(POLL_S)
+            with contextlib.suppress(OSError):
+                self._accept(self._listener.accept()[0])
+            waited_s = time.monotonic() - self._started_s
+            if limit_s == HELLO_S and 2 * len(self._nodes.open) >= len(self._names):
+                limit_s = max(REST_S, REST_FACTOR * waited_s)
+        for number in set(range(len(self._names))) - set(self._nodes.open):
+            self._nodes.lose(number, "it did not answer")
+
+    def _accept(self, connection: socket.socket) -> None:
+        connection.settimeout(ANSWER_S)
+        program = _Program(connection)
+        hello = program.reply()
+        if hello and hmac.compare_digest(str(hello.get("token", "")), self._token):
+            program.address, program.port = str(hello["address"]), int(hello["port"])
+            self._nodes.open[int(hello["node"])] = program
+        else:
+            program.close()
+
+    def _measure_clocks(self) -> None:
+        """Asks each node for its time, one by one; the best of three answers counts."""
+        offsets: dict[int, float] = {}
+        for number in sorted(self._nodes.open):
+            best_s = float("inf")
+            for _ in range(3):
+                asked, began = time.time(), time.monotonic()
+                reply = self._nodes.ask({number: {"do": "clock"}}).get(number)
+                took_s = time.monotonic() - began
+                if reply and took_s < best_s:
+                    best_s, offsets[number] = took_s, reply["time"] - asked - took_s / 2
+        first = offsets.get(0, 0.0)
+        self._nodes.note({n: {"clock_offset_s": offset_s - first} for n, offset_s in offsets.items()})
+
+    def _measure_speed(self) -> None:
+        """Measures each node some times; the best result counts, since other load comes and goes."""
+        for number in range(PASSES):
+            self._measure_nodes(self._nodes.open, has_disk=number == 0)
+        for _ in range(MORE_PASSES):
+            slow = slow_nodes(self._nodes.checks)
+            again = [number for number in self._nodes.open if self._names[number] in slow]
+            if not again:
+                return
+            self._measure_nodes(again, has_disk=True)
+
+    def _measure_nodes(self, numbers: Sequence[int] | Mapping[int, Any], *, has_disk: bool) -> None:
+        for turn in _turns(list(numbers), lambda number: {self._machine(number)}):
+            request = {"do": "speed", "disk": has_disk}
+            self._nodes.note_best(self._nodes.ask(dict.fromkeys(turn, request)))
+
+    def _measure_pairs(self) -> Iterator[PairCheck]:
+        """Measures the pairs of nodes in rounds, in each of which a node has one partner."""
+        started = time.monotonic()
+        for number, pairs in enumerate(rounds(sorted(self._nodes.open))):
+            if number and time.monotonic() - started > PAIRS_S:
+                return
+            for turn in _turns(pairs, lambda pair: set(map(self._machine, pair))):
+                yield from self._measure_turn(turn)
+
+    def _measure_turn(self, pairs: Sequence[tuple[int, int]]) -> Iterator[PairCheck]:
+        programs = self._nodes.open
+        requests: dict[int, Reply] = {}
+        for server, client in pairs:
+            if server in programs and client in programs:
+                peer = programs[server]
+                requests |= {
+                    server: {"do": "serve"},
+                    client: {"do": "connect", "address": peer.address, "port": peer.port},
+                }
+        replies = self._nodes.ask(requests)
+        for server, client in pairs:
+            found = {**replies.get(server, {"problem": "no answer"}), **replies.get(client, {})}
+            problem = found.get("problem", "" if client in replies else "no answer")
+            rates = {} if problem else {name: found[name] for name in ("rate", "latency_s", "allreduce_s")}
+            yield PairCheck(self._names[server], self._names[client], problem=problem, **rates)
+
+    def _machine(self, number: int) -> str:
+        return self._nodes.checks[number].machine
+
+
+class _Program:
+    """The connection to the program of a node."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._stream = connection, connection.makefile("rwb")
+        self.address, self.port = "", 0
+
+    def ask(self, request: Reply) -> None:
+        """Sends a request; a lost connection is found when the reply is read."""
+        with contextlib.suppress(OSError):
+            self._stream.write(json.dumps(request).encode() + b"\n")
+            self._stream.flush()
+
+    def reply(self) -> Reply | None:
+        """The reply; None if there is none."""
+        try:
+            reply: Reply = json.loads(self._stream.readline())
+        except (OSError, ValueError):
+            return None
+        return reply
+
+    def close(self) -> None:
+        """Ends the connection."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        self._connection.close()
+
+
+class _Nodes:
+    """The nodes with what was measured, and the programs of those that still answer."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.checks = [NodeCheck(name) for name in names]
+        self.open: dict[int, _Program] = {}
+
+    def ask(self, requests: Mapping[int, Reply]) -> dict[int, Reply]:
+        """The replies of some nodes, which work at the same time; nodes that do not answer are lost."""
+        for number, request in requests.items():
+            self.open[number].ask(request)
+        replies = {number: self.open[number].reply() for number in requests}
+        for number, reply in replies.items():
+            if reply is None:
+                self.lose(number, "it stopped answering while it was measured")
+        return {number: reply for number, reply in replies.items() if reply}
+
+    def lose(self, number: int, problem: str) -> None:
+        """Notes that a node cannot be measured."""
+        self.checks[number] = self.checks[number]._replace(problem=problem)
+        if number in self.open:
+            self.open.pop(number).close()
+
+    def note(self, replies: Mapping[int, Reply]) -> None:
+        """Adds facts of nodes."""
+        for number, reply in replies.items():
+            added = NodeCheck.from_json({"node": "", **reply})
+            self.checks[number] = self.checks[number]._replace(**{f: getattr(added, f) for f in reply})
+
+    def note_best(self, replies: Mapping[int, Reply]) -> None:
+        """Adds rates of nodes that are better than those known."""
+        for number, reply in replies.items():
+            if problem := reply.get("problem"):
+                self.lose(number, f"it could not be measured: {problem}")
+                continue
+            known = self.checks[number]._asdict()
+            self.note({number: {name: max(rate, known[name] or 0.0) for name, rate in reply.items()}})
+
+    def close(self) -> None:
+        """Ends all programs."""
+        for program in list(self.open.values()):
+            program.close()
+
+
+def rounds(nodes: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """All pairs of nodes in rounds: in each, every node has one partner (or none, if their number is odd)."""
+    ring: list[int | None] = [*nodes, *([None] * (len(nodes) % 2))]
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        opposite = zip(ring[:half], reversed(ring[half:]), strict=True)
+        yield [(one, other) for one, other in opposite if one is not None and other is not None]
+        ring.insert(1, ring.pop())
+
+
+def _turns(items: Sequence[Item], machines_of: Callable[[Item], set[str]]) -> Iterator[list[Item]]:
+    """The items in turns, in each of which no machine occurs twice."""
+    left = list(items)
+    while left:
+        busy: set[str] = set()
+        turn: list[Item] = []
+        later: list[Item] = []
+        for item in left:
+            machines = machines_of(item)
+            (later if machines & busy else turn).append(item)
+            busy |= machines
+        yield turn
+        left = later
+
+
+def _check_plan(plan: Plan, folder: Path) -> Plan:
+    """A process on each node, on the node itself rather than in the job's image."""
+    words, log = shlex.join(preflight_program.command(plan.python)), f"{folder}.log"
+    os.close(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600))
+    return plan._replace(
+        processes=tuple(
+            Process(number, number, words, env={preflight_program.INDEX: str(number)})
+            for number in range(len(plan.nodes))
+        ),
+        output=Output(LogFile(log), LogFile(log)),
+        launcher=Launcher.DIRECT,
+        exits=str(folder),
+        mounts=(),
+        containers=Containers(),
+        secrets=(),
+        telemetry="",
+        machines="",
+    )
+
+
+def _write_report(report: PreflightReport, folder: Path) -> None:
+    """Writes the report to the record of the run, unless the disk is full."""
+    part = folder / f"{PREFLIGHT}.part"
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(report.to_json(), file)
+        part.replace(folder / PREFLIGHT)

@@ -1,0 +1,260 @@
+"""What a preflight measured of a job's nodes and of pairs of them, and which nodes are bad or slow. Pure.
+
+A measured value is compared with the median of all nodes; the facts of a node are compared with the most
+common ones.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+SLOW_SHARE = 0.5  # of the median: a node that is slower is named
+SLOW_DISK_SHARE = 0.2  # disks vary more
+LESS_MEMORY_SHARE = 0.9  # of the median
+MAX_CLOCK_S = 1.0
+MIN_DISK_BYTES, MIN_MEMORY_BYTES = 1 << 30, 256 << 20  # free
+MAX_PACKAGES = 5  # named in a finding
+
+
+class FindingKind(enum.Enum):
+    """What is wrong with a node."""
+
+    BAD = "bad"  # a job may fail there
+    SLOW = "slow"  # a job would wait for it
+
+
+class Finding(NamedTuple):
+    """What is wrong with a node, as a phrase."""
+
+    node: str
+    kind: FindingKind
+    text: str
+
+    @property
+    def sentence(self) -> str:
+        """Names the node."""
+        return f"{self.node} is {self.kind.value}: {self.text}"
+
+
+class GpuHealth(NamedTuple):
+    """The state of one GPU. `ecc_errors` were not corrected; `is_slowed` is by heat or a lack of power."""
+
+    number: int
+    memory_bytes: int
+    free_bytes: int
+    temperature_c: int | None = None
+    ecc_errors: int | None = None
+    is_slowed: bool = False
+
+
+class NodeCheck(NamedTuple):
+    """What was measured on a node; rates are in bytes per second, None if they were not measured.
+
+    `problem` is why the node could not be checked, `machine` the name of its host. The clock is compared
+    with that of the first node.
+    """
+
+    node: str
+    problem: str = ""
+    machine: str = ""
+    clock_offset_s: float | None = None
+    disk_free_bytes: int | None = None
+    memory_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    processor_rate: float | None = None  # of a hash function
+    memory_rate: float | None = None
+    disk_rate: float | None = None
+    network_rate: float | None = None  # to the best of the other nodes
+    python: str = ""
+    packages: Mapping[str, str] = {}
+    gpus: tuple[GpuHealth, ...] = ()
+    gpu_problem: str = ""
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> NodeCheck:
+        """The check with these fields."""
+        gpus = tuple(GpuHealth(**gpu) for gpu in body.get("gpus", ()))
+        known = {name: value for name, value in body.items() if name in cls._fields}
+        return cls(**{**known, "gpus": gpus})
+
+
+class PairCheck(NamedTuple):
+    """What two nodes measured together; `allreduce_s` is for 4 MiB, `rate` in bytes per second."""
+
+    first: str
+    second: str
+    rate: float | None = None
+    latency_s: float | None = None
+    allreduce_s: float | None = None
+    problem: str = ""
+
+
+class PreflightReport(NamedTuple):
+    """The result of a preflight. `excluded` are the nodes that the job runs without."""
+
+    nodes: tuple[NodeCheck, ...]
+    pairs: tuple[PairCheck, ...]
+    findings: tuple[Finding, ...]
+    duration_s: float = 0.0
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, nodes: Sequence[NodeCheck], pairs: Sequence[PairCheck], duration_s: float = 0.0
+    ) -> PreflightReport:
+        """The report on these measurements."""
+        rated = [node._replace(network_rate=_best_rate(node.node, pairs)) for node in nodes]
+        return cls(tuple(rated), tuple(pairs), tuple(_findings(rated, pairs)), round(duration_s, 3))
+
+    @property
+    def flagged(self) -> tuple[str, ...]:
+        """The nodes with findings, in order."""
+        named = {finding.node for finding in self.findings}
+        return tuple(node.node for node in self.nodes if node.node in named)
+
+    @property
+    def sentence(self) -> str:
+        """The result as one line."""
+        count = f"{len(self.nodes)} node" + "s" * (len(self.nodes) != 1)
+        if not self.findings:
+            return f"preflight: {count} checked in {self.duration_s:.1f} s, nothing found"
+        texts = "; ".join(finding.sentence for finding in self.findings)
+        return f"preflight: {count} checked in {self.duration_s:.1f} s: {texts}"
+
+    def result_of(self, node: str) -> str:
+        """`good`, `slow` or `bad`."""
+        kinds = [finding.kind for finding in self.findings if finding.node == node]
+        return "bad" if FindingKind.BAD in kinds else "slow" if kinds else "good"
+
+    def to_json(self) -> dict[str, Any]:
+        """The report for a file or a program; of the packages, the number alone."""
+        return {
+            "duration_s": self.duration_s,
+            "nodes": [self._node_json(node) for node in self.nodes],
+            "pairs": [pair._asdict() for pair in self.pairs],
+            "findings": [{**each._asdict(), "kind": each.kind.value} for each in self.findings],
+            "excluded": list(self.excluded),
+        }
+
+    def _node_json(self, node: NodeCheck) -> dict[str, Any]:
+        gpus, result = [gpu._asdict() for gpu in node.gpus], self.result_of(node.node)
+        return {**node._asdict(), "packages": len(node.packages), "gpus": gpus, "result": result}
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> PreflightReport:
+        """The report in a file, whose nodes have no packages."""
+        body = json.loads(text)
+        return cls(
+            tuple(NodeCheck.from_json({**node, "packages": {}}) for node in body["nodes"]),
+            tuple(PairCheck(**pair) for pair in body["pairs"]),
+            tuple(Finding(**{**each, "kind": FindingKind(each["kind"])}) for each in body["findings"]),
+            body["duration_s"],
+            tuple(body["excluded"]),
+        )
+
+
+def _best_rate(node: str, pairs: Iterable[PairCheck]) -> float | None:
+    """The rate to the best of the other nodes: one slow partner makes no slow node."""
+    return max((pair.rate for pair in pairs if pair.rate and node in pair[:2]), default=None)
+
+
+def _findings(nodes: Sequence[NodeCheck], pairs: Sequence[PairCheck]) -> Iterator[Finding]:
+    checked = [node for node in nodes if not node.problem]
+    for node in nodes:
+        if node.problem:
+            yield Finding(node.node, FindingKind.BAD, node.problem)
+            continue
+        texts = [*_own_problems(node), *_differences(node, checked), *_lonely(node, pairs)]
+        yield from (Finding(node.node, FindingKind.BAD, text) for text in texts)
+        yield from (Finding(node.node, FindingKind.SLOW, text) for text in _slowness(node, checked))
+
+
+def _own_problems(node: NodeCheck) -> Iterator[str]:
+    """What is wrong with a node whatever the others are like."""
+    offset_s = node.clock_offset_s or 0.0
+    if abs(offset_s) > MAX_CLOCK_S:
+        yield f"its clock is {abs(offset_s):.1f} s {'ahead' if offset_s > 0 else 'behind'}"
+    if node.disk_free_bytes is not None and node.disk_free_bytes < MIN_DISK_BYTES:
+        yield f"only {size_text(node.disk_free_bytes)} are free on its disk"
+    if node.memory_free_bytes is not None and node.memory_free_bytes < MIN_MEMORY_BYTES:
+        yield f"only {size_text(node.memory_free_bytes)} of its memory are free"
+    if node.gpu_problem:
+        yield f"its GPUs cannot be used: {node.gpu_problem}"
+    for gpu in node.gpus:
+        if gpu.ecc_errors:
+            yield f"GPU {gpu.number} has {gpu.ecc_errors} uncorrected memory error(s)"
+        if gpu.is_slowed:
+            yield f"GPU {gpu.number} is slowed down by heat or a lack of power"
+
+
+def _differences(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
+    """What a node has that most others have not, or the reverse; a majority is needed."""
+    pythons = _majority(each.python for each in nodes)
+    if pythons is not None and node.python != pythons:
+        yield f"it has Python {node.python or '(unknown)'}, the others {pythons}"
+    gpu_count = _majority(len(each.gpus) for each in nodes)
+    if gpu_count is not None and len(node.gpus) != gpu_count:
+        yield f"it has {len(node.gpus)} GPU(s), the others {gpu_count}"
+    memory = [each.memory_bytes for each in nodes if each.memory_bytes]
+    if node.memory_bytes and node.memory_bytes < LESS_MEMORY_SHARE * median(memory):
+        yield f"it has {size_text(node.memory_bytes)} of memory, the others {size_text(median(memory))}"
+    if different := list(_different_packages(node, nodes)):
+        more = f" and {len(different) - MAX_PACKAGES} more" if len(different) > MAX_PACKAGES else ""
+        yield f"other packages: {', '.join(different[:MAX_PACKAGES])}{more}"
+
+
+def _different_packages(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
+    names = sorted({name for each in nodes for name in each.packages})
+    for name in names:
+        own, common = node.packages.get(name, ""), _majority(each.packages.get(name, "") for each in nodes)
+        if common is not None and own != common:
+            yield f"{name} {own or 'missing'} (the others: {common or 'none'})"
+
+
+def _majority(values: Iterable[Any]) -> Any:
+    """What more than half of the nodes have; None if there is no such value."""
+    counted = Counter(values)
+    value, count = counted.most_common(1)[0] if counted else (None, 0)
+    return value if 2 * count > counted.total() else None
+
+
+def _lonely(node: NodeCheck, pairs: Sequence[PairCheck]) -> Iterator[str]:
+    """The problem of a node that could exchange data with no other one, while others could."""
+    own = [pair for pair in pairs if node.node in pair[:2]]
+    if own and all(pair.problem for pair in own) and any(not pair.problem for pair in pairs):
+        yield f"it could exchange data with no other node: {own[0].problem}"
+
+
+_RATES = (
+    ("processor_rate", "its processor does", SLOW_SHARE),
+    ("memory_rate", "its memory copies", SLOW_SHARE),
+    ("disk_rate", "its disk writes", SLOW_DISK_SHARE),
+    ("network_rate", "it exchanges", SLOW_SHARE),
+)
+
+
+def _slowness(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
+    for field, words, share in _RATES:
+        rates = [rate for each in nodes if (rate := getattr(each, field))]
+        own = getattr(node, field)
+        if own and own < share * median(rates):
+            yield f"{words} {size_text(own)}/s, the median is {size_text(median(rates))}/s"
+
+
+def slow_nodes(nodes: Sequence[NodeCheck]) -> set[str]:
+    """The nodes whose measured rates are low, so that they are measured once more."""
+    return {node.node for node in nodes if any(_slowness(node, nodes))}
+
+
+def size_text(size_bytes: float) -> str:
+    """A size in the largest fitting unit: `1.5 GB`."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size_bytes < 1000:
+            return f"{size_bytes:.3g} {unit}"
+        size_bytes /= 1000
+    return f"{size_bytes:.3g} TB"

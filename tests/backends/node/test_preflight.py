@@ -1,0 +1,69 @@
+"""The preflight's order of measurements, and what follows from its report."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.backends.node.preflight import (
+    CODE,
+    PreflightRequest,
+    SmallerPlans,
+    max_excluded,
+    rounds,
+    verdict,
+)
+from batchai_magics.records.preflight import NodeCheck, PreflightReport
+
+
+@given(st.integers(0, 17))
+def test_all_pairs_meet_once_and_no_node_has_two_partners_in_a_round(count: int) -> None:
+    nodes = range(10, 10 + count)
+    found = list(rounds(nodes))
+    met = [frozenset(pair) for pairs in found for pair in pairs]
+    assert len(met) == len(set(met))
+    assert set(met) == {frozenset(pair) for pair in combinations(nodes, 2)}
+    for pairs in found:
+        busy = [node for pair in pairs for node in pair]
+        assert len(busy) == len(set(busy))
+
+
+@pytest.mark.parametrize(("count", "excluded"), [(1, 0), (2, 1), (4, 1), (8, 2), (16, 4), (100, 4)])
+def test_a_quarter_of_the_nodes_may_be_left_out(count: int, excluded: int) -> None:
+    assert max_excluded(count) == excluded
+
+
+def report(*bad: int) -> PreflightReport:
+    """The report on four nodes, some of which did not answer."""
+    problems = dict.fromkeys(bad, "it did not answer")
+    return PreflightReport.of([NodeCheck(f"n{i}", problems.get(i, "")) for i in range(4)], ())
+
+
+def test_a_bad_node_ends_a_job_that_may_leave_out_none() -> None:
+    decided = verdict(report(2), PreflightRequest())
+    assert decided.outcome
+    (error,) = decided.outcome.errors
+    assert (error["code"], decided.smaller) == (CODE, None)
+    assert "n2 is bad: it did not answer" in error["message"]
+
+
+def test_a_job_runs_on_the_good_nodes_with_the_plans_for_as_many() -> None:
+    request = PreflightRequest((SmallerPlans("three"), SmallerPlans("two")))
+    assert verdict(report(), request) == (None, (), None)
+    assert verdict(report(0), request) == (None, (1, 2, 3), SmallerPlans("three"))
+    assert verdict(report(1, 3), request) == (None, (0, 2), SmallerPlans("two"))
+    outcome = verdict(report(1, 2, 3), request).outcome
+    assert outcome
+    assert "At most 2 of its nodes can be left out." in outcome.errors[0]["message"]
+
+
+def test_a_request_is_the_same_after_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "preflight.json"
+    assert PreflightRequest.read(file) is None
+    request = PreflightRequest((SmallerPlans("a", "b"), SmallerPlans("c")))
+    file.write_text(request.to_json())
+    assert PreflightRequest.read(file) == request

@@ -1,0 +1,67 @@
+"""The preflight: nodes are checked before the first rank, and a job may run without those that are slow."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.base import RECORDS
+from batchai_magics.errors import CapabilityError
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.preflight import FindingKind, PreflightReport
+from batchai_magics.records.record_files import PREFLIGHT
+from tests.contract.place import Place, manual
+from tests.throttle import throttled
+
+pytestmark = pytest.mark.slow
+
+
+def report_of(place: Place, id: ResourceId) -> PreflightReport:
+    (text,) = RECORDS.of(place.backend).read(id, [PREFLIGHT]).values()
+    return PreflightReport.from_text(text)
+
+
+def guid_of(place: Place, id: ResourceId) -> str:
+    return place.backend.show(id).output_path_segment.rpartition("/")[2]
+
+
+@pytest.mark.needs("preflight")
+def test_nodes_are_measured_alone_and_in_pairs_before_the_first_rank(place: Place) -> None:
+    records = "ls $BATCHAI_ARTIFACT_DIR/../records/preflight.json > /dev/null && echo checked"
+    job = place.run(records, nodeCount=2, batchaiPreflight="stop")
+    report = report_of(place, job.id)
+    assert (job.state, place.log(job.id), report.flagged) == (ExecutionState.SUCCEEDED, b"checked\n", ())
+    assert all(node.processor_rate and node.memory_rate and node.disk_rate for node in report.nodes)
+    assert all(node.python and node.disk_free_bytes and node.memory_bytes for node in report.nodes)
+    assert [abs(node.clock_offset_s or 0.0) < 1.0 for node in report.nodes] == [True, True]
+    (pair,) = report.pairs
+    assert {pair.first, pair.second} == {node.node for node in report.nodes}
+    assert pair.rate
+    assert pair.allreduce_s
+    assert report.duration_s < 10
+
+
+@pytest.mark.needs("preflight")
+def test_a_job_runs_without_a_node_that_is_slow(place: Place) -> None:
+    cluster = place.make_cluster(scale=manual(4))
+    hosts = "echo $AZ_BATCH_NODE_ID of $(cat $AZ_BATCHAI_MPI_HOST_FILE)"
+    command = {"commandLine": hosts, "batchaiProcessCount": 4}
+    id = place.start(
+        nodeCount=4, batchaiPreflight="exclude", customToolkitSettings=command, **place.on(cluster)
+    )
+    with throttled(guid_of(place, id), 2):
+        job = place.wait(id)
+    report = report_of(place, id)
+    names = [node.node for node in report.nodes]
+    good = [*names[:2], names[3]]
+    assert (report.flagged, report.excluded) == ((names[2],), (names[2],))
+    assert FindingKind.SLOW in [finding.kind for finding in report.findings]
+    lines = sorted(place.log(id).decode().splitlines())
+    assert job.state is ExecutionState.SUCCEEDED
+    assert lines == sorted(f"{name} of {' '.join(good)}" for name in good)
+
+
+@pytest.mark.lacks("preflight")
+def test_where_nodes_cannot_be_checked_a_job_that_asks_for_it_is_refused(place: Place) -> None:
+    with pytest.raises(CapabilityError, match="batchaiPreflight"):
+        place.start(batchaiPreflight="stop")
