@@ -98,6 +98,7 @@ cluster create -n low -i UbuntuDSVM -s Standard_D2 --vm-priority lowpriority -t 
     --setup-task-output $AZ_BATCHAI_MOUNT_ROOT/afs
 cluster create -n default -s Standard_D2 -t 1
 cluster show -n low
+cluster check -n default
 cluster list
 cluster resize -n default -t 1
 cluster auto-scale -n low --min 1 --max 1

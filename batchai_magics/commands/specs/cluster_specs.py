@@ -147,6 +147,12 @@ CLUSTER_COMMANDS = (
         (*_CLUSTER, o.IDS, o.required(_MIN), o.required(_MAX)),
     ),
     CommandSpec(
+        "cluster check",
+        "Measure the nodes of a cluster and the network between them; name those that are bad or slow.",
+        "handlers.cluster_check:check",
+        (*_SHOWN, Option(("--nodes",), "Number of nodes; by default all.", value_kind=ValueKind.NUMBER)),
+    ),
+    CommandSpec(
         "cluster node list",
         "List the nodes of a cluster.",
         "handlers.node_commands:list_of_cluster",
