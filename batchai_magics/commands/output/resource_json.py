@@ -48,7 +48,7 @@ def _cluster(cluster: Cluster) -> AzObject:
         "allocationState": cluster.allocation_state.value,
         "allocationStateTransitionTime": cluster.allocation_changed,
         "currentNodeCount": cluster.node_states.total,
-        "nodeStateCounts": cluster.node_states,
+        "nodeStateCounts": cluster.node_states.to_wire(),
         "errors": cluster.errors or None,
     }
 
