@@ -139,6 +139,10 @@ job node list -j slow
 job node exec -j slow --exec 'echo hi'
 stacks slow
 cancel slow
+ml job list --max-results 2
+ml job show -n first
+ml job stream -n first
+ml job cancel -n first
 job delete -n third -y
 job terminate -n first -y
 list-usages

@@ -1,4 +1,4 @@
-"""Command specs of `group`, `provider`, `account`, `role`, `configure`, `login`, which tutorials use."""
+"""Command specs of `group`, `provider`, `account`, `role`, `configure`, `login` and `ml`, as in tutorials."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ GROUPS = {
     "account": "The subscription.",
     "role": "Roles.",
     "role assignment": "Who may do what.",
+    "ml": "Jobs in the words of Azure Machine Learning.",
+    "ml job": "Jobs of all experiments of a workspace.",
 }
 
 _NAME = Option(
@@ -45,7 +47,34 @@ _ASSIGNMENT = (
     o.GROUP,
 )
 
+_ML = (
+    o.GROUP,
+    Option(
+        ("--workspace", "--workspace-name", "-w"),
+        "Name of the workspace; by default the configured one.",
+        completes=NameKind.WORKSPACE,
+    ),
+)
+_ML_JOB = (*_ML, o.name_option("job", NameKind.JOB))
+_MAX_RESULTS = Option(
+    ("--max-results", "-r"), "At most so many jobs, the newest.", "COUNT", ValueKind.NUMBER, minimum=1
+)
+
 COMMANDS = (
+    CommandSpec(
+        "ml job list",
+        "List the jobs of a workspace, newest first.",
+        "azure.ml_commands:list_jobs",
+        (*_ML, _MAX_RESULTS),
+    ),
+    CommandSpec("ml job show", "Show a job of any experiment.", "azure.ml_commands:show_job", _ML_JOB),
+    CommandSpec(
+        "ml job stream",
+        "Print a job's log until it has ended.",
+        "azure.ml_commands:stream_job",
+        _ML_JOB,
+    ),
+    CommandSpec("ml job cancel", "Cancel a job.", "azure.ml_commands:cancel_job", _ML_JOB),
     CommandSpec(
         "group create",
         "Create a resource group.",
