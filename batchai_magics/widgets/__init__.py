@@ -1,7 +1,7 @@
 """The live views: anywidget models here, plain ES modules in `frontend/`.
 
-`show` displays a job beneath the running cell, `show_dashboard` a cluster or a list of jobs, and
-`show_comparison` several runs: as a live view, as refreshed HTML, or as plain text.
+`show` displays a job beneath the running cell, `show_dashboard` a cluster or a list of jobs,
+`show_comparison` several runs and `show_sweep` a sweep: as a live view, as refreshed HTML, or as plain text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from batchai_magics.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
     from batchai_magics.metrics import Comparison, Scaling
+    from batchai_magics.widgets.comparison.sweep_feed import ShownSweep
     from batchai_magics.widgets.core.feed import Source
     from batchai_magics.widgets.core.publisher import Publisher
     from batchai_magics.widgets.dashboards.dashboard_output import Subject
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
 
 TIERS = ("auto", "widget", "html", "text")
 
-__all__ = ["TIERS", "close_all", "freeze_ended", "is_text", "show", "show_comparison", "show_dashboard"]
+__all__ = [
+    "TIERS",
+    "close_all",
+    "freeze_ended",
+    "is_text",
+    "show",
+    "show_comparison",
+    "show_dashboard",
+    "show_sweep",
+]
 
 
 def show(job: Job, *, ui: str = "auto") -> None:
@@ -93,6 +103,17 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
         from batchai_magics.widgets.comparison.comparison_output import show_static
 
         show_static(value, ui=tier)
+
+
+def show_sweep(sweep: ShownSweep, *, ui: str = "auto") -> None:
+    """Shows a sweep as a live view, or as a table and a figure; `ui` as for a job.
+
+    While it runs, showing it takes its steps. At the end the table of the best trials and the figure stay.
+    """
+    from batchai_magics.widgets.comparison import sweep_output
+
+    tier = "text" if is_text(ui) else ui
+    sweep_output.show(sweep, _publisher(), _embed_jobs, ui=tier)
 
 
 def freeze_ended(job: Job | None = None, *, timeout_s: float = 20.0) -> None:

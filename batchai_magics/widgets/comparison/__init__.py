@@ -1,1 +1,1 @@
-"""The live comparison of runs."""
+"""The live comparison of runs, and the live view of a sweep."""

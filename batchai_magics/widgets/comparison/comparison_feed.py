@@ -33,7 +33,7 @@ from batchai_magics.widgets.comparison.comparison_source import (
     RunStateChanged,
 )
 from batchai_magics.widgets.core.display import Bundle, figure
-from batchai_magics.widgets.core.feed import DashboardFeed, PageData
+from batchai_magics.widgets.core.feed import FigureFeed, PageData
 from batchai_magics.widgets.job.job_facts import chart_fields, progress_fields
 
 MAX_CPU_SHARE = 0.05  # of a core, for summarizing the runs again
@@ -44,7 +44,7 @@ WITHOUT_PROGRESS = ("succeeded", "queued", "log", "deleted")
 FINAL_STATES = (LOG_STATE, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
 
 
-class ComparisonFeed(DashboardFeed[ComparisonEvent]):
+class ComparisonFeed(FigureFeed[ComparisonEvent]):
     """The current state of the runs. `version` increases with every change; `lines` hold the overlay's data.
 
     `runs` and `lines` are updated after each poll, or less often if that would exceed `MAX_CPU_SHARE`, and

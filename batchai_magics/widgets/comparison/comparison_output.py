@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics import Comparison, Scaling
 from batchai_magics.metrics.charts.comparison_chart import Overlay
 from batchai_magics.widgets.comparison.comparison_feed import ComparisonFeed, ScalingFeed, json_number
 from batchai_magics.widgets.comparison.comparison_source import POLL_S, ComparisonSource
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.cell_output import Clock, RunInBackground, WaitFor
+from batchai_magics.widgets.core.cell_output import Clock, EmbeddedOutput, RunInBackground, WaitFor
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.feed import PageData
+from batchai_magics.widgets.core.feed import FigureFeed, PageData
 from batchai_magics.widgets.dashboards.dashboard_output import IDLE_S, DashboardOutput, LiveDashboard
 from batchai_magics.widgets.dashboards.dashboard_view import DashboardView
 
@@ -162,7 +162,7 @@ def show_static(value: Comparison | Scaling, *, ui: str) -> None:
 class TextComparisonOutput(DashboardOutput):
     """The table as text, replaced once by the final one."""
 
-    feed: ComparisonFeed
+    feed: FigureFeed[Any]
 
     def send_next(self, limit_bytes: int) -> int:
         """Replaces the table when all jobs have ended; returns the size in bytes."""
@@ -179,7 +179,7 @@ class TextComparisonOutput(DashboardOutput):
 class ComparisonOutput(DashboardOutput):
     """The table and below it the figure, refreshed until all jobs have ended."""
 
-    feed: ComparisonFeed
+    feed: FigureFeed[Any]
 
     def open(self) -> None:
         """Shows both beneath the running cell."""
@@ -203,9 +203,9 @@ class ComparisonOutput(DashboardOutput):
 class LiveComparison(LiveDashboard):
     """The live view, which a page keeps when all jobs have ended; beside it the table, then the figure."""
 
-    feed: ComparisonFeed
+    feed: FigureFeed[Any]
 
-    def __init__(self, key: str, view: ComparisonView, feed: ComparisonFeed, *, clock: Clock) -> None:
+    def __init__(self, key: str, view: DashboardView, feed: FigureFeed[Any], *, clock: Clock) -> None:
         super().__init__(key, view, feed, clock=clock)
         self._has_figure_place = display.is_asked_by_page()  # else nothing keeps the view, nor its snapshot
         self._is_final = False  # the table and the figure beside the view are the final ones
@@ -264,29 +264,8 @@ class LiveComparison(LiveDashboard):
         return self._clock() - self._changed_at > IDLE_S
 
 
-class EmbeddedComparison(LiveComparison):
-    """A live view embedded in another one, without an output of its own; the page closes it."""
-
-    def open(self) -> None:
-        """Does nothing: the page embeds the view."""
-
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if one is due; returns its size in bytes."""
-        if self.view.is_removed:
-            self.close()
-            return 0
-        return self.view.send_next(limit_bytes)
-
-    def on_cell_end(self, wait_for: WaitFor) -> None:
-        """Does nothing: the embedding view has its own snapshot."""
-
-    def republish(self) -> int:
-        """Does nothing."""
-        return 0
-
-    def _freeze(self) -> int:
-        self.is_frozen = True
-        return 0
+class EmbeddedComparison(EmbeddedOutput, LiveComparison):
+    """Compared runs embedded in another view."""
 
 
 def _view(feed: ComparisonFeed, publisher: Publisher) -> ComparisonView:
@@ -305,12 +284,12 @@ _OUTPUTS: dict[str, Callable[[str, ComparisonFeed, Publisher], DashboardOutput]]
 }
 
 
-def _freeze_if_ended(output: DashboardOutput, feed: ComparisonFeed, wait_for: WaitFor) -> None:
+def _freeze_if_ended(output: DashboardOutput, feed: FigureFeed[Any], wait_for: WaitFor) -> None:
     if not output.is_frozen and feed.has_ended and wait_for(lambda: feed.is_over):
         output.freeze()
 
 
-def _show_chart(feed: ComparisonFeed, display_id: str) -> int:
+def _show_chart(feed: FigureFeed[Any], display_id: str) -> int:
     bundle = feed.chart()
     display.update(bundle, display_id)
     return sum(map(len, bundle.values()))

@@ -164,6 +164,39 @@ class LiveOutput(CellOutput):
         return self._render()["text/plain"].partition("\n")[0]
 
 
+class EmbeddedOutput(LiveOutput):
+    """A live view embedded in another one, without an output of its own; the page closes it.
+
+    A mixin, named before the output whose view is embedded.
+    """
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the view is no longer shown."""
+        return self.view.is_removed
+
+    def open(self) -> None:
+        """Does nothing: the page embeds the view."""
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+        if self.is_gone:
+            self.close()
+            return 0
+        return self.view.send_next(limit_bytes)
+
+    def on_cell_end(self, wait_for: WaitFor) -> None:
+        """Does nothing: the embedding view has its own snapshot."""
+
+    def republish(self) -> int:
+        """Does nothing."""
+        return 0
+
+    def _freeze(self) -> int:
+        self.is_frozen = True
+        return 0
+
+
 def bundle_bytes(bundle: Bundle) -> int:
     """The approximate size of a bundle on the wire."""
     return OVERHEAD_BYTES + sum(map(len, bundle.values()))

@@ -148,6 +148,19 @@ class DashboardFeed(Feed[Event]):
         """A snapshot as HTML and text, or as text only while nothing is known."""
 
 
+class FigureFeed(DashboardFeed[Event]):
+    """The feed of a dashboard that is saved as a table and a figure once everything in it has ended."""
+
+    @property
+    @abstractmethod
+    def has_ended(self) -> bool:
+        """Whether everything has ended according to the backend, even if the feed has not seen it yet."""
+
+    @abstractmethod
+    def chart(self) -> Bundle:
+        """The figure as a PNG with a text equivalent."""
+
+
 def stopped_message(error: Exception) -> str:
     """The message of a live view that failed."""
     return f"The live view stopped: {error}"

@@ -25,6 +25,7 @@ from batchai_magics.widgets.core.cell_output import (
     SNAPSHOT_INTERVAL_S,
     CellOutput,
     Clock,
+    EmbeddedOutput,
     LiveOutput,
     RunInBackground,
     WaitFor,
@@ -247,34 +248,18 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         )
 
 
-class EmbeddedJobOutput(LiveJobOutput):
-    """A job's live view embedded in another one, without an output of its own; the page closes it."""
+class EmbeddedJobOutput(EmbeddedOutput, LiveJobOutput):
+    """A job's live view embedded in another one."""
 
     def __init__(
         self, job: Job, feed: JobFeed, *, work: RunInBackground, open_job: OpenJob | None = None
     ) -> None:
         super().__init__(job, feed, work=work, is_kept=True, open_job=open_job)
 
-    def open(self) -> None:
-        """Does nothing: the page embeds the view."""
-
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if one is due; returns its size in bytes."""
-        if self.view.is_removed or self.view.is_detached:
-            self.close()
-            return 0
-        return self.view.send_next(limit_bytes)
-
-    def on_cell_end(self, wait_for: WaitFor) -> None:
-        """Does nothing: the embedding view has its own snapshot."""
-
-    def republish(self) -> int:
-        """Does nothing."""
-        return 0
-
-    def _freeze(self) -> int:
-        self.is_frozen = True
-        return 0
+    @property
+    def is_gone(self) -> bool:
+        """Whether the view is no longer shown, or was detached."""
+        return self.view.is_removed or self.view.is_detached
 
 
 def _has_ended(job: Job) -> bool:

@@ -9,13 +9,15 @@ import { el, setText } from "../core/dom.js";
 /** @typedef {(number | null)[]} Column */
 
 /**
- * A line; `run` is the key of all lines of a run, `spread` the half-width of a band around it.
- * @typedef {{key: string, run?: string, label: string, colour: string, dash?: number[], isQuiet?: boolean, x: Column, y: Column, spread?: Column}} Line
+ * A line; `run` is the key of all lines of a run, `spread` the half-width of a band around it. With `isPoints` it
+ * is points without a line between them, with `isStepped` each value holds until the next one.
+ * @typedef {{key: string, run?: string, label: string, colour: string, dash?: number[], isQuiet?: boolean, isPoints?: boolean, isStepped?: boolean, x: Column, y: Column, spread?: Column}} Line
  */
 
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
 
 const MAX_ENTRIES = 4; // lines whose values the legend shows; of more, only the one under the cursor
+const MANY_POINTS = 300; // which are small then
 const MANY = 18; // lines, from which on they are thin
 const COLOURS = 9;
 const MARGIN = 1.08; // right of the last point, where points are drawn
@@ -24,6 +26,8 @@ const MAX_XS = 1500; // x values of all lines together; of more, lines are drawn
 const GRID = 600;
 const NEAR_PX = 30; // distance within which a line is under the cursor
 const UNFOCUSED = 0.18; // opacity of the other lines
+
+const STEPPED = uPlot.paths.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {};
 
 export const DASH = [6, 4];
 
@@ -118,7 +122,7 @@ export class LinesChart extends FramedChart {
     this.empty.hidden = hasData;
     this.log.hidden = !hasData || Boolean(this.subject.hasPoints);
     this.tools.hidden = !hasData;
-    const keys = this.lines.map((line) => `${line.key} ${line.label} ${line.colour} ${line.dash ?? ""} ${Boolean(line.spread)}`);
+    const keys = this.lines.map((line) => `${line.key} ${line.label} ${line.colour} ${line.dash ?? ""} ${Boolean(line.spread)} ${line.isPoints && line.x.length > MANY_POINTS}`);
     const wanted = hasData ? [this.axis?.label, this.isLog, this.isScatter, ...keys].join("\n") : "";
     if (wanted !== this.drawn) {
       this.focused = null;
@@ -185,6 +189,8 @@ export class LinesChart extends FramedChart {
    */
   #dashed(series, line) {
     if (!line) return series;
+    if (line.isPoints) return { ...series, paths: () => null, points: { ...series.points, show: true, size: line.x.length > MANY_POINTS ? 4 : 7 } };
+    if (line.isStepped) return { ...series, ...STEPPED, points: { show: false } };
     const points = { ...series.points, show: !line.isQuiet, size: this.lines.length > MANY ? 6 : 8 };
     return { ...series, ...(line.dash ? { dash: line.dash } : {}), ...(this.isScatter ? { points } : {}) };
   }

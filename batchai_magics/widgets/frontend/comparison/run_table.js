@@ -2,8 +2,7 @@
 
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
-import { error, quantity } from "../core/format.js";
-import { compare } from "../dashboards/job_table.js";
+import { compare, error, quantity } from "../core/format.js";
 import { runColour } from "./lines_chart.js";
 
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */

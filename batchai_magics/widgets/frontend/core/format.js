@@ -1,4 +1,4 @@
-// Formats numbers, durations and sizes.
+// Formats numbers, durations and sizes, and orders values of cells.
 
 /**
  * A duration: `0:07`, `12:31`, `3:04:05`.
@@ -73,4 +73,16 @@ export function error(uncertainty, value) {
  */
 export function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/**
+ * Compares two values; null sorts last in either direction.
+ * @param {string | number | null} a
+ * @param {string | number | null} b
+ * @param {number} direction 1 or -1
+ */
+export function compare(a, b, direction) {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  if (typeof a === "number" && typeof b === "number") return (a - b) * direction;
+  return String(a).localeCompare(String(b), "en", { numeric: true }) * direction;
 }

@@ -166,6 +166,38 @@ export interface RunRow {
   curve?: number | null;
 }
 
+/** The synced trait `facts` of a sweep; `sign` is 1 if lower values are better, −1 if higher ones are, else 0. */
+export interface SweepFacts {
+  name: string;
+  problem: string;
+  state: string;
+  note: string; // why it was stopped
+  parameters: string[];
+  metric: string;
+  sign: number;
+  cost: string;
+  total: number;
+  counts: Record<string, number>; // trials by state
+  best: number | null; // number of the best trial
+}
+
+/** A trial as the kernel sends it: the fields of `Trial` in order. */
+export type TrialRow = [number, string, string, number, number | null, number | null, number | null, number | null, string, (string | number | boolean | null)[]];
+
+/** A trial of a sweep; times are milliseconds since 1970, `parameters` in the order of the facts. */
+export interface Trial {
+  number: number;
+  name: string;
+  state: string;
+  attempts: number;
+  value: number | null;
+  best: number | null;
+  started: number | null;
+  ended: number | null;
+  cost: string;
+  parameters: (string | number | boolean | null)[];
+}
+
 /** Two columns of equal length: steps and values. */
 export type StepColumns = [number[], (number | null)[]];
 

@@ -104,7 +104,7 @@ class KernelConnection {
   }
 }
 
-const REQUESTING = ".ba-scale :is(button, input, select), .ba-open, .ba-tick"; // controls that send requests
+const REQUESTING = ".ba-scale :is(button, input, select), .ba-open, .ba-compare, .ba-tick"; // controls that send requests
 
 export class Dashboard {
   /** Called when the kernel is gone. */

@@ -2,7 +2,7 @@
 
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
-import { duration, quantity } from "../core/format.js";
+import { compare, duration, quantity } from "../core/format.js";
 
 /** @typedef {import("../core/messages.d.ts").JobRow} JobRow */
 /** @typedef {import("../core/messages.d.ts").Progress} Progress */
@@ -255,18 +255,6 @@ function parametersOf(row) {
 /** @param {JobRow} row */
 function elapsed(row) {
   return row.started === null ? null : (row.ended ?? Date.now()) - row.started;
-}
-
-/**
- * Compares two values; null sorts last in either direction.
- * @param {string | number | null} a
- * @param {string | number | null} b
- * @param {number} direction 1 or -1
- */
-export function compare(a, b, direction) {
-  if (a === null || b === null) return Number(a === null) - Number(b === null);
-  if (typeof a === "number" && typeof b === "number") return (a - b) * direction;
-  return String(a).localeCompare(String(b), "en", { numeric: true }) * direction;
 }
 
 /**

@@ -1,0 +1,93 @@
+"""A sweep as a test wants it to be: trials with the states and metrics that it sets."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.metrics.runs.metric_traits import Direction
+from batchai_magics.models.job_execution import ExecutionInfo
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.states import ExecutionState
+from tests.widgets.scripted_cluster import EXPERIMENT, ScriptedCluster, now
+from tests.widgets.scripted_job import resource
+
+
+@dataclasses.dataclass
+class ScriptedTrial:
+    """A trial; `loss` is what its log says."""
+
+    number: int
+    parameters: dict
+    backend: ScriptedCluster
+    word: str = "waiting"
+    runs: tuple = ()
+    attempts: int = 0
+    loss: float | None = None
+
+    @property
+    def name(self):
+        return f"lr-t{self.number}"
+
+    @property
+    def resource(self):
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def job(self):
+        return Job(self.backend, self.runs[-1].id) if self.runs else None
+
+    @property
+    def is_open(self):
+        return bool(self.runs) and not self.runs[-1].state.is_final
+
+    def become(self, state, *, loss=None, seconds=90):
+        """Enters a state, with a metric."""
+        job = resource(state, id=EXPERIMENT.child(Kind.JOB, self.name))
+        ended = now() if state.is_final else None
+        execution = None if state is ExecutionState.QUEUED else ExecutionInfo(now(seconds), ended, None)
+        self.runs = (dataclasses.replace(job, execution=execution),)
+        self.word, self.attempts, self.loss = self.runs[0].word, int(execution is not None), loss
+
+
+class Snapshot(NamedTuple):
+    state: str
+    note: str
+    parameters: tuple
+    trials: tuple
+    is_max: bool | None
+
+
+class ScriptedSweep:
+    """A sweep over learning rates and batch sizes."""
+
+    name = "lr"
+
+    def __init__(self, backend, count=6):
+        self.backend = backend
+        values = [
+            {"lr": float(f"{10 ** (-1 - 4 * (n * 0.618 % 1)):.3g}"), "batch": 32 << (n % 3)}
+            for n in range(count)
+        ]
+        self.trials = [ScriptedTrial(n, each, backend) for n, each in enumerate(values, 1)]
+        self.state, self.note, self.reads = "running", "", []
+
+    def snapshot(self):
+        return Snapshot(self.state, self.note, ("lr", "batch"), tuple(self.trials), None)
+
+    def result(self, trial):
+        self.reads.append(trial.number)
+        if trial.loss is None:
+            return SimpleNamespace(metric="", value=None, best=None, direction=Direction.UNKNOWN)
+        return SimpleNamespace(
+            metric="loss", value=trial.loss * 1.1, best=trial.loss, direction=Direction.FALLS
+        )
+
+    def run(self, trial):
+        """Ends a trial with the loss that its learning rate gives."""
+        distance = math.log10(trial.parameters["lr"]) + 2.6
+        noise = (trial.number * 7919 % 97) / 970
+        trial.become(
+            ExecutionState.SUCCEEDED, loss=0.2 + distance**2 * 0.3 + noise, seconds=60 + trial.number % 50
+        )

@@ -1,0 +1,165 @@
+"""A sweep that is read in the background: what is read, how often, and what an update costs."""
+
+import pytest
+
+from batchai_magics.config import Settings
+from batchai_magics.errors import UnreachableError
+from batchai_magics.jobs.job_costs import JobCosts
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.widgets.comparison.sweep_feed import RUNNING_INTERVAL_S, SweepFeed, SweepSource
+from batchai_magics.widgets.comparison.sweep_output import ROWS_PER_MESSAGE, SweepView
+from tests.widgets.comparison.scripted_sweep import ScriptedSweep
+from tests.widgets.scripted_cluster import ScriptedCluster
+
+
+class Followed:
+    """A sweep with its source and feed, polled by the test."""
+
+    def __init__(self, tmp_path, clock, count=6, prices=""):
+        self.clock = clock
+        self.sweep = ScriptedSweep(ScriptedCluster(tmp_path), count)
+        costs = JobCosts(self.sweep.backend, Settings(prices=prices))
+        self.source = SweepSource(self.sweep, costs, start=lambda task: task(), clock=clock)
+        self.feed = SweepFeed(self.sweep.name)
+
+    def poll(self, seconds=1.5):
+        """Polls twice: the first poll starts a read; the numbers of the trials that have changed."""
+        self.clock.now += seconds
+        changed = [event for _ in range(2) for event in self.source.poll()]
+        for event in changed:
+            self.feed.take(event)
+        return [row.number for event in changed for row in event.rows]
+
+
+@pytest.fixture
+def followed(tmp_path, clock):
+    return Followed(tmp_path, clock)
+
+
+def test_the_first_read_tells_all_trials_and_later_ones_what_has_changed(followed):
+    assert followed.poll() == [1, 2, 3, 4, 5, 6]
+    assert followed.poll() == []
+    followed.sweep.run(followed.sweep.trials[3])
+    assert followed.poll() == [4]
+    assert followed.feed.counts == {"waiting": 5, "succeeded": 1}
+
+
+def test_the_metrics_of_an_ended_trial_are_read_once_and_those_of_a_running_one_at_intervals(followed):
+    followed.sweep.run(followed.sweep.trials[0])
+    followed.sweep.trials[1].become(ExecutionState.RUNNING, loss=3.0)
+    for _ in range(4):
+        followed.poll(1.5)
+    assert followed.sweep.reads == [1, 2]
+    followed.poll(RUNNING_INTERVAL_S)
+    assert followed.sweep.reads == [1, 2, 2]
+
+
+def test_the_best_trial_is_named_and_found_again_when_it_gets_worse(followed):
+    first, second, third = followed.sweep.trials[:3]
+    for trial, loss in ((first, 0.5), (second, 0.3), (third, 0.4)):
+        trial.become(ExecutionState.RUNNING, loss=loss)
+    followed.poll()
+    assert followed.feed.facts()["best"] == 2
+    second.become(ExecutionState.FAILED, loss=0.9)
+    followed.poll(RUNNING_INTERVAL_S)
+    assert followed.feed.facts()["best"] == 3
+    first.become(ExecutionState.SUCCEEDED, loss=0.1)
+    followed.poll()
+    assert followed.feed.facts()["best"] == 1
+
+
+def test_the_source_ends_with_the_sweep_once_all_metrics_are_known(followed):
+    for trial in followed.sweep.trials:
+        followed.sweep.run(trial)
+    followed.poll()
+    assert not followed.source.is_over
+    followed.sweep.state = "finished"
+    followed.poll()
+    assert followed.source.is_over
+    assert followed.feed.has_ended
+
+
+def test_an_error_of_the_read_is_raised_by_the_poll_and_the_next_read_goes_on(followed):
+    snapshot, followed.sweep.snapshot = followed.sweep.snapshot, lambda: broken()
+
+    def broken():
+        raise UnreachableError("the server does not respond")
+
+    with pytest.raises(UnreachableError):
+        followed.poll()
+    followed.sweep.snapshot = snapshot
+    assert followed.poll() == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_cost_is_that_of_all_trials(tmp_path, clock):
+    followed = Followed(tmp_path, clock, prices="Standard_NC6=3600")
+    first, second = followed.sweep.trials[:2]
+    for trial in (first, second):
+        trial.become(ExecutionState.SUCCEEDED, loss=0.5, seconds=10)
+    followed.poll()
+    rows = followed.feed.trials
+    assert (rows[1].cost, rows[3].cost) == ("20.00 USD", "")  # two nodes, one a second each
+    assert followed.feed.facts()["cost"] == "40.00 USD"
+
+
+def test_the_saved_table_has_the_best_trials_and_the_figure_a_text(followed):
+    for trial in followed.sweep.trials[:4]:
+        followed.sweep.run(trial)
+    followed.sweep.state, followed.sweep.note = "stopped", "5 trials in a row failed"
+    followed.poll()
+    text = followed.feed.bundle()["text/plain"]
+    first, *_ = [line for line in text.splitlines() if "lr-t" in line]
+    assert "★" in first
+    assert "5 trials in a row failed" in text
+    assert "%batchai sweep show -n lr" in text
+    assert set(followed.feed.chart()) == {"image/png", "text/plain"}
+
+
+def view(followed):
+    made = SweepView(
+        followed.sweep,
+        followed.feed,
+        view_id="v",
+        work=lambda task: task(),
+        clock=followed.clock,
+        open_jobs=lambda *jobs: " ".join(job.name for job in jobs),
+    )
+    made.has_page = True
+    return made
+
+
+def numbers_of(message):
+    return sorted(row.number for row in message["rows"]) if message else []
+
+
+def test_a_page_is_sent_each_change_once_and_all_trials_again_after_a_hello(followed):
+    followed.poll()
+    shown = view(followed)
+    assert numbers_of(shown.next_message(10**6)) == [1, 2, 3, 4, 5, 6]
+    assert shown.next_message(10**6) is None
+    followed.sweep.run(followed.sweep.trials[4])
+    followed.poll()
+    assert numbers_of(shown.next_message(10**6)) == [5]
+    shown.reset_page()
+    assert numbers_of(shown.next_message(10**6)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_ten_thousand_trials_come_in_several_messages_and_an_update_looks_at_what_changed(tmp_path, clock):
+    followed = Followed(tmp_path, clock, count=10_000)
+    followed.poll()
+    shown, sent = view(followed), []
+    while message := shown.next_message(10**6):
+        assert len(message["rows"]) <= ROWS_PER_MESSAGE
+        sent += numbers_of(message)
+    assert sorted(sent) == list(range(1, 10_001))
+    followed.sweep.run(followed.sweep.trials[77])
+    assert followed.poll() == [78]
+    assert numbers_of(shown.next_message(10**6)) == [78]
+
+
+def test_the_jobs_of_trials_are_opened_together(followed):
+    followed.sweep.run(followed.sweep.trials[0])
+    followed.sweep.run(followed.sweep.trials[1])
+    followed.poll()
+    answer = view(followed).answer_open({"id": "1", "names": ["lr-t2", "lr-t1", "lr-t5"]})
+    assert answer["model"] == "lr-t2 lr-t1"
