@@ -7,41 +7,10 @@ import uuid
 from functools import cache
 from pathlib import Path
 
+from batchai_magics.backends.node.program_files import PACKAGE, program_files
 from batchai_magics.backends.service import private_files
 
-_PACKAGE = Path(__file__).parents[2]
-_ROOT = _PACKAGE.name
-# What runs on nodes, and everything it imports beyond the standard library.
-_FILES = (
-    "launch/plan.py",
-    "backends/service/remote_path.py",
-    "launch/references.py",
-    "backends/service/private_files.py",
-    "backends/folders/layout.py",
-    "backends/folders/run_end.py",
-    "models/states.py",
-    # watches the run
-    "backends/folders/outbox.py",
-    "backends/folders/run_measures.py",
-    "backends/folders/run_watch.py",
-    "backends/folders/stop_order.py",
-    "backends/service/log_records.py",
-    "errors.py",
-    "log_lines.py",
-    "metrics/json_values.py",
-    "metrics/record.py",
-    "metrics/runs/metric_traits.py",
-    "metrics/runs/other_programs.py",
-    "metrics/runs/stop_evaluation.py",
-    "metrics/runs/tidy_table.py",
-    "models/prices.py",
-    "models/stop_conditions.py",
-    "options/regular_expressions.py",
-)
-_FOLDERS = (
-    *("backends/node", "backends/node/ranks", "backends/slurm/node"),
-    *("metrics/formats", "metrics/grammar", "metrics/progress", "metrics/reading", "records"),
-)
+_ROOT = PACKAGE.name
 RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"
 
 
@@ -52,7 +21,7 @@ def installed(home: Path) -> Path:
         part = target.with_name(uuid.uuid4().hex)
         with private_files.pipelined(part):
             for name in _names():
-                private_files.write(part / _ROOT / name, (_PACKAGE / name).read_text(encoding="utf-8"))
+                private_files.write(part / _ROOT / name, (PACKAGE / name).read_text(encoding="utf-8"))
             (part / _ROOT / "__init__.py").touch()  # hides an installed package of the same name
         try:
             part.rename(target)
@@ -72,14 +41,12 @@ def folder(home: Path) -> Path:
 
 
 def _names() -> list[str]:
-    """Their paths relative to the package; no `__init__` on these paths imports anything else."""
-    target = [path.relative_to(_PACKAGE) for folder in _FOLDERS for path in (_PACKAGE / folder).glob("*.py")]
-    return sorted({*_FILES, *map(str, target)})
+    return program_files("backends/slurm/node")
 
 
 @cache
 def _digest() -> str:
     digest = hashlib.sha256()
     for name in _names():
-        digest.update(name.encode() + b"\0" + (_PACKAGE / name).read_bytes())
+        digest.update(name.encode() + b"\0" + (PACKAGE / name).read_bytes())
     return digest.hexdigest()[:16]

@@ -1,0 +1,50 @@
+"""The files of the package that run on nodes, where there is only Python, and all that they import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2]
+_FILES = (
+    "launch/plan.py",
+    "backends/service/remote_path.py",
+    "launch/references.py",
+    "backends/service/private_files.py",
+    "backends/folders/layout.py",
+    "backends/folders/run_end.py",
+    "models/states.py",
+    # watches the run
+    "backends/folders/outbox.py",
+    "backends/folders/run_measures.py",
+    "backends/folders/run_watch.py",
+    "backends/folders/stop_order.py",
+    "backends/service/log_records.py",
+    "errors.py",
+    "log_lines.py",
+    "metrics/json_values.py",
+    "metrics/record.py",
+    "metrics/runs/metric_traits.py",
+    "metrics/runs/other_programs.py",
+    "metrics/runs/stop_evaluation.py",
+    "metrics/runs/tidy_table.py",
+    "models/prices.py",
+    "models/stop_conditions.py",
+    "options/regular_expressions.py",
+)
+_FOLDERS = (
+    *("backends/node", "backends/node/ranks"),
+    *("metrics/formats", "metrics/grammar", "metrics/progress", "metrics/reading", "records"),
+)
+
+
+def program_files(*folders: str) -> list[str]:
+    """Their paths relative to the package, with those in these folders.
+
+    No `__init__` on these paths imports anything else.
+    """
+    found = [
+        path.relative_to(PACKAGE)
+        for folder in (*_FOLDERS, *folders)
+        for path in (PACKAGE / folder).glob("*.py")
+    ]
+    return sorted({*_FILES, *map(str, found)})
