@@ -94,8 +94,14 @@ _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the f
 
 def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """All options, with those that backends declare."""
-    native = (Option((option.flag,), option.help, option.metavar) for option in declared)
+    native = map(_native_option, declared)
     return (*_OF_JOB, *with_declared(OPTIONS, native)[len(OPTIONS) :], *_OF_CELL)
+
+
+def _native_option(option: BackendOption) -> Option:
+    if option.is_switch:
+        return Option((option.flag,), option.help, value_kind=ValueKind.NOTHING)
+    return Option((option.flag,), option.help, option.metavar)
 
 
 class HelpRequested(BatchAIError):

@@ -27,12 +27,14 @@ class BackendOption:
         help: What the option is, for help and documentation: a phrase without a final stop.
         metavar: Names the option's text in help.
         check: Raises ValueError that names what is wrong with a text, before anything is written.
+        is_switch: It takes no text on a line; its text is then `yes`.
     """
 
     name: str
     help: str
     metavar: str = "OPTIONS"
     check: Callable[[str], object] = str
+    is_switch: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -66,7 +68,11 @@ def given_options(arguments: Mapping[str, Any], declared: Iterable[BackendOption
     Raises:
         UsageError: The engine does not accept a text; the message names the option.
     """
-    given = {option: arguments[option.name] for option in declared if arguments.get(option.name)}
+    given = {
+        option: "yes" if option.is_switch else arguments[option.name]
+        for option in declared
+        if arguments.get(option.name)
+    }
     for option, text in given.items():
         try:
             option.check(text)
