@@ -30,6 +30,7 @@ HOMES = {
         "cell.python_env",
         "jobs.folder_snapshot",
         "jobs.submission_recorder",
+        "backends.azureml.node",
         "backends.node",
         "backends.machines",
         "backends.local",

@@ -22,7 +22,7 @@ from batchai_magics.launch.plan import (
     Process,
     Requirement,
 )
-from batchai_magics.launch.references import joined
+from batchai_magics.launch.references import ReferenceKind, joined, reference
 from batchai_magics.launch.toolkits import topology
 from batchai_magics.models.wire_times import duration
 
@@ -222,10 +222,14 @@ def directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> Ite
         yield directory._replace(path=path)
 
 
+_SCRATCH = reference(ReferenceKind.SCRATCH, 0)
+
+
 def _absolute(path: str, variables: Mapping[str, str]) -> str:
     """A relative path is below the working directory of the job's processes."""
     folder = variables.get("AZ_BATCHAI_JOB_TEMP", "")
-    return joined([folder, "/", path]) if folder and not path.startswith(("/", "$")) else path
+    is_absolute = path.startswith(("/", "$", _SCRATCH))
+    return path if is_absolute or not folder else joined([folder, "/", path])
 
 
 def _inputs(job: JobSpec) -> Iterator[Directory]:

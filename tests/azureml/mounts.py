@@ -119,7 +119,7 @@ class JobFolders:
 def place_of(uri: str) -> tuple[str, str]:
     """The container and prefix of an address of data."""
     if found := _DATASTORE.fullmatch(uri):
-        return DATASTORES[found[1]], found[2]
+        return DATASTORES.get(found[1], f"datastore-{found[1]}".replace("_", "-")), found[2]
     found = _BLOB.fullmatch(uri)
     assert found, f"no address of data: {uri}"
     return found[1], found[2]

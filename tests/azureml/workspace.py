@@ -45,6 +45,7 @@ class Workspace:
         self.cores_in_use: dict[str, int] = {}
         self.codes: dict[tuple[str, str], dict[str, Any]] = {}
         self.environments: dict[tuple[str, str], dict[str, Any]] = {}
+        self.datastores: dict[str, dict[str, Any]] = {}
         self._lock = threading.RLock()
         self.routes = Routes()
         for method, path, handler in (
@@ -55,6 +56,7 @@ class Workspace:
             ("GET", f"{PLACE}/vmSizes", self._sizes),
             ("GET", f"{ROOT}/datastores", self._datastores),
             ("GET", f"{ROOT}/datastores/{{name}}", self._datastore),
+            ("PUT", f"{ROOT}/datastores/{{name}}", self._put_datastore),
             ("POST", f"{ROOT}/datastores/{{name}}/listSecrets", self._secrets),
             ("GET", f"{ROOT}/codes/{{name}}/versions", self._code_versions),
             ("POST", f"{ROOT}/codes/{{name}}/versions/{{version}}/startPendingUpload", self._start_upload),
@@ -145,7 +147,17 @@ class Workspace:
     def _datastore(self, request: Request, name: str) -> Response:
         return json_response(self._datastore_body(name))
 
+    def _put_datastore(self, request: Request, name: str) -> Response:
+        """Keeps a datastore, and shows its credentials no more."""
+        properties = request.json()["properties"]
+        kind = (properties.get("credentials") or {}).get("credentialsType")
+        with self._lock:
+            self.datastores[name] = {**properties, "credentials": {"credentialsType": kind}}
+        return json_response(self._datastore_body(name), 201)
+
     def _datastore_body(self, name: str) -> dict[str, Any]:
+        if own := self.datastores.get(name):
+            return {"id": f"{ROOT}/datastores/{name}", "name": name, "properties": own, "systemData": CREATED}
         if name not in DATASTORES:
             raise RefusedError(404, "UserError", f"Could not find datastore with name: {name}")
         kind = "None" if self.is_identity_based else "AccountKey"

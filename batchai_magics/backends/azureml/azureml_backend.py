@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection, WorkspaceInfo
+from batchai_magics.backends.azureml.job_creation import JobCreation
 from batchai_magics.backends.azureml.job_logs import JobLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
@@ -16,12 +17,13 @@ from batchai_magics.backends.azureml.log_files import list_log_files
 from batchai_magics.backends.azureml.quota import Quota
 from batchai_magics.backends.azureml.recent_resources import RecentResources
 from batchai_magics.backends.azureml.run_records import RunRecords
-from batchai_magics.backends.azureml.settings import NAME
+from batchai_magics.backends.azureml.settings import NAME, AzureMLSettings
 from batchai_magics.backends.base import (
     BackendBase,
     Capabilities,
     Chunk,
     FileRef,
+    JobNeeds,
     Listing,
     Pace,
     Page,
@@ -29,12 +31,14 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
+from batchai_magics.backends.base.job_defaults import runs
 from batchai_magics.backends.service.api_errors import output_directory_not_found
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import Experiment, Workspace
+from batchai_magics.models.resources import Experiment, JobResource, Workspace
 from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import ExecutionState
 
@@ -55,6 +59,7 @@ class AzureMLBackend(BackendBase):
         self._workspace = workspace_id(settings)
         self.jobs = Jobs(connection)
         self.clusters = Clusters(connection)
+        self._creation = JobCreation(connection, self.jobs, settings)
         self.logs = JobLogs(connection, self.jobs)
         self.usages = self.prices = Quota(connection)
         self._recent = RecentResources(self.jobs, self.clusters)
@@ -71,7 +76,9 @@ class AzureMLBackend(BackendBase):
             unmanaged_mounts=False,
             key_vault=False,
             logins=False,
+            stop_conditions=True,
             custom_processes=True,
+            backend_options=tuple(option.name for option in AzureMLSettings.BACKEND_OPTIONS),
             pace=Pace(poll_interval_s=self.connection.settings.look_s),
         )
 
@@ -82,7 +89,15 @@ class AzureMLBackend(BackendBase):
             return self.show(id)
         if id.kind is Kind.CLUSTER:
             return self.clusters.create(id, spec)
-        raise CapabilityError(f"a {id.kind.noun} cannot be created here yet", code="NotSupported")
+        if isinstance(spec, JobSpec):
+            return self._creation.create(id, spec, records)
+        raise CapabilityError(f"a {id.kind.noun} is not created from here", code="NotSupported")
+
+    def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
+        """Stores a job's files as code; there is nothing else to create: clusters are the user's."""
+        self._check_workspace(needs.job)
+        self._creation.keep(needs.files)
+        return runs(self, needs.job)
 
     def show(self, id: ResourceId) -> Resource:
         """The current resource; an experiment is there as soon as it is named."""

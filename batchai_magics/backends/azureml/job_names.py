@@ -9,6 +9,7 @@ from typing import Any
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 NAME, EXPERIMENT = "batchai_name", "batchai_experiment"  # among the properties of our jobs
+SEGMENTS = "batchai"  # the folder of our runs in datastores, and of our files in code and logs
 _HASH_LENGTH = 8
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
 
-from batchai_magics.backends.azureml.job_names import job_id
+from batchai_magics.backends.azureml.job_names import SEGMENTS, job_id
+from batchai_magics.backends.azureml.node.job_variables import SPEC, unpacked
 from batchai_magics.backends.azureml.run_facts import RunFacts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
@@ -20,7 +18,6 @@ from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import TERMINATED, ExecutionState
 from batchai_magics.models.wire_times import parse_time
 
-SPEC = "BATCHAI_SPEC"  # the variable with a job's spec, without secrets
 SERVERLESS = "serverless"  # the cluster of jobs without one
 
 _STATES: Mapping[str, ExecutionState] = {
@@ -138,23 +135,10 @@ class ServiceJob:
         }
 
 
-SEGMENTS = "batchai"  # the folder of our runs in datastores
-
-
-def packed(value: Mapping[str, Any]) -> str:
-    """JSON as the text of a variable."""
-    text = json.dumps(value, separators=(",", ":"), sort_keys=True)
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
-
-
-def unpacked(text: str) -> Mapping[str, Any]:
-    """The JSON that `packed` has made a text of."""
-    value: Mapping[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
-    return value
-
-
 class JobFields:
     """The fields of a `JobResource`: those of the service's job, and on demand those of its run."""
+
+    cost = None
 
     def __init__(
         self,
@@ -214,8 +198,8 @@ class JobFields:
         details = self._facts.details
         if self._job.status == _CANCELLED:
             return (ErrorDetail(code=TERMINATED, message="The job was cancelled."), *details.warnings)
-        if self.state is not ExecutionState.FAILED or details.errors:
-            return (*details.errors, *details.warnings)
+        if self.state is not ExecutionState.FAILED or self._facts.errors:
+            return (*self._facts.errors, *details.warnings)
         message = "The service reports that the job failed."
         return (ErrorDetail(code="JobFailed", message=message), *details.warnings)
 

@@ -97,6 +97,17 @@ class Jobs:
         self._connection.send(self._connection.request("PUT", f"jobs/{job.run}", body))
         del self._runs[id.key]
 
+    def existing(self, id: ResourceId) -> tuple[int, ServiceJob | None]:
+        """The job that was created with this id, if it was not deleted, and the number of the next one."""
+        found = list(self._generations(id))
+        last = found[-1][1] if found and not found[-1][1].is_archived else None
+        return len(found) + 1, last or self._foreign(id)
+
+    def new_run(self, id: ResourceId, generation: int) -> str:
+        """The name of the run of a new job, noted as the one of that id."""
+        self._runs[id.key] = run_name(id, generation)
+        return self._runs[id.key]
+
     def _own(self, id: ResourceId) -> ServiceJob | None:
         """The job that was created with this id, and was not deleted."""
         return next((job for _, job in self._generations(id) if not job.is_archived), None)

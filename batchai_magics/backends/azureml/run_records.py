@@ -14,10 +14,12 @@ from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
 from batchai_magics.backends.azureml.run_details import RunDetails
 from batchai_magics.backends.azureml.run_facts import RunFacts
 from batchai_magics.errors import NotFoundError
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
 
 _EXIT = re.compile(r"logs/batchai/exits/(\d+)\.json")
 _RESTARTED = "the service started it again: its nodes were preempted or failed"
+_END = "logs/batchai/end.json"
 _MAX_EXIT_BYTES = 1 << 16
 _MAX_JOBS = 4096  # ended ones that are remembered
 
@@ -43,7 +45,8 @@ class RunRecords:
             return RunFacts()
         if not job.state.is_final:
             return RunFacts(details, attempts=tuple(_attempts(watched, details)))
-        facts = RunFacts(details, tuple(_ranks(watched, details)), tuple(_attempts(watched, details)))
+        ranks, attempts = tuple(_ranks(watched, details)), tuple(_attempts(watched, details))
+        facts = RunFacts(details, ranks, attempts, _end(watched, details))
         with self._lock:
             while len(self._ended) >= _MAX_JOBS:
                 self._ended.pop(next(iter(self._ended)))
@@ -59,6 +62,21 @@ def _ranks(watched: WatchedLogs, details: RunDetails) -> Iterator[RankExit]:
         if blob:
             found.append(parse_exit(blob.data))
     yield from sorted((rank for rank in found if rank), key=_failure_first)
+
+
+def _end(watched: WatchedLogs, details: RunDetails) -> ErrorDetail | None:
+    """Why our program on a node ended the job, if it did."""
+    blob = watched.blob(_END, _MAX_EXIT_BYTES) if _END in details.log_files else None
+    return parse_end(blob.data) if blob else None
+
+
+def parse_end(data: bytes) -> ErrorDetail | None:
+    """The error that a program on a node recorded; None if its node was lost while it was written."""
+    try:
+        record = json.loads(data)
+        return ErrorDetail(code=str(record["code"]), message=str(record["message"]))
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def parse_exit(data: bytes) -> RankExit | None:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 from batchai_magics.config import setting
+from batchai_magics.models.backend_options import BackendOption
+
+
+def is_file(text: str) -> None:
+    """Raises ValueError unless the text is the path of a file."""
+    if not Path(text).expanduser().is_file():
+        raise ValueError(f"{text} is no file")
+
 
 NAME = "azureml"
+SIZE = BackendOption("size", "VM size of a job on Azure Machine Learning without a cluster", "SIZE")
+SPOT = BackendOption("spot", "run on low-priority nodes, where the service has them", is_switch=True)
+CONDA = BackendOption("conda", "conda file with the packages of the job's environment", "FILE", is_file)
 
 
 @dataclass(frozen=True)
 class AzureMLSettings:
     """The settings of the azureml backend; the workspace is in the general settings, or in `config.json`."""
+
+    BACKEND_OPTIONS: ClassVar = (SIZE, SPOT, CONDA)
 
     resource_manager: str = setting("https://management.azure.com", "address of Azure Resource Manager")
     api_version: str = setting("2025-12-01", "version of the service's API")

@@ -114,7 +114,8 @@ def test_the_ranks_and_exit_codes_of_processes_are_reported(
     ]
     assert job.execution
     assert job.execution.exit_code == 3
-    assert [(error.code, error.message) for error in job.execution.errors] == [("UserError", "it failed")]
+    assert [error.code for error in job.execution.errors] == ["JobFailed", "UserError"]
+    assert [detail.value for detail in job.execution.errors[0].details] == ["1", "node-1", "3"]
     spans = backend.read(FileRef(id, "stdout.txt")).spans
     assert [span.rank for span in spans] == [0, 1, 2]
 

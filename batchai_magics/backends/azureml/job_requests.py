@@ -1,0 +1,221 @@
+"""The requests that create a job and what it needs: environments, datastores, code. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from batchai_magics.backends.azureml.job_names import EXPERIMENT, NAME, SEGMENTS
+from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, packed
+from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
+from batchai_magics.backends.azureml.run_plan import RunPlan
+from batchai_magics.backends.azureml.settings import AzureMLSettings
+from batchai_magics.errors import Problem, SpecError
+from batchai_magics.models.job_spec import JobPriority, JobSpec
+from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.wire_times import duration
+from batchai_magics.records.record_files import CHANNELS
+
+DIGEST = "batchai_digest"  # among the properties of our jobs
+START = f"{SEGMENTS}/start.py"
+_SLACK_S = 120  # added to the job's own time limit, so that the job can end itself and report why
+_LONGEST = 100_000  # characters of a variable: a program cannot be started with many more
+_PYTHON = '"$(command -v python3 || command -v python)"'
+_TIERS = {JobPriority.LOW: "Basic", JobPriority.NORMAL: "Standard", JobPriority.HIGH: "Premium"}
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JobAssets:
+    """What a job refers to in its workspace.
+
+    Attributes:
+        code: The id of its code.
+        environment: The id of its environment.
+        compute: The id of its compute; empty for none.
+        size: The VM size of a job without a compute.
+        datastores: The datastore of each mount, by its path below the mount root.
+        share: The path of the default share there.
+    """
+
+    code: str
+    environment: str
+    compute: str = ""
+    size: str = ""
+    datastores: Mapping[str, str] = field(default_factory=dict)
+    share: str = "autoafs"
+
+
+def job_body(
+    id: ResourceId,
+    spec: JobSpec,
+    run: RunPlan,
+    assets: JobAssets,
+    settings: AzureMLSettings,
+    records: Mapping[str, str],
+) -> Body:
+    """The body that creates a job.
+
+    Raises:
+        SpecError: The description is too long for a variable.
+    """
+    outputs = _outputs(spec, run.plan.guid, assets, settings)
+    inputs = _inputs(spec)
+    limit_s = int(duration(spec.constraints.max_wall_clock_time).total_seconds()) + _SLACK_S
+    properties: Body = {
+        "jobType": "Command",
+        "command": _command(inputs, outputs),
+        "codeId": assets.code,
+        "environmentId": assets.environment,
+        "experimentName": id.experiment,
+        "displayName": id.name,
+        "isArchived": False,
+        "resources": _resources(spec, assets),
+        "environmentVariables": _variables(spec, _bundle(run, spec, assets, records)),
+        "limits": {"jobLimitsType": "Command", "timeout": f"PT{limit_s}S"},
+        "properties": {NAME: id.name, EXPERIMENT: id.experiment, DIGEST: digest(spec)},
+        "tags": {},
+    }
+    if run.distribution:
+        properties["distribution"] = dict(run.distribution)
+    if inputs:
+        properties["inputs"] = inputs
+    if outputs:
+        properties["outputs"] = outputs
+    if assets.compute:
+        properties["computeId"] = assets.compute
+    else:
+        tier = "Spot" if "spot" in spec.backend_options else _TIERS[spec.scheduling_priority]
+        properties["queueSettings"] = {"jobTier": tier}
+    if settings.identity:
+        properties["identity"] = _identity(settings.identity)
+    return {"properties": properties}
+
+
+def digest(spec: JobSpec) -> str:
+    """What tells two descriptions apart, secrets included."""
+    text = json.dumps(spec.to_wire(secrets=True), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def environment_body(image: str, conda: str) -> Body:
+    """The body that creates an environment of an image, with the packages of a conda file if one is given."""
+    extra = {"condaFile": conda} if conda else {}
+    return {"properties": {"image": image, "osType": "Linux", "isAnonymous": True, **extra}}
+
+
+def environment_version(image: str, conda: str) -> str:
+    """The version of an environment: the same for the same contents."""
+    return hashlib.sha256(f"{image}\0{conda}".encode()).hexdigest()[:32]
+
+
+def datastore_name(mount: AzureFileShare | AzureBlobFileSystem) -> str:
+    """The name of the datastore of a mount: the same for the same share or container."""
+    place = f"{mount.account_name}/{_container_of(mount)}"
+    return f"{SEGMENTS}_{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+
+
+def datastore_body(mount: AzureFileShare | AzureBlobFileSystem) -> Body:
+    """The body that creates the datastore of a mount; the service keeps its key in a key vault."""
+    key = mount.credentials.account_key
+    credentials: Body = {"credentialsType": "None"}
+    if key:
+        secrets = {"secretsType": "AccountKey", "key": key.get_secret_value()}
+        credentials = {"credentialsType": "AccountKey", "secrets": secrets}
+    is_share = isinstance(mount, AzureFileShare)
+    place = {"fileShareName" if is_share else "containerName": _container_of(mount)}
+    return {
+        "properties": {
+            "datastoreType": "AzureFile" if is_share else "AzureBlob",
+            "accountName": mount.account_name,
+            "endpoint": "core.windows.net",
+            "protocol": "https",
+            "credentials": credentials,
+            **place,
+        }
+    }
+
+
+def _container_of(mount: AzureFileShare | AzureBlobFileSystem) -> str:
+    if isinstance(mount, AzureFileShare):
+        return mount.azure_file_url.rstrip("/").rpartition("/")[2]
+    return mount.container_name
+
+
+def _command(inputs: Mapping[str, Body], outputs: Mapping[str, Body]) -> str:
+    """The command of every process: our program, with the paths of inputs and outputs."""
+    words = [f'"in:{name}=${{{{inputs.{name}}}}}"' for name in inputs]
+    words += [f'"out:{name}=${{{{outputs.{name}}}}}"' for name in outputs]
+    return " ".join([_PYTHON, START, *words])
+
+
+def _resources(spec: JobSpec, assets: JobAssets) -> Body:
+    container = spec.container_settings
+    shm = {"shmSize": container.shm_size} if container and container.shm_size else {}
+    size = {} if assets.compute else {"instanceType": assets.size}
+    return {"instanceCount": spec.node_count, **size, **shm}
+
+
+def _variables(spec: JobSpec, bundle: Body) -> dict[str, str]:
+    """Ours, and secrets, if the user accepts that they are visible; the other variables are in the plan."""
+    own = {SPEC: packed(spec.to_wire()), RUN: packed(bundle)}
+    if len(own[RUN]) > _LONGEST:
+        own[RUN] = packed({**bundle, "records": {}})
+    if max(map(len, own.values())) > _LONGEST:
+        problem = Problem("properties", "it is too long for this service", "put long texts into files")
+        raise SpecError([problem], what=spec.what)
+    secrets = {item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value}
+    return {**secrets, **own}
+
+
+def _bundle(run: RunPlan, spec: JobSpec, assets: JobAssets, records: Mapping[str, str]) -> Body:
+    """What the nodes start, as JSON: plans, stop conditions, mounts, record files of the submission."""
+    return {
+        "plan": run.plan.to_json(),
+        "preparation": run.preparation.to_json() if run.preparation else "",
+        "stop_if": list(spec.batchai_stop_if or ()),
+        "patterns": dict(spec.batchai_patterns or {}),
+        "share": assets.share,
+        "mounts": {path: f"mount_{number}" for number, path in enumerate(assets.datastores)},
+        "records": {name: text for name, text in records.items() if name != CHANNELS},
+    }
+
+
+def _inputs(spec: JobSpec) -> dict[str, Body]:
+    """The input directories that are addresses of data, mounted by the service."""
+    return {
+        item.id: {"jobInputType": "uri_folder", "mode": "ReadOnlyMount", "uri": item.path}
+        for item in spec.input_directories or ()
+        if is_address(item.path)
+    }
+
+
+def _outputs(spec: JobSpec, segment: str, assets: JobAssets, settings: AzureMLSettings) -> dict[str, Body]:
+    """The mounts of a job, and the folder of its outputs below the default share."""
+    uris = {
+        f"mount_{number}": f"azureml://datastores/{store}/paths/"
+        for number, store in enumerate(assets.datastores.values())
+    }
+    if spec.output_directories:
+        uris[SHARE_OUTPUT] = f"azureml://datastores/{settings.datastore}/paths/{segment}"
+    return {
+        name: {"jobOutputType": "uri_folder", "mode": "ReadWriteMount", "uri": uri}
+        for name, uri in uris.items()
+    }
+
+
+def is_address(path: str) -> bool:
+    """Whether the path of an input is an address that the service mounts."""
+    return path.startswith(("azureml:", "https://", "wasbs://", "abfss://"))
+
+
+def _identity(text: str) -> Body:
+    if text.lower() == "user":
+        return {"identityType": "UserIdentity"}
+    if text.lower() == "managed":
+        return {"identityType": "Managed"}
+    return {"identityType": "Managed", "clientId": text}

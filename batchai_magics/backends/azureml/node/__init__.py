@@ -1,0 +1,1 @@
+"""Programs that run on the nodes of a job in Azure Machine Learning, standard library only."""

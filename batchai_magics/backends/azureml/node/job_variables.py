@@ -1,0 +1,24 @@
+"""The variables by which a job carries its description and what its nodes start, as packed JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+SPEC = "BATCHAI_SPEC"  # the description, without secrets
+RUN = "BATCHAI_RUN"  # the plans and records
+
+
+def packed(value: Mapping[str, Any]) -> str:
+    """JSON as the text of a variable."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> Mapping[str, Any]:
+    """The JSON that `packed` has made a text of."""
+    value: Mapping[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return value

@@ -1,0 +1,136 @@
+"""Prepares a node of a job, once: links, folders, modules, the job preparation."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.node import requirements
+from batchai_magics.backends.node.job_environment import JOB_MODULES
+from batchai_magics.backends.node.outcome import Outcome, of_preparation
+from batchai_magics.launch.plan import Plan
+
+POLL_S = 0.1  # how often the other processes of a node look whether it is done
+_FILES = "batchai/files"  # the uploaded files, in the code
+_MOUNTS = "batchai/mounts"
+_FOLDERS = ("batchai/shared", "batchai/checkpoints", "batchai/modules", "outputs/batchai/artifacts")
+SHARE_OUTPUT = "batchai"  # the output that stands for the default share
+
+
+class Failure(NamedTuple):
+    """Why no process of a job starts, or why they are ended: a code and a sentence."""
+
+    code: str
+    message: str
+    exit_code: int = 1
+
+
+class NodeSetup(NamedTuple):
+    """What the processes of a node wait for.
+
+    Attributes:
+        folder: The folder in which the service starts processes.
+        share: Where the default share is mounted, below the mount root.
+        mounts: The path of each other mount below the mount root, with the name of its output.
+        paths: The paths of the service's inputs and outputs: `in:ID`, `out:ID`.
+    """
+
+    folder: Path
+    share: str
+    mounts: Mapping[str, str]
+    paths: Mapping[str, str]
+
+    def once(self, prepare: Callable[[], Failure | None]) -> Failure | None:
+        """Runs `prepare` in the first process of this node; the others wait for its result."""
+        lock, result = self.folder / "batchai/setup.lock", self.folder / "batchai/setup.json"
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            while not result.exists():
+                time.sleep(POLL_S)
+            found = json.loads(result.read_text(encoding="utf-8"))
+            return Failure(*found) if found else None
+        failure = prepare()
+        part = result.with_suffix(".part")
+        part.write_text(json.dumps(failure), encoding="utf-8")
+        part.replace(result)
+        return failure
+
+    def make_folders(self, plan: Plan) -> None:
+        """Creates the folders of the plan, the mounts, and the modules that scripts may import."""
+        planned = (plan.nodes[0].folder, plan.exits, plan.telemetry, plan.machines)
+        for path in (*map(Path, planned), Path(plan.output.stdout.path).parent):
+            path.mkdir(parents=True, exist_ok=True)
+        for name in _FOLDERS:
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        for name, source in JOB_MODULES.items():
+            shutil.copyfile(source, self.folder / "batchai/modules" / name)
+        self._make_mounts(plan.guid)
+
+    def _make_mounts(self, segment: str) -> None:
+        share = self.folder / _MOUNTS / self.share
+        share.mkdir(parents=True, exist_ok=True)
+        for path, name in self.mounts.items():
+            _link(self.folder / _MOUNTS / path, Path(self.paths[f"out:{name}"]))
+        files = self.folder / _FILES
+        if files.is_dir() and share.is_dir() and not share.is_symlink():
+            for entry in files.iterdir():
+                _link(share / entry.name, entry)
+        outputs = self.paths.get(f"out:{SHARE_OUTPUT}")
+        if outputs:
+            _link(share / segment, Path(outputs))
+
+    def directories(self, plan: Plan) -> Failure | None:
+        """Creates the job's directories, or says which is missing; the service has mounted its own inputs."""
+        mounted = {f"AZ_BATCHAI_INPUT_{name[3:]}" for name in self.paths if name.startswith("in:")}
+        node = plan.nodes[0]  # all nodes have the same directories
+        own = tuple(each for each in node.directories if each.variable not in mounted)
+        return _failure(requirements.directories(plan._replace(nodes=(node._replace(directories=own),))))
+
+    def prepare(self, plan: Plan, node: int, env: Mapping[str, str]) -> Failure | None:
+        """Runs the job preparation of a node, with logs of its own."""
+        process = plan.processes[node]
+        output = plan.output_of(process)
+        Path(output.stdout.path).parent.mkdir(parents=True, exist_ok=True)
+        with open(output.stdout.path, "ab") as stdout, open(output.stderr.path, "ab") as stderr:  # noqa: PTH123 texts of the plan
+            done = subprocess.run(
+                ["/bin/bash", "-c", process.command],
+                cwd=plan.node_of(process).folder,
+                env={**env},
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                check=False,
+            )
+        return _failure(of_preparation([done.returncode]))
+
+
+def write_records(folder: Path, records: Mapping[str, str]) -> None:
+    """Writes the record files of the submission, which the first process of a job does."""
+    for name, text in records.items():
+        file = folder / "logs/batchai/records" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def _failure(outcome: Outcome | None) -> Failure | None:
+    if outcome is None or outcome.is_success:
+        return None
+    errors: Sequence[Any] = outcome.errors
+    code, message = (errors[0]["code"], errors[0]["message"]) if errors else ("JobFailed", outcome.sentence)
+    return Failure(str(code), str(message), outcome.exit_code or 1)
+
+
+def _link(path: Path, target: Path) -> None:
+    """Makes a link, in place of an empty folder too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+        path.rmdir()
+    if not path.exists():
+        path.symlink_to(target)

@@ -1,0 +1,229 @@
+"""Runs one process of a job, as the service has started it: prepares the node, runs, records the exit."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
+from batchai_magics.backends.azureml.node.node_setup import Failure, NodeSetup, write_records
+from batchai_magics.backends.azureml.node.process_identity import (
+    ProcessIdentity,
+    cores,
+    environment,
+    identity_of,
+)
+from batchai_magics.backends.node.outcome import STOP_IF, stopped, time_limit_reached
+from batchai_magics.backends.node.ranks import machine_recording, termination
+from batchai_magics.backends.node.ranks.leftovers import MARK
+from batchai_magics.backends.node.ranks.rank import RSS_UNIT, die_with_parent
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.ranks.telemetry_sampler import sampler
+from batchai_magics.launch.plan import Plan, ProcessExit
+
+GRACE_S = 5.0  # between SIGTERM and SIGKILL
+TICK_S = 1.0
+STOPPED_CODE = 143
+_READ_SIZE = 1 << 16
+
+
+def run(folder: str, arguments: Sequence[str]) -> int:
+    """Runs the process of this rank; returns its exit code.
+
+    Args:
+        folder: The folder in which the service has started it.
+        arguments: `in:ID=PATH` and `out:ID=PATH`: where the service has mounted inputs and outputs.
+    """
+    env = dict(os.environ)
+    bundle = unpacked(env.pop(RUN))
+    env.pop(SPEC, None)
+    plan = Plan.from_json(bundle["plan"])
+    identity = identity_of(env, plan, socket.gethostname())
+    bindings = identity.bindings(plan, folder, cores())
+    plan = plan.resolved(bindings)
+    paths = dict(argument.split("=", 1) for argument in arguments)
+    env |= {f"AZ_BATCHAI_INPUT_{name[3:]}": path for name, path in paths.items() if name.startswith("in:")}
+    setup = NodeSetup(Path(folder), bundle["share"], bundle["mounts"], paths)
+    preparation = Plan.from_json(bundle["preparation"]).resolved(bindings) if bundle["preparation"] else None
+    ours = partial(_process_env, env, plan, identity, folder)
+    failure = setup.once(lambda: _prepare(setup, plan, preparation, ours(), identity, bundle["records"]))
+    if failure:
+        return _fail(Path(folder), failure)
+    return RankRun(plan, identity, ours(), _watch(bundle, identity.rank), Path(folder)).run()
+
+
+def _process_env(
+    env: Mapping[str, str], plan: Plan, identity: ProcessIdentity, folder: str
+) -> dict[str, str]:
+    process = plan.processes[identity.rank]
+    planned = {**plan.node_of(process).env, **process.env, MARK: plan.guid}
+    inputs = {name: value for name, value in env.items() if name.startswith("AZ_BATCHAI_INPUT_")}
+    return {**environment(env, planned, folder), **inputs}
+
+
+def _prepare(
+    setup: NodeSetup,
+    plan: Plan,
+    preparation: Plan | None,
+    env: Mapping[str, str],
+    identity: ProcessIdentity,
+    records: Mapping[str, str],
+) -> Failure | None:
+    """What the first process of a node does for all of them."""
+    setup.make_folders(plan)
+    Path(env["AZ_BATCHAI_MPI_HOST_FILE"]).write_text("".join(f"{host}\n" for host in identity.addresses))
+    if identity.node == 0:
+        write_records(setup.folder, records)
+    failure = setup.directories(plan)
+    if failure or preparation is None:
+        return failure
+    return setup.prepare(preparation, identity.node, env)
+
+
+def _watch(bundle: Mapping[str, Any], rank: int) -> Any:
+    """The evaluation of the job's stop conditions; None without any."""
+    if not bundle["stop_if"]:
+        return None
+    from batchai_magics.backends.azureml.node.condition_watch import ConditionWatch  # few jobs need metrics
+
+    return ConditionWatch(bundle["stop_if"], bundle["patterns"], rank)
+
+
+def _fail(folder: Path, failure: Failure) -> int:
+    """Records why the job ends, and says so in the log."""
+    print(f"batchai: {failure.message}", flush=True)
+    _write(folder, "end.json", failure._asdict())
+    return failure.exit_code
+
+
+def _write(folder: Path, name: str, value: object) -> None:
+    """Writes JSON to a file of the run's logs, atomically: the service uploads files as they appear."""
+    file, part = folder / "logs/batchai" / name, folder / f"batchai/{os.getpid()}.part"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part.write_text(json.dumps(value), encoding="utf-8")
+    part.replace(file)
+
+
+class RankRun:
+    """The process of a rank, from start to end."""
+
+    def __init__(
+        self, plan: Plan, identity: ProcessIdentity, env: Mapping[str, str], watch: Any, folder: Path
+    ) -> None:
+        self._plan, self._identity, self._env, self._watch = plan, identity, env, watch
+        self._folder, self._process = folder, plan.processes[identity.rank]
+        self._failure: Failure | None = None
+        self._kill_at_s = float("inf")
+
+    def run(self) -> int:
+        """Runs it to its end; returns its exit code."""
+        termination.adopt_orphans()
+        pipe = SignalPipe()
+        self._deadline_s = time.monotonic() + self._plan.limits.wall_s
+        with self._start() as child:
+            recorder = machine_recording.start(self._plan, rank=self._identity.rank)
+            end = self._follow(child, pipe)
+        termination.kill(partial(termination.live_descendants, {recorder} if recorder else ()))
+        _write(self._folder, f"exits/{self._identity.rank}.json", end._asdict())
+        if self._failure:
+            return _fail(self._folder, self._failure)
+        return end.exit_code or 0
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Starts it with this program's own output, which the service keeps; through a pipe if it is read."""
+        node = self._plan.node_of(self._process)
+        return subprocess.Popen(
+            ["/bin/bash", "-c", self._process.command],
+            cwd=node.folder,
+            env={**self._env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if self._watch else None,
+            stderr=subprocess.STDOUT if self._watch else None,
+            close_fds=False,  # launchers of MPI hand descriptors down
+            preexec_fn=_become_own_group,
+        )
+
+    def _follow(self, child: subprocess.Popen[bytes], pipe: SignalPipe) -> ProcessExit:
+        """Waits for the end: forwards signals and output, samples, and ends it when it has to stop."""
+        sampling = sampler(self._plan, first_rank=self._identity.rank)
+        selector = selectors.DefaultSelector()
+        selector.register(pipe, selectors.EVENT_READ)
+        if child.stdout:
+            selector.register(child.stdout, selectors.EVENT_READ)
+        while (end := self._poll_exit(child)) is None:
+            ready = [key.fileobj for key, _ in selector.select(TICK_S)]
+            if child.stdout in ready and not self._forward(child):
+                selector.unregister(child.stdout)
+            if signal.SIGTERM in pipe.read():
+                self._stop(child)
+            self._check(child)
+            if sampling:
+                sampling.sample_if_due({self._identity.rank: child.pid})
+        while child.stdout and self._forward(child):
+            continue
+        if sampling:
+            sampling.close()
+        return end
+
+    def _check(self, child: subprocess.Popen[bytes]) -> None:
+        """Ends the process for its time limit or a stop condition, and kills it if it does not end."""
+        now_s = time.monotonic()
+        reason = self._watch.reason if self._watch and not self._failure else ""
+        if reason:
+            self._end(child, stopped(f"{STOP_IF}{reason.removeprefix(STOP_IF)}").errors[0])
+        elif now_s >= self._deadline_s and not self._failure:
+            self._end(child, time_limit_reached(self._plan.limits).errors[0])
+        if now_s >= self._kill_at_s:
+            _signal(child, signal.SIGKILL)
+
+    def _end(self, child: subprocess.Popen[bytes], error: Mapping[str, Any]) -> None:
+        self._failure = Failure(error["code"], error["message"], STOPPED_CODE)
+        self._stop(child)
+
+    def _stop(self, child: subprocess.Popen[bytes]) -> None:
+        if self._kill_at_s == float("inf"):
+            self._kill_at_s = time.monotonic() + GRACE_S
+            _signal(child, signal.SIGTERM)
+
+    def _forward(self, child: subprocess.Popen[bytes]) -> bool:
+        """Copies output to the service, and to the stop conditions; False at its end."""
+        assert child.stdout
+        data = os.read(child.stdout.fileno(), _READ_SIZE)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(1, rest) :]
+        if data:
+            self._watch.feed(data)
+        return bool(data)
+
+    def _poll_exit(self, child: subprocess.Popen[bytes]) -> ProcessExit | None:
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if not pid:
+            return None
+        code = child.returncode = os.waitstatus_to_exitcode(status)
+        _signal(child, signal.SIGKILL)  # what it has left in its group
+        code = 128 - code if code < 0 else code
+        name, peak_bytes = self._identity.node_name, usage.ru_maxrss * RSS_UNIT
+        return ProcessExit(self._identity.rank, name, code, time.time(), peak_bytes)
+
+
+def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    try:
+        os.killpg(child.pid, number)
+    except (ProcessLookupError, PermissionError):  # the whole group has ended
+        return
+
+
+def _become_own_group() -> None:
+    """Runs in the child before its program: its own group, killed when this program dies."""
+    os.setpgid(0, 0)
+    die_with_parent(signal.SIGKILL)

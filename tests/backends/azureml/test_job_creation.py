@@ -1,0 +1,317 @@
+"""Jobs are created whole or not at all, once, and with what they need."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.backends.azureml.job_names import run_name
+from batchai_magics.backends.azureml.unsupported_fields import UNSUPPORTED
+from batchai_magics.backends.base import JobNeeds
+from batchai_magics.backends.base.backend_registry import open_backend
+from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError, UnreachableError
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.states import ExecutionState
+from tests.azureml.faults import refusal
+from tests.azureml.workspace import ROOT
+from tests.backends.azureml.job_specs import PREFIX, job_spec
+
+SHARE = {
+    "accountName": "acct",
+    "azureFileUrl": "https://acct.file.core.windows.net/data",
+    "credentials": {"accountKey": "c2VjcmV0"},
+    "relativeMountPath": "data",
+}
+CONTAINER = {"accountName": "acct", "containerName": "models", "relativeMountPath": "models"}
+
+
+@pytest.fixture
+def create(backend, experiment):
+    def make(name="one", **properties):
+        return backend.create(experiment.child(Kind.JOB, name), job_spec(experiment, **properties))
+
+    return make
+
+
+def sent(azure, experiment, name="one"):
+    return azure.jobs.find(run_name(experiment.child(Kind.JOB, name))).properties
+
+
+def uploads(azure):
+    return [each for each in azure.exchanges if each.request.method == "PUT" and "blob" in each.request.host]
+
+
+def test_a_job_without_a_cluster_runs_on_nodes_of_its_own(create, azure, experiment) -> None:
+    create()
+    body = sent(azure, experiment)
+    assert body["resources"] == {"instanceCount": 1, "instanceType": "Standard_DS3_v2"}
+    assert (body["queueSettings"], "distribution" in body) == ({"jobTier": "Standard"}, False)
+    assert (body["experimentName"], body["displayName"]) == ("first", "one")
+
+
+def test_a_job_on_a_cluster_names_its_compute(create, azure, experiment) -> None:
+    azure.computes.add("cpu", maximum=2)
+    create(cluster="cpu")
+    body = sent(azure, experiment)
+    assert body["computeId"] == f"{ROOT}/computes/cpu"
+    assert "instanceType" not in body["resources"]
+
+
+def test_spot_nodes_and_other_sizes_are_asked_for(create, azure, experiment) -> None:
+    create(batchaiSpot="yes", batchaiSize="Standard_NC24ads_A100_v4")
+    body = sent(azure, experiment)
+    assert body["queueSettings"] == {"jobTier": "Spot"}
+    assert body["resources"]["instanceType"] == "Standard_NC24ads_A100_v4"
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "given", "distribution"),
+    [
+        ("horovodSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("Mpi", 2)),
+        ("customMpiSettings", {"commandLine": "./a", "processCount": 2}, ("Mpi", 1)),
+        ("chainerSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("Mpi", 2)),
+        ("cntkSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("Mpi", 2)),
+        ("pyTorchSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("PyTorch", 2)),
+        ("caffe2Settings", {"pythonScriptFilePath": "a.py"}, ("PyTorch", 1)),
+        ("customToolkitSettings", {"commandLine": "./a", "batchaiProcessCount": 2}, ("PyTorch", 1)),
+    ],
+)
+def test_each_toolkit_has_a_distribution(create, azure, experiment, toolkit, given, distribution) -> None:
+    create(nodes=2, **{toolkit: given})
+    kind, per_node = distribution
+    assert sent(azure, experiment)["distribution"] == {
+        "distributionType": kind,
+        "processCountPerInstance": per_node,
+    }
+
+
+def test_tensorflow_has_workers_and_parameter_servers(create, azure, experiment) -> None:
+    settings = {"pythonScriptFilePath": "a.py", "workerCount": 2, "parameterServerCount": 1}
+    create(nodes=2, tensorFlowSettings=settings)
+    assert sent(azure, experiment)["distribution"] == {
+        "distributionType": "TensorFlow",
+        "workerCount": 2,
+        "parameterServerCount": 1,
+    }
+
+
+def test_processes_that_nodes_cannot_share_evenly_are_refused(create, azure) -> None:
+    with pytest.raises(SpecError, match=r"properties.horovodSettings.processCount"):
+        create(nodes=2, horovodSettings={"pythonScriptFilePath": "a.py", "processCount": 3})
+    assert not azure.jobs.jobs
+
+
+def test_as_many_processes_start_as_nodes_have_gpus(create, azure, experiment) -> None:
+    create(batchaiSize="Standard_ND96isr_H100_v5", horovodSettings={"pythonScriptFilePath": "a.py"})
+    assert sent(azure, experiment)["distribution"]["processCountPerInstance"] == 8
+
+
+def test_an_identical_job_is_returned_and_a_different_one_refused(create, azure) -> None:
+    first = create()
+    assert create().id == first.id
+    with pytest.raises(ConflictError) as caught:
+        create(nodes=2)
+    assert caught.value.code == "JobAlreadyExists"
+    assert len(azure.jobs.jobs) == 1
+
+
+def test_a_job_that_another_process_creates_meanwhile_is_not_overwritten(create, azure, backend) -> None:
+    existing = backend.jobs.existing
+    backend.jobs.existing = lambda id: (1, None)  # as seen before the other process creates it
+    create()
+    with pytest.raises(ConflictError):
+        create(nodes=2)
+    backend.jobs.existing = existing
+    assert create().spec.node_count == 1
+
+
+def test_what_is_shown_is_what_was_created(create, backend, experiment) -> None:
+    made = create(nodes=2, environmentVariables=[{"name": "A", "value": "1"}])
+    shown = backend.show(made.id)
+    assert shown.spec == job_spec(experiment, nodes=2, environmentVariables=[{"name": "A", "value": "1"}])
+    assert (shown.state, shown.waiting) == (ExecutionState.QUEUED, "the service is starting it")
+    assert [job.id for job in backend.list(experiment, Kind.JOB)] == [made.id]
+    assert backend.list(made.id.parent.parent.child(Kind.EXPERIMENT, "other"), Kind.JOB) == ()
+
+
+def test_a_deleted_job_is_gone_and_its_name_is_free(create, azure, backend, experiment) -> None:
+    made = create()
+    azure.set_status(run_name(made.id), "Completed")
+    backend.delete(made.id)
+    with pytest.raises(NotFoundError):
+        backend.show(made.id)
+    assert backend.list(experiment, Kind.JOB) == ()
+    create(nodes=2)
+    assert backend.show(made.id).spec.node_count == 2
+    assert set(azure.jobs.jobs) == {run_name(made.id), run_name(made.id, 2)}
+
+
+def test_a_running_job_is_cancelled_once(create, azure, backend) -> None:
+    made = create()
+    azure.set_status(run_name(made.id), "Running")
+    backend.terminate(made.id)
+    assert backend.show(made.id).state is ExecutionState.TERMINATING
+    azure.set_status(run_name(made.id), "Canceled")
+    backend.terminate(made.id)
+    shown = backend.show(made.id)
+    assert (shown.state, shown.is_cancelled) == (ExecutionState.FAILED, True)
+
+
+def test_a_job_of_somebody_else_is_shown_with_what_is_known(azure, backend, experiment) -> None:
+    command = {
+        "jobType": "Command",
+        "command": "python train.py",
+        "environmentId": "azureml:image:1",
+        "experimentName": "first",
+        "resources": {"instanceCount": 2, "instanceType": "Standard_DS3_v2"},
+        "distribution": {"distributionType": "PyTorch", "processCountPerInstance": 1},
+    }
+    connection = backend.connection
+    connection.send(connection.request("PUT", "jobs/calm_rose_x1", {"properties": command}))
+    (listed,) = backend.list(experiment, Kind.JOB)
+    shown = backend.show(listed.id)
+    assert (shown.id.name, shown.spec.node_count) == ("calm_rose_x1", 2)
+    assert shown.spec.custom_toolkit_settings.command_line == "python train.py"
+    assert shown.spec.container_settings.image_source_registry.image == "azureml:image:1"
+
+
+CREDENTIALS = {"username": "me", "password": "x"}
+GIVEN = {
+    "containerSettings.imageSourceRegistry.credentials": {
+        "containerSettings": {"imageSourceRegistry": {"image": "i", "credentials": CREDENTIALS}}
+    },
+    "mountVolumes.azureFileShares[].fileMode": {
+        "mountVolumes": {"azureFileShares": [{**SHARE, "fileMode": "0700"}]}
+    },
+    "mountVolumes.azureFileShares[].directoryMode": {
+        "mountVolumes": {"azureFileShares": [{**SHARE, "directoryMode": "0700"}]}
+    },
+    "mountVolumes.azureBlobFileSystems[].mountOptions": {
+        "mountVolumes": {"azureBlobFileSystems": [{**CONTAINER, "mountOptions": "-o x"}]}
+    },
+    "secrets": {"secrets": [{"name": "A", "value": "b"}]},
+    "mountVolumes.fileServers": {
+        "mountVolumes": {"fileServers": [{"fileServer": {"id": "x"}, "relativeMountPath": "a"}]}
+    },
+    "mountVolumes.unmanagedFileSystems": {
+        "mountVolumes": {"unmanagedFileSystems": [{"mountCommand": "x", "relativeMountPath": "a"}]}
+    },
+    "batchaiMaxRestarts": {"batchaiMaxRestarts": 1},
+}
+
+
+def test_every_unsupported_field_is_tried() -> None:
+    assert UNSUPPORTED.keys() <= GIVEN.keys()
+
+
+@pytest.mark.parametrize("field", GIVEN)
+def test_what_the_service_cannot_do_is_refused_before_anything_is_sent(create, azure, field) -> None:
+    with pytest.raises(CapabilityError) as caught:
+        create(**GIVEN[field])
+    assert (field in caught.value.message, bool(caught.value.hint)) == (True, True)
+    assert azure.exchanges == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "field"),
+    [
+        ({"schedulingPriority": "high"}, "schedulingPriority"),
+        ({"batchaiSpot": "yes"}, "batchaiSpot"),
+        ({"batchaiSize": "Standard_NC6"}, "batchaiSize"),
+    ],
+)
+def test_what_a_cluster_decides_a_job_cannot(create, azure, properties, field) -> None:
+    with pytest.raises(CapabilityError, match=field):
+        create(cluster="cpu", **properties)
+    assert azure.exchanges == []
+
+
+def test_secrets_are_sent_only_with_consent(settings, azure, experiment) -> None:
+    own = replace(settings.sections["azureml"], visible_secrets="yes")
+    backend = open_backend(replace(settings, sections={"azureml": own}))
+    secret = [{"name": "KEY", "value": "hunter-22"}]
+    made = backend.create(experiment.child(Kind.JOB, "one"), job_spec(experiment, secrets=secret))
+    variables = sent(azure, experiment)["environmentVariables"]
+    assert variables["KEY"] == "hunter-22"
+    assert "hunter-22" not in str(backend.show(made.id))
+    backend.close()
+
+
+def test_a_cluster_that_is_missing_is_named_and_nothing_is_created(create, azure) -> None:
+    with pytest.raises(NotFoundError, match="no cluster gpu"):
+        create(cluster="gpu")
+    assert (uploads(azure), azure.jobs.jobs) == ([], {})
+
+
+def test_a_size_that_is_not_offered_is_named(create) -> None:
+    with pytest.raises(NotFoundError, match="Standard_X9 in eastus"):
+        create(batchaiSize="Standard_X9")
+
+
+def test_code_is_uploaded_once_for_the_same_contents(create, azure) -> None:
+    create("one")
+    count = len(uploads(azure))
+    create("two")
+    assert (count, len(uploads(azure))) == (2, 2)
+
+
+def test_an_upload_that_fails_leaves_no_code_and_no_job(create, azure) -> None:
+    azure.faults.add(refusal(503), "blob.core", method="PUT", count=99)
+    with pytest.raises(UnreachableError):
+        create()
+    assert (azure.workspace.codes, azure.jobs.jobs) == ({}, {})
+
+
+def test_uploaded_files_travel_with_the_job_that_refers_to_them(backend, azure, experiment) -> None:
+    folder = "scripts/first/one/abc"
+    id = experiment.child(Kind.JOB, "one")
+    files = {f"{folder}/a.py": b"1", f"{folder}/b/c.py": b"2"}
+    backend.ensure(JobNeeds(id, share="batchaishare", files=files))
+    script = {"pythonScriptFilePath": f"{PREFIX}/{folder}/a.py", "processCount": 1}
+    backend.create(id, job_spec(experiment, horovodSettings=script))
+    container, prefix = azure.workspace.code_folder(sent(azure, experiment)["codeId"])
+    names = [name[len(prefix) :].strip("/") for name in azure.blobs.names(container, prefix)]
+    assert f"batchai/files/{folder}/b/c.py" in names
+
+
+def test_shares_and_containers_become_datastores(create, azure, experiment) -> None:
+    create(mountVolumes={"azureFileShares": [SHARE], "azureBlobFileSystems": [CONTAINER]})
+    outputs = sent(azure, experiment)["outputs"]
+    assert [item["mode"] for item in outputs.values()] == ["ReadWriteMount", "ReadWriteMount"]
+    assert "c2VjcmV0" not in str(sent(azure, experiment))
+
+
+def test_an_image_becomes_an_environment_and_a_curated_one_is_one(create, azure, experiment) -> None:
+    image = {"imageSourceRegistry": {"image": "pytorch:2", "serverUrl": "lab.azurecr.io"}, "shmSize": "2g"}
+    create("one", containerSettings=image)
+    (made,) = azure.workspace.environments.values()
+    assert made["image"] == "lab.azurecr.io/pytorch:2"
+    assert sent(azure, experiment)["resources"]["shmSize"] == "2g"
+    curated = "azureml://registries/azureml/environments/acpt-pytorch/labels/latest"
+    create("two", containerSettings={"imageSourceRegistry": {"image": curated}})
+    assert sent(azure, experiment, "two")["environmentId"] == curated
+
+
+def test_a_conda_file_is_part_of_the_environment(create, azure, tmp_path) -> None:
+    file = tmp_path / "conda.yaml"
+    file.write_text("dependencies: [numpy]\n")
+    create(batchaiConda=str(file))
+    (made,) = azure.workspace.environments.values()
+    assert made["condaFile"] == "dependencies: [numpy]\n"
+
+
+def test_an_address_of_data_is_mounted_as_an_input(create, azure, experiment) -> None:
+    uri = "azureml://datastores/workspaceblobstore/paths/data/"
+    create(inputDirectories=[{"id": "DATA", "path": uri}])
+    body = sent(azure, experiment)
+    assert body["inputs"]["DATA"] == {"jobInputType": "uri_folder", "mode": "ReadOnlyMount", "uri": uri}
+    assert '"in:DATA=${{inputs.DATA}}"' in body["command"]
+
+
+def test_a_job_has_the_rights_that_the_settings_say(settings, azure, experiment) -> None:
+    own = replace(settings.sections["azureml"], identity="user")
+    backend = open_backend(replace(settings, sections={"azureml": own}))
+    backend.create(experiment.child(Kind.JOB, "one"), job_spec(experiment))
+    assert sent(azure, experiment)["identity"] == {"identityType": "UserIdentity"}
+    backend.close()

@@ -1,0 +1,139 @@
+"""Jobs really run on the nodes of the stand-in, whose image knows nothing of this package."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.backends.azureml.settings import AzureMLSettings
+from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base.backend_registry import open_backend
+from batchai_magics.cell import parse
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import submit
+from batchai_magics.models.states import ExecutionState
+from tests.azureml.conftest import running_azure
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+__all__ = ["running_azure"]
+
+
+@pytest.fixture
+def settings(running_azure):
+    subscription, group, workspace = running_azure.place
+    names = {"subscription": subscription, "resource_group": group, "workspace": workspace}
+    own = AzureMLSettings(look_s=0.0, visible_secrets="yes")
+    return replace(Settings(), backend="azureml", sections={"azureml": own}, **names)
+
+
+@pytest.fixture
+def run(settings):
+    """Submits a cell and waits for its end; the job, and the text of its log."""
+    backend = open_backend(settings)
+
+    def submitted(line, script):
+        job = submit(backend, parse(line, script, settings=settings), settings).job
+        ended = until(lambda: (shown := backend.show(job.id)).state.is_final and shown)
+        return ended, backend.read(FileRef(job.id, "stdout.txt")).data.decode()
+
+    yield submitted
+    backend.close()
+
+
+MPI = """
+from mpi4py import MPI
+import os
+world = MPI.COMM_WORLD
+print(f"rank {world.rank} of {world.allreduce(1)}", os.getcwd() == os.environ["AZ_BATCHAI_JOB_TEMP"])
+"""
+
+
+def test_ranks_of_mpi_compute_together_on_two_nodes(run):
+    job, log = run("one --nodes 2 --processes 4 --toolkit horovod", MPI)
+    assert job.state is ExecutionState.SUCCEEDED, log
+    assert sorted(log.splitlines()) == [f"rank {rank} of 4 True" for rank in range(4)]
+    assert [(exit.rank, exit.exit_code) for exit in sorted(job.ranks, key=lambda exit: exit.rank)] == [
+        (rank, 0) for rank in range(4)
+    ]
+
+
+FAILING = """
+import os, sys, time
+print(os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["AZ_BATCHAI_PYTORCH_INIT_METHOD"])
+sys.stdout.flush()
+if os.environ["RANK"] == "1":
+    sys.exit(3)
+time.sleep(60)
+"""
+
+
+def test_the_rank_that_failed_is_named_with_its_exit_code(run):
+    job, log = run("one --nodes 2 --processes 2 --toolkit pytorch", FAILING)
+    assert (job.state, job.execution.exit_code) == (ExecutionState.FAILED, 3)
+    assert (job.ranks[0].rank, job.ranks[0].exit_code) == (1, 3)
+    assert "1 2 tcp://127.0.0.1:" in log
+
+
+TENSORFLOW = """
+import json, os, time
+role = json.loads(os.environ["TF_CONFIG"])["task"]["type"]
+servers = os.environ["AZ_BATCHAI_PS_HOSTS"].split(",")
+print(role, os.environ["AZ_BATCHAI_TASK_INDEX"], "of", len(servers), flush=True)
+if role == "ps":
+    time.sleep(60)
+"""
+
+
+def test_tensorflows_tasks_find_each_other(run):
+    job, log = run("one --nodes 2 --processes 2 --toolkit tensorflow", TENSORFLOW)
+    assert job.state is ExecutionState.SUCCEEDED, log
+    assert sorted(log.splitlines()) == ["ps 0 of 1", "worker 0 of 1", "worker 1 of 1"]
+
+
+PREPARED = """
+import os
+print(open(os.path.join(os.environ["AZ_BATCHAI_SHARED_JOB_TEMP"], "prepared")).read().split())
+"""
+PREPARE = "--prep 'echo done >> $AZ_BATCHAI_SHARED_JOB_TEMP/prepared'"
+
+
+def test_a_node_is_prepared_once_before_any_process_starts(run):
+    job, log = run(f"one --nodes 2 --processes 4 --toolkit pytorch {PREPARE}", PREPARED)
+    assert job.state is ExecutionState.SUCCEEDED, log
+    assert log.splitlines() == ["['done']"] * 4
+
+
+def test_a_preparation_that_fails_is_why_the_job_failed(run):
+    job, _ = run("one --toolkit custom --prep 'exit 7'", "print('never')")
+    assert job.state is ExecutionState.FAILED
+    assert job.execution.errors[0].code == "JobPreparationFailed"
+
+
+STOPPING = """
+import time
+for step in range(600):
+    print(f"step {step} loss {10 - step}", flush=True)
+    time.sleep(0.1)
+"""
+
+
+def test_a_condition_stops_the_job(run):
+    job, _ = run("one --stop-if 'loss < 6'", STOPPING)
+    assert (job.word, job.execution.errors[0].code) == ("stopped", "JobStopConditionMet")
+
+
+WRITING = """
+import os
+with open(os.path.join(os.environ["AZ_BATCHAI_OUTPUT_MODEL"], "weights"), "w") as file:
+    file.write(os.environ["KEY"][:3])
+"""
+
+
+def test_outputs_are_kept_and_secrets_arrive(run, running_azure, monkeypatch):
+    monkeypatch.setenv("KEY", "abcdefgh")
+    job, log = run("one --output MODEL --secret KEY", WRITING)
+    assert job.state is ExecutionState.SUCCEEDED, log
+    name = f"{job.output_path_segment}/outputs/weights"
+    assert running_azure.blobs.read("azureml-blobstore-standin", name) == b"abc"
