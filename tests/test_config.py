@@ -59,11 +59,12 @@ def test_every_setting_has_its_variable(item, file):
 
 
 @pytest.mark.parametrize("item", fields(LocalSettings), ids=lambda item: item.name)
-@pytest.mark.parametrize("prefix", ["BATCHAI_", "BATCHAI_LOCAL_"])
-def test_every_setting_of_the_local_backend_has_its_variables(item, prefix, file):
+def test_every_setting_of_the_local_backend_has_its_variables(item, file):
     value = "7" if isinstance(item.default, int | float) else "/some/thing"
-    settings = load({f"{prefix}{item.name.upper()}": value}, path=file)
-    assert str(getattr(settings.for_backend(LocalSettings), item.name)).removesuffix(".0") == value
+    prefixes = ["BATCHAI_LOCAL_", *(["BATCHAI_"] if item.name in LocalSettings.ALSO_GENERAL else [])]
+    for prefix in prefixes:
+        settings = load({f"{prefix}{item.name.upper()}": value}, path=file)
+        assert str(getattr(settings.for_backend(LocalSettings), item.name)).removesuffix(".0") == value
 
 
 def test_prices_are_a_mapping_in_the_file_and_text_in_the_environment(file):

@@ -14,7 +14,7 @@ from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuse
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets
 from batchai_magics.backends.local.watch.reconciler import Reconciler
-from batchai_magics.backends.service.repository import Footprint
+from batchai_magics.backends.service.repository import OWNER, Footprint
 from batchai_magics.backends.service.runner import (
     ClusterRef,
     ClusterRequest,
@@ -34,7 +34,7 @@ from batchai_magics.models.states import DeallocationOption
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.backends.local.settings import LocalSettings
-    from batchai_magics.backends.local.state.store import Store
+    from batchai_magics.backends.local.state.store import Database, Store
 
 FRESH_S = 0.1  # cache TTL for polling
 SETUP_FAILED = "NodeSetupFailed"  # error code
@@ -155,6 +155,8 @@ class LocalRunner:
             of_cluster = node_table.find_cluster(db, cluster.guid)
             if of_cluster is None:
                 raise resource_table.not_found(db, cluster_id)
+            owner = str(row.more.get(OWNER, ""))
+            self._check_queue(db, owner)
             job_table.insert(
                 db,
                 job_table.JobRow(
@@ -169,10 +171,22 @@ class LocalRunner:
                     engine=(),
                     changed=time.time(),
                     spawner=process.own_identity(),
+                    owner=owner,
+                    max_running=self._settings.max_running_jobs,
                 ),
             )
             with self._refusing_full_folder():
                 store_rebuild.write_backup(db, row.resource_id, cluster_id, self._layout.job(run.guid))
+
+    def _check_queue(self, db: Database, owner: str) -> None:
+        """Raises ConflictError if a user has as many queued jobs as the settings allow."""
+        limit = self._settings.max_queued_jobs
+        if limit and job_table.queued_count(db, owner) >= limit:
+            from batchai_magics.errors import ConflictError
+
+            text = f"{owner or 'this user'} has {limit} queued job(s), as many as one user may have here"
+            hint = "Submit it when some of them have started, or cancel some."
+            raise ConflictError(text, code="QueuedJobsLimit", hint=hint)
 
     @contextmanager
     def _refusing_full_folder(self) -> Iterator[None]:

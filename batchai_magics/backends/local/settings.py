@@ -28,6 +28,8 @@ class LocalSettings:
     container_command: str = setting(
         "", "what runs containers, such as `podman --runtime runc`; found when empty"
     )
+    max_running_jobs: int = setting(0, "jobs of one user that may run at a time; 0: any number")
+    max_queued_jobs: int = setting(0, "jobs of one user that may wait in queues; 0: any number")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
 
     # BATCHAI_HOME and its like, from before backends had settings of their own.

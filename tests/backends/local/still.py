@@ -48,9 +48,11 @@ class Still:
         """The experiment, unless it is there."""
         self.create(self.experiment, ExperimentSpec())
 
-    def create(self, id: ResourceId, spec: Spec, *, limits: LocalSettings | None = None) -> ResourceId:
+    def create(
+        self, id: ResourceId, spec: Spec, *, limits: LocalSettings | None = None, owner: str = ""
+    ) -> ResourceId:
         """Writes a resource down; nothing more."""
-        resource_changes.create(self.context(limits), id, spec)
+        resource_changes.create(self.context(limits), id, spec, owner)
         return id
 
     def context(self, limits: LocalSettings | None = None) -> Context:
@@ -73,8 +75,17 @@ class Still:
         id = self.workspace.child(Kind.CLUSTER, name)
         return self.create(id, ClusterSpec.from_wire(spec), limits=limits)
 
-    def job(self, name: str = "j", count: int = 1, *, cluster: str = "c", **fields: object) -> ResourceId:
-        """A queued job."""
+    def job(
+        self,
+        name: str = "j",
+        count: int = 1,
+        *,
+        cluster: str = "c",
+        owner: str = "",
+        limits: LocalSettings | None = None,
+        **fields: object,
+    ) -> ResourceId:
+        """A queued job of a user."""
         properties = {
             "cluster": {"id": str(self.workspace.child(Kind.CLUSTER, cluster))},
             "nodeCount": count,
@@ -83,7 +94,7 @@ class Still:
             **fields,
         }
         id = self.experiment.child(Kind.JOB, name)
-        return self.create(id, JobSpec.from_wire({"properties": properties}))
+        return self.create(id, JobSpec.from_wire({"properties": properties}), limits=limits, owner=owner)
 
     def prepare(self) -> None:
         """Makes the nodes ready."""

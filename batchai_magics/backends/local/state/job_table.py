@@ -5,10 +5,13 @@ All functions take an open connection or transaction; decisions are the caller's
 
 from __future__ import annotations
 
+import heapq
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
@@ -65,6 +68,8 @@ class JobRow(NamedTuple):
     ranks: tuple[dict[str, Any], ...] = ()  # JSON of how each process ended, first failure first
     again: str = ""  # why it is to be queued again
     attempts: Attempts = ()  # JSON of each time that it was begun
+    owner: str = ""  # the user who created it; empty for this machine's own
+    max_running: int = 0  # how many jobs of its owner may run at a time; 0: any number
 
     @property
     def is_open(self) -> bool:
@@ -263,17 +268,82 @@ def waiting_clusters(db: sqlite3.Connection) -> list[str]:
     return [cluster for (cluster,) in db.execute(query, (NodeState.IDLE.value, ExecutionState.QUEUED.value))]
 
 
-def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
-    """The next job of a cluster's queue, by priority, then by creation.
+class Usage(NamedTuple):
+    """How many nodes a user's jobs hold, and how many jobs hold some."""
 
-    Skips jobs whose secrets no process holds: they are being created, or the secrets are lost.
-    """
+    node_count: int = 0
+    job_count: int = 0
+
+
+def usage_by_owner(db: sqlite3.Connection) -> dict[str, Usage]:
+    """The usage of each user whose jobs hold nodes of any cluster."""
     query = (
-        "SELECT * FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0"
-        " AND (needs_secrets = 0 OR supervisor != '') ORDER BY priority DESC, rowid LIMIT 1"
+        "SELECT job.owner, count(*), count(DISTINCT node.job)"
+        " FROM node JOIN job ON job.guid = node.job GROUP BY job.owner"
     )
-    row = db.execute(query, (cluster, ExecutionState.QUEUED.value)).fetchone()
-    return JobRow.of(row) if row else None
+    return {owner: Usage(nodes, jobs) for owner, nodes, jobs in db.execute(query)}
+
+
+_QUEUED = "cluster = ? AND state = ? AND is_assigned = 0"
+
+
+def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
+    """The next job of a queue: by priority, then of the user with the fewest nodes, then the oldest.
+
+    Skips jobs of users who run as many as they may, and jobs whose secrets no process holds: they are being
+    created, or the secrets are lost.
+    """
+    values = (cluster, ExecutionState.QUEUED.value)
+    can_start = f"{_QUEUED} AND (needs_secrets = 0 OR supervisor != '')"
+    (owner_count,) = db.execute(f"SELECT count(DISTINCT owner) FROM job WHERE {_QUEUED}", values).fetchone()
+    if owner_count > 1:
+        query = f"SELECT *, min(rowid) AS place FROM job WHERE {can_start} GROUP BY priority, owner"
+    else:
+        query = f"SELECT *, rowid AS place FROM job WHERE {can_start} ORDER BY priority DESC, rowid LIMIT 1"
+    usage, heads = usage_by_owner(db), list[tuple[int, int, int, JobRow]]()
+    for row in map(columns, db.execute(query, values).fetchall()):
+        place, job = row.pop("place"), JobRow.of(row)
+        used = usage.get(job.owner, Usage())
+        if not job.max_running or used.job_count < job.max_running:
+            heads.append((-job.priority, used.node_count, place, job))
+    return min(heads)[3] if heads else None
+
+
+def queue_of(db: sqlite3.Connection, cluster: str) -> list[str]:
+    """The keys of a cluster's queued jobs in the order in which they start, if running ones go on.
+
+    A user's jobs take turns with those of others: each one that starts adds to its user's nodes.
+    """
+    query = f"SELECT key, priority, owner, node_count FROM job WHERE {_QUEUED} ORDER BY priority DESC, rowid"
+    rows = db.execute(query, (cluster, ExecutionState.QUEUED.value)).fetchall()
+    node_counts = {owner: used.node_count for owner, used in usage_by_owner(db).items()}
+    order: list[str] = []
+    for _, of_priority in groupby(enumerate(rows), key=lambda each: each[1]["priority"]):
+        order += _in_turns(list(of_priority), node_counts)
+    return order
+
+
+def _in_turns(rows: Sequence[tuple[int, sqlite3.Row]], node_counts: dict[str, int]) -> Iterator[str]:
+    """The keys of jobs of one priority, by turns of their owners, whose counts of nodes grow."""
+    waiting: dict[str, deque[tuple[int, sqlite3.Row]]] = {}
+    for place, row in rows:
+        waiting.setdefault(row["owner"], deque()).append((place, row))
+    heap = [(node_counts.get(owner, 0), queue[0][0], owner) for owner, queue in waiting.items()]
+    heapq.heapify(heap)
+    while heap:
+        _, _, owner = heapq.heappop(heap)
+        _, row = waiting[owner].popleft()
+        node_counts[owner] = node_counts.get(owner, 0) + row["node_count"]
+        yield row["key"]
+        if waiting[owner]:
+            heapq.heappush(heap, (node_counts[owner], waiting[owner][0][0], owner))
+
+
+def queued_count(db: sqlite3.Connection, owner: str) -> int:
+    """How many jobs of a user are queued, on all clusters."""
+    query = "SELECT count(*) FROM job WHERE state = ? AND is_assigned = 0 AND owner = ?"
+    (count,) = db.execute(query, (ExecutionState.QUEUED.value, owner)).fetchone()
+    return int(count)
 
 
 def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
@@ -284,12 +354,14 @@ def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
 
 
 def has_room_for(db: sqlite3.Connection, job: JobRow) -> bool:
-    """Whether a queued job's cluster has enough idle nodes and no other queued job."""
+    """Whether a queued job could start: with enough idle nodes, no other queued job, and within limits."""
     query = "SELECT count(*) FROM node WHERE cluster = ? AND state = ?"
     (idle,) = db.execute(query, (job.cluster, NodeState.IDLE.value)).fetchone()
     others = "SELECT 1 FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0 AND guid != ? LIMIT 1"
     values = (job.cluster, ExecutionState.QUEUED.value, job.guid)
-    return job.node_count <= int(idle) and db.execute(others, values).fetchone() is None
+    is_limited = job.max_running and usage_by_owner(db).get(job.owner, Usage()).job_count >= job.max_running
+    has_nodes = job.node_count <= int(idle) and not is_limited
+    return has_nodes and db.execute(others, values).fetchone() is None
 
 
 def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:

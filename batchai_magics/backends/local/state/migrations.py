@@ -121,6 +121,16 @@ CREATE TRIGGER resource_deleted AFTER DELETE ON resource BEGIN
     DELETE FROM cluster WHERE key = old.key;
 END;
 """
+# The user who created a job, by whose nodes jobs of one priority are ordered, and how many jobs of that user
+# may run at a time (0: any number).
+_FAIR_QUEUE = """
+ALTER TABLE job ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE job ADD COLUMN max_running INTEGER NOT NULL DEFAULT 0;
+UPDATE job SET owner = coalesce((SELECT owner FROM resource WHERE resource.key = job.key), '');
+DROP INDEX job_queue;
+CREATE INDEX job_queue ON job (cluster, state, is_assigned, priority DESC, owner);
+CREATE INDEX node_job ON node (job) WHERE job IS NOT NULL;
+"""
 STEPS = (
     _FIRST,  # the schema of 0.1.0, which set no version: version 0 has these tables or none
     _RUNS,
@@ -128,6 +138,7 @@ STEPS = (
     _ATTEMPTS,
     _OWNERS,
     _RECORDS,
+    _FAIR_QUEUE,
 )
 LATEST_VERSION = len(STEPS)
 

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import Attempts, has_history
 from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.resource_table import record_of
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 
 
 LOOPBACK = "127.0.0.1"  # the address of all nodes
+NO_USAGE = job_table.Usage()
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=RunResult(0.0, None))
 _VALUES = "state, changed, started, ended, exit_code, errors, ranks, attempts"
-_COLUMNS = f"guid, {_VALUES}, is_assigned"
+_LIMITS = "is_assigned, max_running, job.owner AS job_owner"
+_COLUMNS = f"guid, {_VALUES}, {_LIMITS}"
 _JOBS = (
-    f"SELECT id, resource.guid, spec, fingerprint, created, owner, more, {_VALUES}"
+    f"SELECT id, resource.guid, spec, fingerprint, created, resource.owner, more, {_VALUES}, {_LIMITS}"
     " FROM resource LEFT JOIN job ON job.guid = resource.guid WHERE resource.key IN"
 )
 
@@ -37,7 +40,11 @@ def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus
         row["guid"]: row for row in query_in_batches(db, f"SELECT {_COLUMNS} FROM job WHERE guid IN", guids)
     }
     held = _nodes(db) if any(row["is_assigned"] for row in rows.values()) else {}
-    return [StoredStatus(rows[guid], held.get(guid, ())) if guid in rows else _DELETED for guid in guids]
+    waiting = _waiting(db, list(rows.values()))
+    return [
+        StoredStatus(rows[guid], held.get(guid, ()), waiting.get(guid, "")) if guid in rows else _DELETED
+        for guid in guids
+    ]
 
 
 def jobs_with_status(db: sqlite3.Connection, keys: Sequence[str]) -> Iterator[tuple[Record, RunStatus]]:
@@ -45,15 +52,29 @@ def jobs_with_status(db: sqlite3.Connection, keys: Sequence[str]) -> Iterator[tu
 
     Each batch of `MAX_KEYS` is one SELECT, hence read at one moment without a transaction.
     """
-    for row in query_in_batches(db, _JOBS, keys):
-        yield record_of(row), _DELETED if row["state"] is None else StoredStatus(row, ())
+    rows = list(query_in_batches(db, _JOBS, keys))
+    waiting = _waiting(db, rows)
+    for row in rows:
+        status = StoredStatus(row, (), waiting.get(row["guid"], ""))
+        yield record_of(row), _DELETED if row["state"] is None else status
+
+
+def _waiting(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str, str]:
+    """Why runs of users who run as many jobs as they may are queued, by guid."""
+    limited = [row for row in rows if row["max_running"] and row["state"] == ExecutionState.QUEUED.value]
+    usage = job_table.usage_by_owner(db) if limited else {}
+    return {
+        row["guid"]: f"{row['max_running']} of its user's jobs are running, as many as may run at a time"
+        for row in limited
+        if not row["is_assigned"] and usage.get(row["job_owner"], NO_USAGE).job_count >= row["max_running"]
+    }
 
 
 class StoredStatus(RunStatus):
     """The status of a run, read from its row on access."""
 
-    def __init__(self, row: sqlite3.Row, nodes: tuple[str, ...]) -> None:
-        vars(self).update(row=row, nodes=nodes)
+    def __init__(self, row: sqlite3.Row, nodes: tuple[str, ...], waiting: str = "") -> None:
+        vars(self).update(row=row, nodes=nodes, waiting=waiting)
 
     @property
     def state(self) -> ExecutionState:
@@ -134,14 +155,12 @@ def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
 
 def jobs_ahead_of(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
     """The queued jobs that are scheduled before one, in order."""
-    query = (
-        "SELECT resource.id FROM job JOIN job AS own ON own.key = ? JOIN resource ON resource.key = job.key"
-        " WHERE job.cluster = own.cluster AND job.state = ? AND job.is_assigned = 0"
-        " AND (job.priority > own.priority OR (job.priority = own.priority AND job.rowid < own.rowid))"
-        " ORDER BY job.priority DESC, job.rowid"
-    )
-    rows = db.execute(query, (id.key, ExecutionState.QUEUED.value))
-    return [ResourceId.parse(found) for (found,) in rows]
+    row = db.execute("SELECT cluster FROM job WHERE key = ?", (id.key,)).fetchone()
+    queue = job_table.queue_of(db, row["cluster"]) if row else []
+    before = queue[: queue.index(id.key)] if id.key in queue else []
+    rows = query_in_batches(db, "SELECT key, id FROM resource WHERE key IN", before)
+    ids = {row["key"]: row["id"] for row in rows}
+    return [ResourceId.parse(ids[key]) for key in before if key in ids]
 
 
 def _node(*, job_id: str | None, **columns: Any) -> Node:

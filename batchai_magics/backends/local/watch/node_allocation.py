@@ -1,8 +1,8 @@
 """Allocation of nodes: clusters grow and shrink with their queues, and queued jobs get idle nodes.
 
 An auto-scale cluster grows at once for queued jobs, and shrinks when nodes have been idle for a while. Jobs
-are ordered by priority, then by creation. A job that does not fit blocks those behind it, so that large
-jobs do not starve.
+are ordered by priority; within one, the user whose jobs hold the fewest nodes is next, then the oldest job.
+A job that does not fit blocks those behind it, so that large jobs do not starve.
 """
 
 from __future__ import annotations

@@ -1,0 +1,59 @@
+"""Users of one server share its machine: they take turns, within limits that their clients are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.arm.arm_backend import ArmBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.errors import ConflictError
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.server.access.access_control import Users
+from batchai_magics.server.server_home import ServerHome
+from tests.contract.place import HOLD
+from tests.server.running import Running, connected, serving
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Running]:
+    """A server with a cluster of two nodes, where each user may run one job and have one more queued."""
+    with serving(tmp_path / "home", local=LocalSettings(max_running_jobs=1, max_queued_jobs=1)) as running:
+        yield running
+
+
+def start(server: Running, user: ArmBackend, name: str) -> ResourceId:
+    """Creates a job that runs until it is stopped."""
+    properties = {
+        "cluster": {"id": str(server.world.cluster)},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "logs",
+        "customToolkitSettings": {"commandLine": HOLD},
+    }
+    id = server.world.job_id(name)
+    user.create(id, JobSpec.from_wire({"properties": properties}))
+    return id
+
+
+def test_limits_are_per_user_and_their_clients_are_told(server: Running) -> None:
+    users = Users(ServerHome.of(server.world.settings).users)
+    anna, ben = (connected(server.url, users.add(name)) for name in ("anna", "ben"))
+    first = start(server, anna, "a1")
+    until(lambda: anna.show(first).word == "running")
+    second = start(server, anna, "a2")
+    text = "1 of its user's jobs are running, as many as may run at a time"
+    until(lambda: anna.show(second).waiting == text)
+    with pytest.raises(ConflictError, match="anna has 1 queued job") as caught:
+        start(server, anna, "a3")
+    assert caught.value.code == "QueuedJobsLimit"
+    other = start(server, ben, "b1")
+    until(lambda: ben.show(other).word == "running")  # a node is free, and it is not anna's turn
+    assert anna.show(second).word == "queued"
+    anna.terminate(first)
+    until(lambda: anna.show(second).word == "running")
