@@ -37,17 +37,20 @@ class Submitted:
         is_new: Whether the job was created; else an identical run was found.
         kept: The previous run of the name if the cell was edited since; else empty.
         grown: A message about nodes added to the cluster; else empty.
+        forecast: What a new job is going to cost and wait for, on a paid backend; else empty.
     """
 
     job: Job
     is_new: bool
     kept: str = ""
     grown: str = ""
+    forecast: str = ""
 
     @property
     def note(self) -> str:
-        """A message about the submission; empty for the first run of a name."""
-        return " ".join(filter(None, (self.grown, self._run_note)))
+        """A message about the submission; mostly empty for the first run of a name."""
+        forecast = self.forecast if self.is_new else ""
+        return " ".join(filter(None, (self.grown, self._run_note, forecast)))
 
     @property
     def _run_note(self) -> str:
@@ -88,7 +91,9 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     runs = backend.ensure(JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share, request.uploads))
     grown = _grow_cluster(backend, request) if request.is_growing else ""
     request = replace(request, records=recorder.files(request))
-    return replace(_create_or_find(backend, request, experiment, runs), grown=grown)
+    forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
+    submitted = _create_or_find(backend, request, experiment, runs)
+    return replace(submitted, grown=grown, forecast=forecast)
 
 
 def _check_arguments(request: object, settings: object) -> None:

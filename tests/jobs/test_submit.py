@@ -239,3 +239,19 @@ def test_a_further_run_gets_the_next_number(world):
     assert next_run(world.backend, world.experiment, "resnet-2") == "resnet-3"
     world.backend.delete(world.experiment.child(Kind.JOB, "resnet"))
     assert next_run(world.backend, world.experiment, "resnet-2") == "resnet-3"
+
+
+class Paid(Taken):
+    """A backend that says what a job is going to cost."""
+
+    @property
+    def prices(self):
+        return self
+
+    def forecast(self, job):
+        return f"{job.node_count} × NC6, 0 of 6 cores free: will queue"
+
+
+def test_a_paid_backend_says_what_a_new_job_waits_for_and_costs(tmp_path):
+    assert submit(Paid(tmp_path), edited(), SETTINGS).note == "7 × NC6, 0 of 6 cores free: will queue."
+    assert submit(Taken(tmp_path), edited(), SETTINGS).note == ""

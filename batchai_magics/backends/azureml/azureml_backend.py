@@ -61,7 +61,7 @@ class AzureMLBackend(BackendBase):
         self.clusters = Clusters(connection)
         self._creation = JobCreation(connection, self.jobs, settings)
         self.logs = JobLogs(connection, self.jobs)
-        self.usages = self.prices = Quota(connection)
+        self.usages = self.prices = Quota(connection, self.clusters)
         self._recent = RecentResources(self.jobs, self.clusters)
         self.jobs.facts = RunRecords(self.logs).facts
         self.jobs.waiting = self._waiting

@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from batchai_magics.backends.azureml.clusters import Clusters, is_serverless
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.queue_reasons import queue_reason
 from batchai_magics.backends.azureml.quota_messages import Estimate, SizeFacts, core_quota
-from batchai_magics.errors import ServiceError
+from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.cluster_spec import VmPriority
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.prices import Price
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.subscription import Usage
@@ -22,8 +25,10 @@ _SIZES_S, _USAGES_S = 3600.0, 60.0  # how long what was read is used
 class Quota:
     """The facets `usages` and `prices`, estimates made of both, and the reasons why jobs wait."""
 
-    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._connection, self._clock = connection, clock
+    def __init__(
+        self, connection: Connection, clusters: Clusters, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._connection, self._clusters, self._clock = connection, clusters, clock
         self._read: dict[str, tuple[float, Sequence[Mapping[str, Any]]]] = {}
 
     def list(self, location: str) -> Sequence[Usage]:
@@ -35,6 +40,18 @@ class Quota:
         facts = self.size(cluster.spec.vm_size)
         per_hour = facts.price(is_spot=_is_spot(cluster)) if facts else None
         return Price(per_hour, facts.currency) if facts and per_hour is not None else None
+
+    def forecast(self, job: JobSpec) -> str:
+        """The nodes of a job, the quota that is left for them and their price."""
+        try:
+            id = ResourceId.parse(job.cluster.id)
+            cluster = self._clusters.show(id)
+            size = job.backend_options.get("size", "").split()[-1:] if is_serverless(id) else []
+            is_spot = "spot" in job.backend_options if is_serverless(id) else None
+            estimate = self.estimate(cluster, job.node_count, size="".join(size), is_spot=is_spot)
+        except (ServiceError, SpecError) as error:
+            return f"quota and price are unknown: {error.message}"
+        return estimate.sentence if estimate else ""
 
     def size(self, name: str) -> SizeFacts | None:
         """A VM size; None if the location does not have it."""

@@ -23,6 +23,7 @@ from batchai_magics.models.backend_options import BackendOption, declared_by
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.protocol import Backend
+    from batchai_magics.models.job_spec import JobSpec
 
 
 GROUP = "batchai_magics.backends"
@@ -205,6 +206,15 @@ def backend_options(settings: Settings | None = None) -> tuple[BackendOption, ..
     with contextlib.suppress(BatchAIError):  # reported where the settings are used
         sections += map(type, (settings or load_settings()).sections.values())
     return declared_by(sections)
+
+
+def forecast(settings: Settings, job: JobSpec) -> str:
+    """What a job is going to cost and wait for, as a paid backend tells before it is submitted; else nothing.
+
+    A backend's module may have this function.
+    """
+    function = getattr(BACKENDS.opening(settings.backend), "forecast", None)
+    return str(function(settings, job)) if function else ""
 
 
 def import_backend() -> None:

@@ -11,6 +11,7 @@ from batchai_magics.errors import CapabilityError
 if TYPE_CHECKING:
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
     from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.prices import Price
     from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.resources import Cluster
@@ -161,6 +162,9 @@ class Prices(Protocol):
 
     def node_price(self, cluster: Cluster) -> Price | None:
         """The price of a node of a cluster; None if it is unknown."""
+
+    def forecast(self, job: JobSpec) -> str:
+        """What a job is going to cost, and whether it has to wait for quota; empty if that is unknown."""
 
 
 class Cleaning(Protocol):

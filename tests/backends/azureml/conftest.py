@@ -5,9 +5,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from batchai_magics.backends.azure.arm_client import TIMING
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.settings import AzureMLSettings
@@ -30,7 +32,8 @@ def settings(azure: AzureStandIn) -> Settings:
 
 
 @pytest.fixture
-def backend(settings: Settings) -> Iterator[AzureMLBackend]:
+def backend(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureMLBackend]:
+    monkeypatch.setitem(cast("dict[str, float]", TIMING), "polling_interval", 0.05)
     made = open_backend(settings)
     yield made
     made.close()

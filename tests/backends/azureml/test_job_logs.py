@@ -101,6 +101,7 @@ def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(
         source.write(ranked(number % 2), b"rank %d line %d\n" % (number % 2, number))
         watch(logs, source, 2)
     source.status = "Completed"
+    logs.note_end(JOB)
     whole = logs.read(OUT, 0, 10_000).data
     again = b"".join(logs.read(OUT, offset, 7).data for offset in range(0, len(whole), 7))
     assert again == whole

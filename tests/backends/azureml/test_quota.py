@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from batchai_magics import cell
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.quota import Quota
+from batchai_magics.commands.output.dry_run import dry_run_text
+from batchai_magics.config import Settings
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.prices import Price
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.azureml.faults import refusal
 from tests.azureml.stand_in import AzureStandIn
@@ -17,7 +22,7 @@ FAMILY = "StandardNCADSA100v4Family"
 
 @pytest.fixture
 def quota(connection: Connection) -> Quota:
-    return Quota(connection)
+    return Quota(connection, Clusters(connection))
 
 
 @pytest.fixture
@@ -34,6 +39,46 @@ def test_a_job_is_told_that_it_will_queue_and_what_it_costs(
     assert estimate is not None
     assert estimate.sentence == (
         "2 × NC24ads_A100_v4, 0 of 48 cores free: will queue; about 7.35 USD an hour"
+    )
+
+
+def job_on(cluster: ResourceId, **more: object) -> JobSpec:
+    properties = {
+        "cluster": {"id": str(cluster)},
+        "nodeCount": 2,
+        "customToolkitSettings": {"commandLine": "train"},
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+        **more,
+    }
+    return JobSpec.from_wire({"properties": properties})
+
+
+def test_the_price_of_a_node_is_the_services_estimate(
+    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
+) -> None:
+    azure.computes.add("gpus", size=A100)
+    assert quota.node_price(Clusters(connection).show(gpus)) == Price(3.673, "USD")
+
+
+def test_a_job_is_forecast_before_it_is_submitted(
+    azure: AzureStandIn, quota: Quota, gpus: ResourceId, workspace: ResourceId
+) -> None:
+    azure.computes.add("gpus", size=A100)
+    azure.workspace.cores[FAMILY] = 24
+    assert "24 of 24 cores free: will queue until the quota is raised to 48" in quota.forecast(job_on(gpus))
+    serverless = workspace.child(Kind.CLUSTER, "serverless")
+    assert quota.forecast(job_on(serverless)) == ("2 × DS3_v2, 100 of 100 cores free; about 0.46 USD an hour")
+
+
+def test_a_forecast_that_is_impossible_says_why(quota: Quota, gpus: ResourceId) -> None:
+    assert quota.forecast(job_on(gpus)).startswith("quota and price are unknown: ")
+
+
+def test_a_dry_run_tells_the_forecast(azure: AzureStandIn, settings: Settings) -> None:
+    azure.computes.add("gpus", size=A100)
+    request = cell.parse("j --nodes 2 --cluster gpus --dry-run", "print(1)", settings=settings)
+    assert "2 × NC24ads_A100_v4, 100 of 100 cores free; about 7.35 USD an hour" in dry_run_text(
+        request, settings
     )
 
 
@@ -75,8 +120,8 @@ def test_sizes_are_read_once_an_hour_and_usages_once_a_minute(
     azure: AzureStandIn, connection: Connection, gpus: ResourceId
 ) -> None:
     now = [0.0]
-    quota, cluster = Quota(connection, clock=lambda: now[0]), azure.computes.add("gpus")
-    shown = Clusters(connection).show(gpus)
+    clusters, cluster = Clusters(connection), azure.computes.add("gpus")
+    quota, shown = Quota(connection, clusters, clock=lambda: now[0]), clusters.show(gpus)
     for now[0] in range(0, 120, 10):
         quota.estimate(shown, 1)
     paths = [exchange.request.path.rpartition("/")[2] for exchange in azure.exchanges]
