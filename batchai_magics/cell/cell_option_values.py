@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.cell.notebook_variables import variable_names
+from batchai_magics.cell.sweep_options import SweepOptions, sweep_options_of
 from batchai_magics.errors import UsageError
 from batchai_magics.models.backend_options import BackendOption, given_options
 from batchai_magics.models.run_tags import check_tags
@@ -74,7 +75,8 @@ class CellOptions:
     is_growing: bool = False
     has_no_provenance: bool = False
     tags: tuple[str, ...] = ()
-    variable: str = "job"
+    variable: str = ""  # empty: the default
+    sweep: SweepOptions | None = None
 
     @property
     def is_described(self) -> bool:
@@ -128,6 +130,7 @@ def values_of(
         has_no_provenance=given.no_provenance,
         tags=tags_of(given.tag),
         variable=_variable(given.var),
+        sweep=sweep_options_of(given, _count),
     )
 
 
@@ -246,7 +249,7 @@ def _checked(option: str, text: str, check: Callable[[str], Any], hint: str) -> 
 
 def _variable(name: str | None) -> str:
     if name is None:
-        return "job"
+        return ""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"--var {name}: this is not a name for a Python variable")
     return name

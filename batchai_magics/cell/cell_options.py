@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from batchai_magics.cell.cell_option_values import CellOptions, values_of
+from batchai_magics.cell.sweep_options import PRUNERS, SEARCHES
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 from batchai_magics.models.backend_options import BackendOption
 from batchai_magics.options.option import (
@@ -75,6 +76,17 @@ _OF_CELL: tuple[Option, ...] = (
     Option(("--template",), "fill {names} in the script too", value_kind=ValueKind.NOTHING),
     Option(("--dry-run",), "show what would be submitted; nothing is written", value_kind=ValueKind.NOTHING),
     Option(("--wait",), "wait for the end of the job", value_kind=ValueKind.NOTHING),
+    Option(("--sweep",), "run a job for each of these values: \"lr=1e-4,1e-3 batch=32,64\","
+           " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS"),
+    Option(("--trials",), "how many trials a random search or Optuna makes", "N"),
+    Option(("--seed",), "seed of the search (0): the same seed gives the same trials", "N"),
+    Option(("--search",), "how the trials are chosen (grid, or random where there are ranges)", "METHOD",
+           choices=SEARCHES),
+    Option(("--parallel",), "how many trials run at once (as many as there are nodes for)", "N"),
+    Option(("--best",), "what makes a trial the best: \"min val_loss\" (the headline metric)", "GOAL"),
+    Option(("--retry-failed",), "run a trial that fails again, up to N times", "N"),
+    Option(("--prune",), "end trials that do worse than the others did at the same step", "METHOD",
+           choices=PRUNERS),
     Option(("--new",), "run it again, as NAME-2, when NAME is there", value_kind=ValueKind.NOTHING),
     Option(("--grow",), "give the cluster as many nodes as the job wants, if it has fewer",
            value_kind=ValueKind.NOTHING),

@@ -31,6 +31,7 @@ from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.cell.script_environment import with_environment
+from batchai_magics.cell.sweep_options import SweepOptions
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import check_texts, declared_by
@@ -102,6 +103,7 @@ class CellRequest:
     tags: tuple[str, ...] = ()  # --tag
     notify: tuple[str, ...] = field(default=(), repr=False)  # --notify
     exports: tuple[str, ...] = ()  # --export
+    sweep: SweepOptions | None = None  # --sweep
     watch: WatchRequest | None = None  # what watches the run is to do; by `submit`
     records: Mapping[str, str] = field(default_factory=dict, repr=False)  # to store with the job; by `submit`
 
@@ -365,7 +367,7 @@ def _request(
         experiment=target.experiment,
         cluster=ResourceId.parse(spec.cluster.id).name,
         uploads=uploads,
-        variable=options.variable,
+        variable=options.variable or "job",
         is_waiting=options.is_waiting,
         is_new=options.is_new,
         is_same=options.is_same,
@@ -377,6 +379,7 @@ def _request(
         source=source,
         has_provenance=not options.has_no_provenance,
         tags=options.tags,
+        sweep=options.sweep,
     )
 
 

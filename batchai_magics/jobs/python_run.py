@@ -12,6 +12,7 @@ from batchai_magics.backends.base.backend_registry import current_settings, open
 from batchai_magics.cell import CellRequest, Notebook, parse, parse_script
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.function_script import function_script
+from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
@@ -22,7 +23,10 @@ from batchai_magics.models.backend_options import declared_by
 from batchai_magics.models.resource_ids import as_name
 from batchai_magics.options.option import Option, ValueKind
 
-_OF_CELLS = ("--spec", "--file", "--template", "--var", "--wait", "--dry-run", "--help", "--new", "--same")
+_OF_CELLS = (
+    *("--spec", "--file", "--template", "--var", "--wait", "--dry-run", "--help", "--new", "--same"),
+    *SWEEP_FLAGS,
+)
 
 
 def run(

@@ -11,6 +11,7 @@ from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.cell import CellRequest, Notebook, parse, parse_script
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.launcher_line import LauncherLine, is_launcher, translate
+from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import watch_job
@@ -29,7 +30,10 @@ _SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
 _FORMAT = Option(("-o",), "print the job at its end, as JSON; its log goes to stderr", choices=("json",))
 _DEBUG = Option(("--debug",), "show the traceback of an error", value_kind=ValueKind.NOTHING)
 _OF_COMMAND = ("--detach", "--help", "--debug")  # switches that are not the job's
-_NOT_HERE = ("--use", "--template", "--var", "--wait", "--spec", "--file", "--args")  # for cells only
+_NOT_HERE = (  # for cells only
+    *("--use", "--template", "--var", "--wait", "--spec", "--file", "--args"),
+    *SWEEP_FLAGS,
+)
 _MISSPELT = 0.8  # how like one of our options a word must be: most are arguments of the script
 _HINT = "`batchai run --help` lists the options"
 

@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 from batchai_magics.cell.cell_options import cell_options
+from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.handlers import run_command
 from batchai_magics.commands.handlers.run_command import read_line, run_options
 from batchai_magics.errors import UsageError
@@ -123,7 +124,7 @@ def test_a_job_file_runs_as_it_is(preview, tmp_path):
 def test_every_option_of_a_cells_job_is_one_of_run():
     names = {option.flags[0] for option in cell_options()}
     left_out = names - {option.flags[0] for option in run_options()}
-    assert left_out == {"--use", "--template", "--var", "--wait", "--file", "--args"}
+    assert left_out == {"--use", "--template", "--var", "--wait", "--file", "--args", *SWEEP_FLAGS}
 
 
 def test_help_names_the_launchers():

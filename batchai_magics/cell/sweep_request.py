@@ -1,0 +1,282 @@
+"""Turns a cell with `--sweep` into a request: the parameters of each trial, and the job that it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
+from batchai_magics.cell.sweep_options import GRID, RANDOM, ROWS, TPE, SweepOptions
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.search_space import (
+    FORM,
+    MAX_TRIALS,
+    SearchSpace,
+    Trials,
+    listed_trials,
+    parameter_names,
+    search_space,
+)
+from batchai_magics.options.option_parsing import expand
+from batchai_magics.records.parameters import Parameter
+
+_MARKER = "__param_{}__"  # stands for a value in the template: a Python name, so that the script stays valid
+_MARKERS = re.compile(r"__param_(\w+?)__")
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """The request of a sweep.
+
+    Attributes:
+        template: The job with markers in place of the parameters' values; None where an option takes a
+            number, in which case `cells` has each trial's job.
+        search: `grid`, `random`, `tpe` or `rows`.
+        space: The search space; None for rows.
+        trials: The parameters of each trial; of `tpe`, none yet.
+        trial_count: How many trials there are to be.
+    """
+
+    name: str
+    first: CellRequest  # the job of the first trial, or of the lowest values of the space
+    template: CellRequest | None
+    options: SweepOptions
+    search: str
+    space: SearchSpace | None
+    trials: Trials
+    trial_count: int
+    cells: Sequence[CellRequest] = field(default=(), repr=False)
+
+    def job(self, index: int, parameters: Mapping[str, Parameter]) -> CellRequest:
+        """The job of a trial, by its index in `trials`."""
+        return with_parameters(self.template, parameters) if self.template else self.cells[index]
+
+
+def is_sweep(line: str) -> bool:
+    """Whether a magic line describes a sweep."""
+    return any(word.partition("=")[0] == "--sweep" for word in _words(line))
+
+
+def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook) -> SweepRequest:
+    """Parses the cell of a sweep.
+
+    Args:
+        line: The magic line after `%%batchai_job`.
+        body: The rest of the cell.
+        settings: Supply what the line leaves out.
+        notebook: What surrounds the cell.
+
+    Raises:
+        UsageError: The line or the cell is wrong.
+        SpecError: A value of a trial's job is impossible.
+    """
+    words = _words(line)
+    text = expand(_value_of("--sweep", words), notebook.names)
+    space, trials = _space_or_rows(text, notebook)
+    names = tuple(space.domains) if space else parameter_names(trials)
+    words = [*_with_value("--sweep", text, words), *_variables(names)]
+    words = with_arguments(words, names, body)
+    cell = _Cell(shlex.join(words), body, settings, notebook, line)
+    first = cell.request(space.lowest if space else trials[0])
+    options = first.sweep
+    assert options is not None  # the line has --sweep
+    _check_uses(first, names)
+    search, trials, count = _search(options, space, trials)
+    template = cell.template(names)
+    if template is None and search == TPE:
+        hint = "They can be in --args, --env and the script."
+        raise UsageError(
+            f"--search {TPE}: an option of this line that takes a number has a parameter", hint=hint
+        )
+    cells = [] if template else [cell.request(trial) for trial in trials]
+    return SweepRequest(first.name, first, template, options, search, space, trials, count, cells)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell whose parameters get values."""
+
+    line: str
+    body: str
+    settings: Settings
+    notebook: Notebook
+    written: str  # the line as the user wrote it
+
+    def request(self, parameters: Mapping[str, object]) -> CellRequest:
+        """The request with these values of the parameters."""
+        notebook = replace(self.notebook, names={**self.notebook.names, **parameters})
+        made = parse(self.line, self.body, settings=self.settings, notebook=notebook)
+        return replace(made, source=made.source and replace(made.source, line=self.written))
+
+    def template(self, names: Sequence[str]) -> CellRequest | None:
+        """The request with markers; None if an option refuses them, as one that takes a number does."""
+        try:
+            return self.request({name: _MARKER.format(name) for name in names})
+        except UsageError:  # what else is wrong with the cell, its first trial has reported
+            return None
+
+
+def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) -> CellRequest:
+    """The job of a trial: the template with values in place of its markers."""
+    files = {path: _filled_bytes(data, parameters) for path, data in template.uploads.items()}
+    wire = _filled_json(template.spec.to_wire(secrets=True), parameters)
+    if files != template.uploads:  # each trial has a folder of its own
+        folder = next(iter(files)).rsplit("/", 1)[0]
+        own = f"{folder}-{_digest(parameters)}"
+        files = {path.replace(folder, own, 1): data for path, data in files.items()}
+        wire = json.loads(json.dumps(wire).replace(f'{folder}"', f'{own}"'))
+    records = {name: filled(text, parameters) for name, text in template.records.items()}
+    return replace(template, spec=JobSpec.from_wire(wire), uploads=files, records=records)
+
+
+def filled(text: str, parameters: Mapping[str, Parameter]) -> str:
+    """A JSON text with the values in place of the markers in its strings."""
+    return _MARKERS.sub(lambda match: json.dumps(_text(match, parameters))[1:-1], text)
+
+
+def is_filled_by(data: bytes) -> bool:
+    """Whether a file of the template has markers."""
+    return _MARKERS.search(data.decode("latin-1")) is not None
+
+
+def with_values(parameters: Mapping[str, Parameter], values: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Recorded parameters of the template with the values in place of the markers."""
+    return {name: _value(value, values) for name, value in parameters.items()}
+
+
+def _value(value: Parameter, values: Mapping[str, Parameter]) -> Parameter:
+    if not isinstance(value, str):
+        return value
+    whole = _MARKERS.fullmatch(value)
+    if whole and whole[1] in values:
+        return values[whole[1]]
+    return _MARKERS.sub(lambda match: _text(match, values), value)
+
+
+def _filled_json(value: Any, parameters: Mapping[str, Parameter]) -> Any:
+    return json.loads(filled(json.dumps(value), parameters))
+
+
+def _filled_bytes(data: bytes, parameters: Mapping[str, Parameter]) -> bytes:
+    if b"__param_" not in data:
+        return data
+    text = data.decode("utf-8", "surrogateescape")
+    return _MARKERS.sub(lambda match: _text(match, parameters), text).encode("utf-8", "surrogateescape")
+
+
+def _text(match: re.Match[str], parameters: Mapping[str, Parameter]) -> str:
+    return str(parameters[match[1]]) if match[1] in parameters else match[0]
+
+
+def _digest(parameters: Mapping[str, Parameter]) -> str:
+    return hashlib.sha256(json.dumps(dict(parameters)).encode()).hexdigest()[:8]
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # an unclosed quote, which `parse` reports
+        return []
+
+
+def _value_of(flag: str, words: Sequence[str]) -> str:
+    """The value of an option that takes one; empty if it is missing, which `parse` reports."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == flag:
+            return following
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def _with_value(flag: str, text: str, words: Sequence[str]) -> list[str]:
+    """The words with another value of an option; braces in it are literal."""
+    value = text.replace("{", "{{").replace("}", "}}")
+    if flag in words:
+        index = words.index(flag)
+        return [*words[:index], f"{flag}={value}", *words[index + 2 :]]
+    return [f"{flag}={value}" if word.startswith(f"{flag}=") else word for word in words]
+
+
+def _variables(names: Sequence[str]) -> list[str]:
+    """The words that make each parameter a variable of the job: $PARAM_LR."""
+    return [f"--env=PARAM_{name.upper()}={{{name}}}" for name in names]
+
+
+def with_arguments(words: Sequence[str], names: Sequence[str], body: str) -> list[str]:
+    """The words with the parameters that the script has options for and the line does not mention.
+
+    A script that defines `"--lr"` gets `--lr {lr}`.
+    """
+    own = [word for word in words if not word.startswith("--env=PARAM_")]
+    given = [(name, _option_in(body, name)) for name in names if not any(f"{{{name}}}" in w for w in own)]
+    more = " ".join(f"{option} {{{name}}}" for name, option in given if option)
+    if not more:
+        return list(words)
+    args = _value_of("--args", words)
+    changed = _with_value("--args", "", words) if args else list(words)
+    joined = f"--args={args} {more}" if args else f"--args={more}"
+    return [joined if word == "--args=" else word for word in changed] if args else [*changed, joined]
+
+
+def _option_in(body: str, name: str) -> str:
+    """The option of a script for a parameter: `--batch-size` or `--batch_size`; empty without one."""
+    for option in (f"--{name}", f"--{name.replace('_', '-')}"):
+        if re.search(rf"""["']{re.escape(option)}["']""", body):
+            return option
+    return ""
+
+
+def _space_or_rows(text: str, notebook: Notebook) -> tuple[SearchSpace | None, Trials]:
+    if not text.isidentifier():
+        return search_space(text), []
+    if text not in notebook.names:
+        raise UsageError(f"--sweep {text}: there is no variable {text} with the rows of a sweep", hint=FORM)
+    return None, listed_trials(notebook.names[text])
+
+
+def _check_uses(request: CellRequest, names: Sequence[str]) -> None:
+    """Checks that no parameter of the sweep is shipped with `--use`: it has another value in each trial."""
+    twice = [name for name in names if request.source and name in request.source.uses]
+    if twice:
+        hint = f"The script finds it as os.environ['PARAM_{twice[0].upper()}']."
+        raise UsageError(f"--use {twice[0]}: this is a parameter of the sweep", hint=hint)
+
+
+def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> tuple[str, Trials, int]:
+    """How the sweep searches, the parameters of its trials as far as they are known, and their number."""
+    if space is None:
+        _refuse_for_rows(options)
+        return ROWS, rows, len(rows)
+    search = options.search or (GRID if space.is_finite and not options.trials else RANDOM)
+    count = options.trials or 0
+    if search == GRID and not space.is_finite:
+        raise UsageError(f"--search {GRID}: a range has no grid", hint="List its values: lr=1e-4,1e-3.")
+    if search == GRID and options.trials:
+        raise UsageError(f"--trials does not go with --search {GRID}, which tries all combinations")
+    if search != GRID and not options.trials:
+        raise UsageError(
+            "--trials is missing: a search of ranges needs a number of trials", hint="--trials 20"
+        )
+    if max(count, space.grid_size if search == GRID else 0) > MAX_TRIALS:
+        raise UsageError(f"--sweep: these are more than {MAX_TRIALS:,} trials")
+    if search == GRID:
+        return GRID, space.grid(), space.grid_size
+    return (
+        (TPE, [], count)
+        if search == TPE
+        else (RANDOM, found := space.sample(count, options.seed), len(found))
+    )
+
+
+def _refuse_for_rows(options: SweepOptions) -> None:
+    for flag, value in (("--trials", options.trials), ("--search", options.search)):
+        if value:
+            raise UsageError(f"{flag} does not go with rows, which say what is tried", hint="Leave it out.")

@@ -1,0 +1,220 @@
+"""The search space of a sweep, as `--sweep` describes it; the trials of a grid and of a random search."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from batchai_magics.errors import UsageError
+from batchai_magics.records.parameters import MAX_PARAMETERS, Parameter, is_parameter, value_of
+
+OPTION = "--sweep"
+MAX_TRIALS = 100_000
+FORM = 'write it as --sweep "lr=1e-4,1e-3 batch=32,64" or --sweep "lr=log(1e-5,1e-1)" --trials 20'
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_PART = re.compile(r"\s*(?P<name>[^\s=(),]+)\s*=\s*(?P<values>(?:[^\s()]*\([^()]*\)|[^\s()]+)?)(?=\s|$)")
+_CALL = re.compile(r"(?P<kind>\w+)\((?P<bounds>.*)\)")
+_DRAWS_PER_TRIAL = 100  # of a random search, before all distinct trials are taken to be found
+
+
+class Scale(str, enum.Enum):
+    """How the values of a range are drawn; the value is its word in `--sweep`."""
+
+    UNIFORM = "uniform"  # each number is equally likely
+    LOG = "log"  # each order of magnitude is
+    INTEGER = "int"  # each whole number is, both ends included
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A parameter that takes one of these values."""
+
+    values: tuple[Parameter, ...]
+
+    @property
+    def lowest(self) -> Parameter:
+        """The first value."""
+        return self.values[0]
+
+    def draw(self, generator: random.Random) -> Parameter:
+        """A random value."""
+        return generator.choice(self.values)
+
+
+@dataclass(frozen=True)
+class Range:
+    """A parameter that takes a number between two bounds."""
+
+    scale: Scale
+    low: float
+    high: float
+
+    @property
+    def lowest(self) -> Parameter:
+        """The lower bound."""
+        return int(self.low) if self.scale is Scale.INTEGER else self.low
+
+    def draw(self, generator: random.Random) -> Parameter:
+        """A random value."""
+        if self.scale is Scale.INTEGER:
+            return generator.randint(int(self.low), int(self.high))
+        if self.scale is Scale.LOG:
+            drawn = math.exp(generator.uniform(math.log(self.low), math.log(self.high)))
+        else:
+            drawn = generator.uniform(self.low, self.high)
+        return min(max(float(f"{drawn:.6g}"), self.low), self.high)  # digits that people can read
+
+
+Domain = Choices | Range
+Trials = list[dict[str, Parameter]]
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """The parameters of a sweep by name, and the values that each may take."""
+
+    domains: Mapping[str, Domain]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all parameters are lists of values."""
+        return all(isinstance(domain, Choices) for domain in self.domains.values())
+
+    @property
+    def grid_size(self) -> int:
+        """The number of combinations of the listed values."""
+        return math.prod(len(each.values) for each in self.domains.values() if isinstance(each, Choices))
+
+    @property
+    def lowest(self) -> dict[str, Parameter]:
+        """The first value of each parameter, or the lower bound of its range."""
+        return {name: domain.lowest for name, domain in self.domains.items()}
+
+    def grid(self) -> Trials:
+        """Every combination of the values; the last parameter varies fastest."""
+        values = [domain.values for domain in self.domains.values() if isinstance(domain, Choices)]
+        return [dict(zip(self.domains, row, strict=True)) for row in itertools.product(*values)]
+
+    def sample(self, count: int, seed: int) -> Trials:
+        """Distinct random trials; a larger count continues the same sequence.
+
+        Fewer than `count` if there are no more.
+        """
+        generator, found = random.Random(seed), dict[str, dict[str, Parameter]]()
+        for _ in range(count * _DRAWS_PER_TRIAL):
+            drawn = {name: domain.draw(generator) for name, domain in self.domains.items()}
+            found.setdefault(str(drawn), drawn)
+            if len(found) == count or (self.is_finite and len(found) == self.grid_size):
+                break
+        return list(found.values())
+
+
+def search_space(text: str) -> SearchSpace:
+    """Reads `lr=1e-4,1e-3 batch=32,64` or `lr=log(1e-5,1e-1) dropout=uniform(0,.5) layers=int(2,8)`.
+
+    Raises:
+        UsageError: It is invalid; the message names the parameter.
+    """
+    domains: dict[str, Domain] = {}
+    for name, values in _parts(text):
+        _check_name(name)
+        if name in domains:
+            raise UsageError(f"{OPTION}: the parameter {name} is there twice")
+        domains[name] = _domain(name, values)
+    return SearchSpace(domains)
+
+
+def listed_trials(rows: object) -> Trials:
+    """The trials of a DataFrame, or of a list of dicts, row by row; duplicates are left out.
+
+    Raises:
+        UsageError: A value is no number, truth value or short text; the message names row and column.
+    """
+    records = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+    if not isinstance(records, Sequence) or isinstance(records, (str, bytes)) or not records:
+        raise UsageError(f"{OPTION}: the rows of a sweep are a DataFrame or a list of dicts, not empty")
+    trials = [_checked_row(number, row) for number, row in enumerate(records)]
+    names = list(trials[0])
+    for number, trial in enumerate(trials):
+        if missing := {*names} ^ {*trial}:
+            raise UsageError(f"{OPTION}: row {number} and row 0 differ in {', '.join(sorted(missing))}")
+    return list({str(trial): trial for trial in trials}.values())
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """The parameters' names and the texts of their values."""
+    position = 0
+    while text[position:].strip():
+        match = _PART.match(text, position)
+        if match is None:
+            raise UsageError(f"{OPTION}: {text[position:].strip()!r} is not NAME=VALUES", hint=FORM)
+        yield match["name"], match["values"]
+        position = match.end()
+    if not text.strip():
+        raise UsageError(f"{OPTION}: no parameter is given", hint=FORM)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        hint = "Use letters, digits and underscores: the script finds it as $PARAM_NAME."
+        raise UsageError(f"{OPTION}: {name!r} is not a name for a parameter", hint=hint)
+
+
+def _domain(name: str, values: str) -> Domain:
+    if match := _CALL.fullmatch(values):
+        return _range(name, match["kind"], match["bounds"])
+    listed = values.split(",")
+    if "" in listed:
+        raise UsageError(f"{OPTION}: {name} has an empty value in {values!r}", hint=FORM)
+    return Choices(tuple({str(value): value for value in map(_value, listed)}.values()))  # 1 is not True
+
+
+def _value(text: str) -> Parameter:
+    """The number that a text is, or True or False; `true` remains a text."""
+    value = value_of(text)
+    return text if isinstance(value, bool) and text not in ("True", "False") else value
+
+
+def _range(name: str, kind: str, bounds: str) -> Range:
+    where = f"{OPTION}: {name}={kind}({bounds})"
+    if kind not in [scale.value for scale in Scale]:
+        raise UsageError(f"{where}: there is no {kind}(…)", hint="Use uniform(LOW,HIGH), log(…) or int(…).")
+    scale, numbers = Scale(kind), [value_of(text.strip()) for text in bounds.split(",")]
+    if len(numbers) != 2 or any(isinstance(each, (bool, str)) for each in numbers):
+        raise UsageError(f"{where}: expected two numbers, as in {kind}(1,10)")
+    low, high = (float(each) for each in numbers)
+    if not low < high:
+        raise UsageError(f"{where}: the first bound must be less than the second")
+    if scale is Scale.LOG and low <= 0:
+        raise UsageError(f"{where}: the bounds of log(…) must be positive")
+    if scale is Scale.INTEGER and not (low.is_integer() and high.is_integer()):
+        raise UsageError(f"{where}: the bounds of int(…) must be whole numbers")
+    return Range(scale, low, high)
+
+
+def _checked_row(number: int, row: object) -> dict[str, Parameter]:
+    if not isinstance(row, Mapping) or not row or len(row) > MAX_PARAMETERS:
+        raise UsageError(f"{OPTION}: row {number} is not a mapping of 1 to {MAX_PARAMETERS} parameters")
+    trial = {str(name): _plain(value) for name, value in row.items()}
+    for name, value in trial.items():
+        _check_name(name)
+        if not is_parameter(value):
+            text = f"{OPTION}: row {number}, column {name}: {value!r} is no number, truth value or short text"
+            raise UsageError(text)
+    return trial  # type: ignore[return-value]  # `is_parameter` has checked the values
+
+
+def _plain(value: object) -> object:
+    """The Python value of a NumPy scalar."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else value
+
+
+def parameter_names(trials: Iterable[Mapping[str, Parameter]]) -> tuple[str, ...]:
+    """The names of the parameters, in order."""
+    return tuple(dict.fromkeys(name for trial in trials for name in trial))

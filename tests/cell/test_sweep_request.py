@@ -1,0 +1,133 @@
+"""What a cell with `--sweep` submits: the trials, and the job of each."""
+
+import pandas as pd
+import pytest
+
+from batchai_magics.cell import Notebook
+from batchai_magics.cell.sweep_options import Goal
+from batchai_magics.cell.sweep_request import is_sweep, parse_sweep
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+
+
+def sweep(line, body="print(1)", **names):
+    return parse_sweep(line, body, settings=Settings(), notebook=Notebook(names=names, job_name="cell"))
+
+
+def job(request, number):
+    return request.job(number, request.trials[number])
+
+
+def wire(request, number):
+    return job(request, number).spec.to_wire()["properties"]
+
+
+def test_each_trial_has_its_values_as_arguments_and_variables():
+    request = sweep('s --sweep "lr=1e-4,1e-3 batch=32,64" --args "--lr {lr} --b={batch} --epochs {n}"', n=3)
+    assert wire(request, 2)["horovodSettings"]["commandLineArgs"] == "--lr 0.001 --b=32 --epochs 3"
+    variables = {item["name"]: item["value"] for item in wire(request, 3)["environmentVariables"]}
+    assert variables == {"PARAM_LR": "0.001", "PARAM_BATCH": "64"}
+
+
+def test_a_parameter_that_the_script_has_an_option_for_becomes_an_argument():
+    body = 'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--batch-size")'
+    request = sweep('s --sweep "batch_size=32,64 lr=1" --args "--epochs 2"', body)
+    assert wire(request, 1)["horovodSettings"]["commandLineArgs"] == "--epochs 2 --batch-size 64"
+    assert wire(sweep('s --sweep "batch_size=32"', body), 0)["horovodSettings"]["commandLineArgs"] == (
+        "--batch-size 32"
+    )
+
+
+def test_a_template_has_a_script_in_a_folder_of_its_own_for_each_trial():
+    request = sweep('s --sweep "lr=0.1,0.2 opt=adam" --template', "lr = {lr}\nopt = '{opt}'")
+    scripts = [job(request, number).uploads for number in (0, 1)]
+    assert [list(each.values()) for each in scripts] == [
+        [b"lr = 0.1\nopt = 'adam'"],
+        [b"lr = 0.2\nopt = 'adam'"],
+    ]
+    folders = {next(iter(each)).rpartition("/")[0] for each in scripts}
+    mounted = {wire(request, n)["inputDirectories"][0]["path"].partition("autoafs/")[2] for n in (0, 1)}
+    assert len(folders) == 2
+    assert mounted == folders
+
+
+def test_trials_of_the_same_script_share_its_upload():
+    request = sweep('s --sweep "lr=0.1,0.2"')
+    assert job(request, 0).uploads == job(request, 1).uploads != {}
+
+
+def test_a_parameter_can_be_the_number_of_nodes():
+    request = sweep('s --sweep "n=1,2,4" --nodes {n}')
+    assert [wire(request, number)["nodeCount"] for number in (0, 1, 2)] == [1, 2, 4]
+
+
+def test_a_value_with_quotes_reaches_the_job_as_it_is():
+    request = sweep("s --sweep rows", rows=[{"text": 'a "b" \\ {c}'}])
+    assert wire(request, 0)["environmentVariables"][0]["value"] == 'a "b" \\ {c}'
+
+
+def test_rows_come_from_a_variable():
+    rows = pd.DataFrame({"lr": [0.1, 0.2]})
+    request = sweep("s --sweep rows", rows=rows)
+    assert (request.search, request.trials) == ("rows", [{"lr": 0.1}, {"lr": 0.2}])
+
+
+def test_ranges_make_a_random_search_and_lists_a_grid():
+    assert sweep('s --sweep "lr=log(1e-5,1)" --trials 3').search == "random"
+    assert sweep('s --sweep "lr=1,2"').search == "grid"
+    assert sweep('s --sweep "lr=1,2,3" --trials 2').trial_count == 2
+
+
+def test_a_search_by_optuna_chooses_its_trials_later():
+    request = sweep('s --sweep "lr=log(1e-5,1)" --trials 3 --search tpe')
+    assert (request.search, request.trials, request.trial_count) == ("tpe", [], 3)
+    made = request.template and request.job(0, {"lr": 0.25})
+    assert made.spec.to_wire()["properties"]["environmentVariables"] == [
+        {"name": "PARAM_LR", "value": "0.25"}
+    ]
+
+
+def test_the_goal_is_a_metric_and_which_values_win():
+    def goal(text):
+        return sweep(f's --sweep "lr=1" --best "{text}"').options.goal
+
+    assert goal("min val_loss") == Goal("val_loss", is_max=False)
+    assert goal("max images/sec") == Goal("images_per_sec", is_max=True)
+    assert goal("accuracy") == Goal("accuracy")
+
+
+def test_only_a_line_with_the_option_is_a_sweep():
+    assert is_sweep("a --sweep=lr=1")
+    assert not is_sweep("a --args '--sweep 1'")
+    assert not is_sweep('a --args "')
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("s --sweep rows", "there is no variable rows"),
+        ("s --sweep lr=log(1,2)", "--trials is missing"),
+        ("s --sweep lr=log(1,2) --search grid --trials 2", "a range has no grid"),
+        ("s --sweep lr=1,2 --search grid --trials 2", "--trials does not go with --search grid"),
+        ("s --sweep known --trials 2", "--trials does not go with rows"),
+        ("s --sweep lr=1 --best 'min'  --best 'least loss'", "--best least loss: write it as"),
+        ("s --sweep lr=1 --seed x", "--seed x: expected a whole number"),
+        ("s --sweep lr=1 --parallel 0", "--parallel 0"),
+        ("s --sweep lr=1 --search best", "--search"),
+        ("s --sweep lr=1 --prune x", "--prune"),
+        ("s --sweep lr=1 --use lr", "--use lr: this is a parameter of the sweep"),
+        ("s --sweep n=int(1,4) --nodes {n} --trials 2 --search tpe", "--search tpe"),
+        ("s --sweep lr=1 --args {mu}", "there is no variable mu"),
+    ],
+)
+def test_an_error_names_the_option(line, told):
+    with pytest.raises(UsageError) as caught:
+        sweep(line, known=[{"a": 1}])
+    assert told in str(caught.value)
+
+
+def test_an_option_of_a_sweep_without_one_is_refused():
+    from batchai_magics.cell import parse
+
+    with pytest.raises(UsageError, match="--retry-failed is given without --sweep"):
+        parse("s --retry-failed 2", "print(1)", settings=Settings())
