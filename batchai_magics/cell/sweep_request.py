@@ -54,6 +54,11 @@ class SweepRequest:
     trial_count: int
     cells: Sequence[CellRequest] = field(default=(), repr=False)
 
+    @property
+    def variable(self) -> str:
+        """The Python name that the handle is bound to."""
+        return self.first.variable if self.first.variable != "job" else "sweep"
+
     def job(self, index: int, parameters: Mapping[str, Parameter]) -> CellRequest:
         """The job of a trial, by its index in `trials`."""
         return with_parameters(self.template, parameters) if self.template else self.cells[index]
@@ -141,7 +146,7 @@ def filled(text: str, parameters: Mapping[str, Parameter]) -> str:
     return _MARKERS.sub(lambda match: json.dumps(_text(match, parameters))[1:-1], text)
 
 
-def is_filled_by(data: bytes) -> bool:
+def has_markers(data: bytes) -> bool:
     """Whether a file of the template has markers."""
     return _MARKERS.search(data.decode("latin-1")) is not None
 
@@ -165,7 +170,7 @@ def _filled_json(value: Any, parameters: Mapping[str, Parameter]) -> Any:
 
 
 def _filled_bytes(data: bytes, parameters: Mapping[str, Parameter]) -> bytes:
-    if b"__param_" not in data:
+    if not has_markers(data):
         return data
     text = data.decode("utf-8", "surrogateescape")
     return _MARKERS.sub(lambda match: _text(match, parameters), text).encode("utf-8", "surrogateescape")

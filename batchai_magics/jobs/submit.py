@@ -82,18 +82,24 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     _check_arguments(request, settings)
     request = with_watch_settings(request, settings, backend)
     recorder = SubmissionRecorder(request, settings)
+    needs = job_needs(request, settings)
+    runs = backend.ensure(needs)
+    grown = _grow_cluster(backend, request) if request.is_growing else ""
+    request = replace(request, records=recorder.files(request))
+    forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
+    submitted = _create_or_find(backend, request, needs.job.parent, runs)
+    return replace(submitted, grown=grown, forecast=forecast)
+
+
+def job_needs(request: CellRequest, settings: Settings) -> JobNeeds:
+    """What the job of a request needs: its experiment, the default cluster, files on the share."""
     workspace = workspace_id(settings, request.workspace)
     experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
     wanted = _defaults(
         backend, settings, workspace, experiment, cluster=ResourceId.parse(request.spec.cluster.id)
     )
     share = settings.share if request.uploads else ""
-    runs = backend.ensure(JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share, request.uploads))
-    grown = _grow_cluster(backend, request) if request.is_growing else ""
-    request = replace(request, records=recorder.files(request))
-    forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
-    submitted = _create_or_find(backend, request, experiment, runs)
-    return replace(submitted, grown=grown, forecast=forecast)
+    return JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share, request.uploads)
 
 
 def _check_arguments(request: object, settings: object) -> None:

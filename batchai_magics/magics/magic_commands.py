@@ -18,10 +18,12 @@ from batchai_magics.models.resource_ids import as_name
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from batchai_magics.cell import Notebook
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_result import LiveResult, Result
     from batchai_magics.commands.parsing.command_completion import NameLookup
     from batchai_magics.jobs.job_handle import Job
+    from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.options.option import DisplayText
 
@@ -104,19 +106,27 @@ class BatchAIMagics(Magics):
     @with_help(_job_help)
     @no_var_expand
     @line_cell_magic
-    def batchai_job(self, line: str, cell: str = "") -> Job | DisplayText | None:
+    def batchai_job(self, line: str, cell: str = "") -> Job | Sweep | DisplayText | None:
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
-        from batchai_magics.cell import Notebook, parse
+        from batchai_magics.cell import Notebook
         from batchai_magics.cell.cell_options import HelpRequested
-        from batchai_magics.magics.notebook_output import print_notes
+        from batchai_magics.cell.sweep_request import is_sweep
         from batchai_magics.options.option import DisplayText
 
-        settings = self.context.settings
+        notebook = Notebook(names=self._namespace, job_name=name_of_cell(self._shell))
         try:
-            notebook = Notebook(names=self._namespace, job_name=name_of_cell(self._shell))
-            request = parse(line, cell, settings=settings, notebook=notebook)
+            if is_sweep(line):
+                return self._run_sweep(line, cell, notebook)
+            return self._run_job(line, cell, notebook)
         except HelpRequested as asked:
             return DisplayText(asked.message)
+
+    def _run_job(self, line: str, cell: str, notebook: Notebook) -> Job | DisplayText | None:
+        from batchai_magics.cell import parse
+        from batchai_magics.magics.notebook_output import print_notes
+
+        settings = self.context.settings
+        request = parse(line, cell, settings=settings, notebook=notebook)
         print_notes(request.notes)
         if request.is_dry_run:
             from batchai_magics.commands.output.dry_run import dry_run_text
@@ -133,6 +143,26 @@ class BatchAIMagics(Magics):
             return job
         self._wait(job)
         return None
+
+    def _run_sweep(self, line: str, cell: str, notebook: Notebook) -> Sweep | DisplayText:
+        from batchai_magics.cell.sweep_request import parse_sweep
+        from batchai_magics.magics.notebook_output import print_notes
+
+        settings = self.context.settings
+        request = parse_sweep(line, cell, settings=settings, notebook=notebook)
+        first = request.first
+        print_notes(first.notes)
+        if first.is_dry_run:
+            from batchai_magics.commands.output.dry_run import sweep_dry_run_text
+
+            return sweep_dry_run_text(request, settings)
+        from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
+
+        submitted = submit_sweep(self.context.backend, request, settings)
+        if submitted.note:
+            print(submitted.note)
+        self._bind(request.variable, submitted.sweep)
+        return submitted.sweep.wait() if first.is_waiting else submitted.sweep
 
     @with_help(_help)
     @no_var_expand
@@ -254,14 +284,15 @@ class BatchAIMagics(Magics):
             select_settings(result.value.settings)
             self._lookup = None  # caches names of the previous selection
 
-    def _bind(self, variable: str, job: Job) -> None:
-        """Bind the job to its variable unless the variable holds something else."""
+    def _bind(self, variable: str, made: Job | Sweep) -> None:
+        """Bind the job or sweep to its variable unless the variable holds something else."""
         held = self._namespace.get(variable)
-        if held is None or isinstance(held, type(job)):
-            self._namespace[variable] = job
+        if held is None or isinstance(held, type(made)):
+            self._namespace[variable] = made
             return
-        message = f"{variable} stays as it is: it holds an object of type {type(held).__name__}, not a job."
-        hint = f"Use --var to name the job otherwise, or `x = %batchai job show -n {job.name}`."
+        noun, kind = type(made).__name__.lower(), type(held).__name__
+        message = f"{variable} stays as it is: it holds an object of type {kind}, not a {noun}."
+        hint = f"Use --var to name the {noun} otherwise, or `x = %batchai {noun} show -n {made.name}`."
         print(message, hint, sep="\n")
 
     def _wait(self, job: Job) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from batchai_magics.records.notifications import ChannelKind, channels
 from batchai_magics.records.scalar_export import ExportKind
+from batchai_magics.records.trial_record import TrialRecord
 from batchai_magics.records.watch_request import WatchRequest
 
 FOLDER = "records"  # in a run's own folder
@@ -19,9 +20,10 @@ WATCH = "watch.json"  # what the program that watches the run is to do; see `rec
 CHANNELS = "notify.json"  # where notifications go: moved to the outbox, since the addresses are secrets
 DELIVERIES = "deliveries/"  # a file for each notification and channel: when it was delivered, by whom
 PREFLIGHT = "preflight.json"  # what was measured before its first rank, if it asked for that
+TRIAL = "trial.json"  # of a sweep; see `records.trial_record`
 HEADLINE = "headline.json"  # the headline metric, by the program that watches the run
 
-SUBMITTED = (SUBMISSION, LABELS, WATCH, CHANNELS)  # what `Backend.create` stores with the job
+SUBMITTED = (SUBMISSION, LABELS, WATCH, CHANNELS, TRIAL)  # what `Backend.create` stores with the job
 MAX_BYTES = 4 << 20  # of all that a submitter sends; of each file that is read
 
 
@@ -42,6 +44,8 @@ def check_submitted(files: Mapping[str, str]) -> None:
         WatchRequest.from_json(files[WATCH])
     if CHANNELS in files:
         addresses_of(files[CHANNELS])
+    if TRIAL in files:
+        TrialRecord.from_text(files[TRIAL])
 
 
 def addresses_of(text: str) -> list[str]:

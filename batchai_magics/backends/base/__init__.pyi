@@ -66,6 +66,7 @@ from .file_chunks import (
 from .resource_requests import (
     JobNeeds as JobNeeds,
     Listing as Listing,
+    NewJob as NewJob,
     Page as Page,
     Patch as Patch,
     Spec as Spec,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from batchai_magics.backends.base.capabilities import Capabilities, check_supported
 from batchai_magics.backends.base.file_chunks import Chunk, FileRef
-from batchai_magics.backends.base.resource_requests import JobNeeds, Patch, Spec, StatusSnapshot
+from batchai_magics.backends.base.resource_requests import JobNeeds, NewJob, Patch, Spec, StatusSnapshot
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -81,6 +81,11 @@ class BackendDefaults:
         from batchai_magics.backends.base.job_defaults import default_jobs_ahead_of  # it loads the models
 
         return default_jobs_ahead_of(self, job)
+
+    def create_jobs(self: Backend, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
+        """Creates jobs, with one request for each."""
+        made = [self.create(job.id, job.spec, records=job.records) for job in jobs]
+        return cast("list[JobResource]", made)
 
     def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what is missing of what a job needs, with one request for each part."""

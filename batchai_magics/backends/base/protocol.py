@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base.resource_requests import (
         JobNeeds,
         Listing,
+        NewJob,
         Page,
         Patch,
         Spec,
@@ -119,6 +120,15 @@ class Backend(Protocol):
             ConflictError: A different resource has this name, or a quota is exceeded.
             NotFoundError: The parent, or a resource that the spec refers to, does not exist.
             SpecError: A value of the spec is impossible here, such as more nodes than its cluster can have.
+        """
+
+    def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
+        """Creates jobs as `create` does, together where the engine can; existing identical ones are returned.
+
+        Each job is created wholly or not at all. After an error, some of them may exist.
+
+        Raises:
+            The errors of `create`.
         """
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:

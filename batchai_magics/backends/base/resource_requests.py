@@ -61,6 +61,15 @@ class StatusSnapshot:
 
 
 @dataclass(frozen=True)
+class NewJob:
+    """A job to create: its id, its description, and the record files that it starts with."""
+
+    id: ResourceId
+    spec: JobSpec
+    records: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
 class JobNeeds:
     """What a new job needs: resources, created unless they exist, and files on a share.
 

@@ -173,6 +173,8 @@ class LocalRunner:
                     spawner=process.own_identity(),
                     owner=owner,
                     max_running=self._settings.max_running_jobs,
+                    job_group=run.group.name,
+                    group_limit=run.group.limit,
                 ),
             )
             with self._refusing_full_folder():

@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.backends.service.repository import Record, Repository
-from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Run, Runner, RunStatus, Scale
+from batchai_magics.backends.service.repository import GROUP, Record, Repository
+from batchai_magics.backends.service.runner import (
+    ClusterRef,
+    JobGroup,
+    NodeShell,
+    Run,
+    Runner,
+    RunStatus,
+    Scale,
+)
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, Storage
@@ -148,7 +156,7 @@ def busy_nodes(runs: Iterable[OpenRun]) -> dict[str, str]:
 
 def run_of(job: Record) -> Run:
     """A job's run, as passed to the engine."""
-    return Run(job.guid, job.name, job.created, job.more)
+    return Run(job.guid, job.name, job.created, job.more, JobGroup(*job.more.get(GROUP, ())))
 
 
 def cluster_of(record: Record) -> ClusterRef:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base import Page
 
 OWNER = "owner"  # in `more`: the user who created the resource
+GROUP = "group"  # in a job's `more`: the name and the limit of its group
 CLUSTER_GUID = "cluster_guid"  # in a job's `more`: the guid of its cluster
 
 

@@ -19,7 +19,7 @@ from batchai_magics.backends.service import (
 )
 from batchai_magics.backends.service.context import BusyNodes, Context, cluster_of, run_of, scale_of
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
-from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
+from batchai_magics.backends.service.repository import CLUSTER_GUID, GROUP, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
 from batchai_magics.backends.service.runner import ClusterRequest, EngineState, NodeSetup, RunRequest, Site
 from batchai_magics.errors import Problem, SpecError
@@ -30,6 +30,8 @@ from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
 from batchai_magics.models.wire_times import duration
+from batchai_magics.records.record_files import TRIAL
+from batchai_magics.records.trial_record import TrialRecord
 
 if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterPatch
@@ -156,6 +158,7 @@ def _create_job(
         CLUSTER_SPEC: cluster.spec,
         OUTPUT_ROOT: context.folders.output_root(spec, cluster_spec, record.guid),
         **run_labels.initial(records),
+        **_group(record, records),
     }
     record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
     folder = replace(_run_folder(context, record, spec, cluster, engine), records=records)
@@ -168,6 +171,14 @@ def _create_job(
         wait = DeallocationOption.WAIT_FOR_JOB_COMPLETION
         context.runner.resized(cluster_of(now), [(run_of(made), status)], wait)
     return made
+
+
+def _group(record: Record, records: Mapping[str, str]) -> dict[str, object]:
+    """The group of a sweep's trial; empty for any other job."""
+    if TRIAL not in records:
+        return {}
+    trial = TrialRecord.from_text(records[TRIAL])
+    return {GROUP: (f"{record.resource_id.parent.key}/{trial.sweep.lower()}", trial.parallel)}
 
 
 def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:

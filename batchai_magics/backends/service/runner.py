@@ -68,6 +68,13 @@ class RunRequest:
     notice_s: float = 0.0
 
 
+class JobGroup(NamedTuple):
+    """The group of a run, such as its sweep: of its runs, `limit` may have nodes at once; 0: any number."""
+
+    name: str = ""
+    limit: int = 0
+
+
 class Run(NamedTuple):
     """A run of a job: `guid` identifies it, `state` is the engine's."""
 
@@ -75,6 +82,7 @@ class Run(NamedTuple):
     name: str
     created: float
     state: EngineState
+    group: JobGroup = JobGroup()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sized
 
 from batchai_magics.backends.base.backend_registry import forecast
 from batchai_magics.cell.cell_request import CellRequest, describe
+from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
 from batchai_magics.launch import job_site
 from batchai_magics.launch import planning as launch
@@ -13,6 +14,9 @@ from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
 from batchai_magics.options.option import DisplayText
+from batchai_magics.records.parameters import Parameter
+
+_MAX_TRIALS = 20  # that a dry run lists
 
 
 def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
@@ -31,6 +35,19 @@ def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
     lines += filter(None, [forecast(settings, request.spec)])
     return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))
+
+
+def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText:
+    """The trials of a sweep, and the dry run of the first one."""
+    head = f"sweep {request.name}: {request.trial_count} trials ({request.search})"
+    shown = [f"  {number}  {_values(trial)}" for number, trial in enumerate(request.trials[:_MAX_TRIALS], 1)]
+    rest = len(request.trials) - len(shown)
+    more = [f"  … and {rest} more trials"] if rest else []
+    return DisplayText("\n".join([head, *shown, *more, "", dry_run_text(request.first, settings)]))
+
+
+def _values(trial: Mapping[str, Parameter]) -> str:
+    return " ".join(f"{name}={value}" for name, value in trial.items())
 
 
 def _job_variables(request: CellRequest) -> dict[str, str]:

@@ -70,6 +70,8 @@ class JobRow(NamedTuple):
     attempts: Attempts = ()  # JSON of each time that it was begun
     owner: str = ""  # the user who created it; empty for this machine's own
     max_running: int = 0  # how many jobs of its owner may run at a time; 0: any number
+    job_group: str = ""  # the jobs that share a limit
+    group_limit: int = 0  # how many of them may have nodes at once; 0: any number
 
     @property
     def is_open(self) -> bool:
@@ -259,11 +261,19 @@ def _change(db: sqlite3.Connection, statement: str, *values: object) -> bool:
     return db.execute(statement, values).rowcount == 1
 
 
+# Whether a queued job's group has fewer jobs with nodes than it may have.
+_HAS_ROOM_IN_GROUP = (
+    "(group_limit = 0 OR job_group NOT IN (SELECT job_group FROM job AS other"
+    " WHERE group_limit > 0 AND is_assigned = 1 GROUP BY job_group HAVING count(*) >= min(group_limit)))"
+)
+
+
 def waiting_clusters(db: sqlite3.Connection) -> list[str]:
     """The clusters with idle nodes and queued jobs; cost is independent of queue length."""
     query = (
         "SELECT DISTINCT cluster FROM node WHERE state = ? AND EXISTS"
-        " (SELECT 1 FROM job WHERE job.cluster = node.cluster AND job.state = ? AND is_assigned = 0)"
+        " (SELECT 1 FROM job WHERE job.cluster = node.cluster AND job.state = ? AND is_assigned = 0"
+        f" AND {_HAS_ROOM_IN_GROUP})"
     )
     return [cluster for (cluster,) in db.execute(query, (NodeState.IDLE.value, ExecutionState.QUEUED.value))]
 
@@ -294,7 +304,7 @@ def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
     created, or the secrets are lost.
     """
     values = (cluster, ExecutionState.QUEUED.value)
-    can_start = f"{_QUEUED} AND (needs_secrets = 0 OR supervisor != '')"
+    can_start = f"{_QUEUED} AND (needs_secrets = 0 OR supervisor != '') AND {_HAS_ROOM_IN_GROUP}"
     (owner_count,) = db.execute(f"SELECT count(DISTINCT owner) FROM job WHERE {_QUEUED}", values).fetchone()
     if owner_count > 1:
         query = f"SELECT *, min(rowid) AS place FROM job WHERE {can_start} GROUP BY priority, owner"

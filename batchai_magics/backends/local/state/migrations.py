@@ -131,6 +131,12 @@ DROP INDEX job_queue;
 CREATE INDEX job_queue ON job (cluster, state, is_assigned, priority DESC, owner);
 CREATE INDEX node_job ON node (job) WHERE job IS NOT NULL;
 """
+# Of the jobs of a group, such as the trials of a sweep, only so many run at once; 0: any number.
+_JOB_GROUPS = """
+ALTER TABLE job ADD COLUMN job_group TEXT NOT NULL DEFAULT '';
+ALTER TABLE job ADD COLUMN group_limit INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX job_limited ON job (job_group) WHERE group_limit > 0 AND is_assigned = 1;
+"""
 STEPS = (
     _FIRST,  # the schema of 0.1.0, which set no version: version 0 has these tables or none
     _RUNS,
@@ -139,6 +145,7 @@ STEPS = (
     _OWNERS,
     _RECORDS,
     _FAIR_QUEUE,
+    _JOB_GROUPS,
 )
 LATEST_VERSION = len(STEPS)
 

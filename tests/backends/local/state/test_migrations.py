@@ -27,7 +27,8 @@ from tests.world import until
 STORES = Path(__file__).with_name("stores")  # made by releases; home and interpreter are @HOME@ and @PYTHON@
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/batchai"
 RECIPES = ResourceId.parse(f"{GROUP}/providers/Microsoft.BatchAI/workspaces/recipes")
-ADDED = ("again", "attempts", "owner", "guid", "more", "max_running")  # columns of later versions
+# Columns of later versions.
+ADDED = ("again", "attempts", "owner", "guid", "more", "max_running", "job_group", "group_limit")
 ODD = "ALTER TABLE resource ADD COLUMN odd TEXT NOT NULL DEFAULT ''"
 
 

@@ -1,0 +1,1 @@
+"""Sweeps: many trials of one cell, as ordinary jobs of one group."""

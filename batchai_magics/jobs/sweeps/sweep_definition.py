@@ -1,0 +1,203 @@
+"""The definition of a sweep: a file on its share, which any client takes the sweep's next step from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from batchai_magics.backends.base import STORAGE, Backend, Storage
+from batchai_magics.cell import CellRequest
+from batchai_magics.cell.sweep_options import HEADLINE, Goal
+from batchai_magics.cell.sweep_request import SweepRequest, has_markers
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.search_space import SearchSpace, Trials, parameter_names, search_space
+from batchai_magics.records.record_files import CHANNELS
+from batchai_magics.records.watch_request import WatchRequest
+
+VERSION = 1
+FOLDER = "sweeps"  # on the share, with a folder for each experiment
+CANCELLED, STOPPED = "cancelled", "stopped"  # why no further trial is started
+
+
+@dataclass(frozen=True)
+class SweepDefinition:
+    """What a sweep is, whatever has become of its trials.
+
+    Attributes:
+        name: The sweep's name, which its trials' names begin with.
+        digest: A digest of the cell: an edited one is another sweep.
+        search: `grid`, `random`, `tpe` or `rows`.
+        space: The text of the search space; empty for rows.
+        trials: The parameters of the trials that are known from the start, by number from 1.
+        trial_count: How many trials there are to be.
+        template: The job with markers for the parameters, as JSON; None if only the cell can make it.
+        ended: Why no further trial is started: CANCELLED, STOPPED; else empty.
+        note: What the user should know of that.
+        since: When the sweep was submitted last, in seconds since 1970.
+    """
+
+    name: str
+    digest: str
+    search: str
+    space: str = ""
+    seed: int = 0
+    trials: Trials = field(default_factory=list)
+    trial_count: int = 0
+    goal: Goal = HEADLINE
+    parallel: int = 0
+    retries: int = 0
+    prune: str = ""
+    template: Mapping[str, Any] | None = field(default=None, repr=False)
+    ended: str = ""
+    note: str = ""
+    since: float = 0.0
+
+    @property
+    def search_space(self) -> SearchSpace | None:
+        """The search space; None for rows."""
+        return search_space(self.space) if self.space else None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters, in order."""
+        space = self.search_space
+        return tuple(space.domains) if space else parameter_names(self.trials)
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        return json.dumps({"version": VERSION, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> SweepDefinition:
+        """Reads the text of `to_json`.
+
+        Raises:
+            ValueError: It is malformed, or of a later version.
+        """
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("version") != VERSION:
+            raise ValueError("it is not a sweep that this version knows")
+        try:
+            made = cls(**{each.name: data[each.name] for each in fields(cls) if each.name in data})
+            return replace(made, goal=Goal(*made.goal))
+        except TypeError as error:
+            raise ValueError(f"it is malformed: {error}") from None
+
+
+@dataclass(frozen=True)
+class SweepFiles:
+    """The definitions of the sweeps of an experiment, on a share."""
+
+    backend: Backend
+    share: str
+    experiment: str
+
+    def names(self) -> list[str]:
+        """The names of the sweeps, sorted."""
+        try:
+            files = self._storage.list(self.share, f"{FOLDER}/{self.experiment}")
+        except NotFoundError:
+            return []
+        names = (file.path.rpartition("/")[2] for file in files if file.is_file)
+        return [name.removesuffix(".json") for name in names if name.endswith(".json")]
+
+    def read(self, name: str) -> SweepDefinition:
+        """The definition of a sweep.
+
+        Raises:
+            NotFoundError: There is no such sweep.
+            StorageError: The file is damaged, or of a later version.
+        """
+        try:
+            return SweepDefinition.from_json(self._storage.download(self.share, self.path(name)))
+        except ValueError as error:
+            raise StorageError(f"the definition of the sweep {name} cannot be read: {error}") from None
+
+    def write(self, definition: SweepDefinition) -> None:
+        """Stores a definition, atomically."""
+        self._storage.make(self.share)
+        self._storage.upload(self.share, {self.path(definition.name): definition.to_json().encode()})
+
+    def path(self, name: str) -> str:
+        """The path of a definition on the share."""
+        return f"{FOLDER}/{self.experiment}/{name}.json"
+
+    @property
+    def _storage(self) -> Storage:
+        return STORAGE.of(self.backend)
+
+
+def definition_of(request: SweepRequest, name: str, *, now: float) -> SweepDefinition:
+    """The definition of a new sweep."""
+    options = request.options
+    return SweepDefinition(
+        name=name,
+        digest=digest_of(request),
+        search=request.search,
+        space=options.space if request.space else "",
+        seed=options.seed,
+        trials=request.trials,
+        trial_count=request.trial_count,
+        goal=options.goal,
+        parallel=options.parallel,
+        retries=options.retries,
+        prune=options.prune,
+        template=template_json(request.template) if request.template else None,
+        since=now,
+    )
+
+
+def continued(old: SweepDefinition, new: SweepDefinition) -> SweepDefinition:
+    """The definition of a sweep that is submitted again: its trials keep their numbers, others follow."""
+    known = {str(trial) for trial in old.trials}
+    trials = [*old.trials, *(trial for trial in new.trials if str(trial) not in known)]
+    return replace(new, name=old.name, trials=trials, trial_count=max(len(trials), new.trial_count))
+
+
+def digest_of(request: SweepRequest) -> str:
+    """A digest of the job that all trials have in common."""
+    job = request.template or request.first
+    parts = [json.dumps(job.spec.to_wire(), sort_keys=True)]
+    parts += [f"{path} {hashlib.sha256(data).hexdigest()}" for path, data in sorted(job.uploads.items())]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def template_json(template: CellRequest) -> dict[str, Any]:
+    """What later trials are made from, without secrets: those are variables of whoever makes them."""
+    marked = {path: data for path, data in template.uploads.items() if has_markers(data)}
+    return {
+        "spec": template.spec.to_wire(),
+        "uploads": {path: data.decode("utf-8", "surrogateescape") for path, data in marked.items()},
+        "secrets": [item.name for item in template.spec.secrets or ()],
+        "records": {name: text for name, text in template.records.items() if name != CHANNELS},
+        "watch": template.watch.to_json() if template.watch else None,
+        "workspace": template.workspace,
+        "experiment": template.experiment,
+        "cluster": template.cluster,
+        "patterns": dict(template.patterns),
+    }
+
+
+def template_of(definition: SweepDefinition, env: Mapping[str, str]) -> CellRequest | None:
+    """The template of further trials; None if it needs more than the definition has: a secret, the cell."""
+    kept = definition.template
+    if kept is None or any(name not in env for name in kept["secrets"]):
+        return None
+    wire = json.loads(json.dumps(kept["spec"]))
+    if kept["secrets"]:
+        wire["properties"]["secrets"] = [{"name": name, "value": env[name]} for name in kept["secrets"]]
+    return CellRequest(
+        name=definition.name,
+        spec=JobSpec.from_wire(wire),
+        workspace=kept["workspace"],
+        experiment=kept["experiment"],
+        cluster=kept["cluster"],
+        uploads={path: text.encode("utf-8", "surrogateescape") for path, text in kept["uploads"].items()},
+        patterns=kept["patterns"],
+        records=kept["records"],
+        watch=WatchRequest.from_json(kept["watch"]) if kept["watch"] else None,
+    )

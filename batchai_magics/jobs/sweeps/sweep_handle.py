@@ -1,0 +1,296 @@
+"""The handle of a sweep: its trials, their results, the best one; reading it takes the sweep's next step."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.config import Settings
+from batchai_magics.errors import NotFoundError, did_you_mean
+from batchai_magics.follow import endings
+from batchai_magics.jobs.argument_checks import check_seconds
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.sweeps import sweep_steps
+from batchai_magics.jobs.sweeps.sweep_definition import CANCELLED, SweepDefinition, SweepFiles
+from batchai_magics.jobs.sweeps.trial import (
+    Trial,
+    TrialResult,
+    best_of,
+    preferences_of,
+    result_of,
+)
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import CANCELLED as CANCELLED_JOB
+from batchai_magics.records.labels import Labels
+from batchai_magics.records.parameters import Parameter
+from batchai_magics.records.trial_record import PRUNED, TAG, trial_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+RUNNING, FINISHED = "running", "finished"
+STEP_INTERVAL_S = 5.0  # the longest time between two steps while a process waits
+POLL_S = 0.5
+
+
+class Sweep:
+    """A sweep on any backend.
+
+    Its trials are ordinary jobs, `NAME-t1`, `NAME-t2` and so on, with the tag `sweep:NAME`. Nothing watches
+    a sweep: whoever reads its trials takes its next step, and so does the process in which a trial ends.
+
+    Attributes:
+        name: The sweep's name.
+        backend: Where its trials run.
+        experiment: The experiment that they belong to.
+    """
+
+    def __init__(self, backend: Backend, experiment: ResourceId, files: SweepFiles, name: str) -> None:
+        self.backend, self.experiment, self.name = backend, experiment, name
+        self.files = files
+        self._parameters: dict[int, Mapping[str, Parameter]] = {}  # of trials that Optuna has chosen
+        self._results: dict[str, TrialResult] = {}  # of runs that have ended, by guid
+        self._pruned: dict[str, bool] = {}  # whether a cancelled run was pruned, by guid
+        self._lock = threading.RLock()
+
+    @classmethod
+    def find(cls, backend: Backend, name: str, settings: Settings) -> Sweep:
+        """The sweep of that name in the experiment of the settings.
+
+        Raises:
+            NotFoundError: It does not exist; the hint suggests a similar name.
+        """
+        experiment = workspace_id(settings).child(Kind.EXPERIMENT, settings.experiment)
+        files = SweepFiles(backend, settings.share, experiment.name)
+        names = {each.lower(): each for each in files.names()}
+        if name.lower() not in names:
+            hint = did_you_mean(name, names.values()) or "`batchai sweep list` lists the sweeps."
+            raise NotFoundError(f"there is no sweep {name}", code="SweepNotFound", hint=hint)
+        return cls(backend, experiment, files, names[name.lower()])
+
+    @property
+    def definition(self) -> SweepDefinition:
+        """What the sweep is, as it is stored now."""
+        return self.files.read(self.name)
+
+    @property
+    def tag(self) -> str:
+        """The tag of its trials: `job list --tag` finds them."""
+        return f"{TAG}{self.name}"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of its parameters, in order."""
+        return self.definition.parameters
+
+    @property
+    def state(self) -> str:
+        """`running`, `finished`, `stopped` after too many failures, or `cancelled`."""
+        definition, trials = self._read(takes_step=True)
+        return state_of(definition, trials)
+
+    @property
+    def note(self) -> str:
+        """Why it was stopped; empty unless it was."""
+        return self.definition.note
+
+    def trials(self) -> tuple[Trial, ...]:
+        """All trials by number, also those without a job yet, with their states from one request.
+
+        Takes the sweep's next step: it starts the next trials, repeats failed ones, stops after too many
+        failures.
+        """
+        return self._read(takes_step=True)[1]
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The latest job of each trial that has one."""
+        return [trial.job for trial in self.trials() if trial.job]
+
+    @property
+    def best(self) -> Job | None:
+        """The job of the best trial so far; None without a value, or if neither direction is better."""
+        definition, trials = self._read(takes_step=True)
+        best = best_of(self._results_of(trials, definition), definition.goal)
+        return best.job if best else None
+
+    def results(self) -> DataFrame:
+        """One row per trial, indexed by its number.
+
+        Returns:
+            A column for each parameter, then `state`, `attempts`, the metric (the headline, or that of
+            `--best`) and `best_` with its name; those two are missing as long as no trial has a value.
+        """
+        import pandas as pd
+
+        definition, trials = self._read(takes_step=True)
+        results = self._results_of(trials, definition)
+        metric = next((result.metric for _, result in results if result.metric), "")
+        rows = [_row(trial, result, metric) for trial, result in results]
+        return pd.DataFrame(rows, index=pd.Index([trial.number for trial in trials], name="trial"))
+
+    def result(self, trial: Trial) -> TrialResult:
+        """The metric of a trial so far, read from its log once it has started."""
+        return self._results_of([trial], self.definition)[0][1]
+
+    def stored_trials(self) -> tuple[Trial, ...]:
+        """All trials as they are, without taking a step."""
+        return self._read(takes_step=False)[1]
+
+    def wait(self, timeout_s: float | None = None) -> Sweep:
+        """Blocks until the sweep has ended, and takes its steps meanwhile.
+
+        Raises:
+            TimeoutError: It has not ended in time.
+            UsageError: `timeout_s` is negative or no number.
+        """
+        check_seconds("sweep.wait", "timeout_s", timeout_s)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            definition, trials = self._read(takes_step=True)
+            if state_of(definition, trials) != RUNNING and not any(trial.is_open for trial in trials):
+                return self
+            self._wait_for_change(trials, deadline)
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"the sweep {self.name} has not ended after {timeout_s:g} s")
+
+    def _wait_for_change(self, trials: Sequence[Trial], deadline: float | None) -> None:
+        """Waits until a trial ends, or for a while, in which metrics may have changed."""
+        until = min(time.monotonic() + STEP_INTERVAL_S, deadline or math.inf)
+        for ended in endings(self.backend, _open_ids(trials), wait=time.sleep):
+            if ended or time.monotonic() > until:
+                return
+        time.sleep(POLL_S)  # no trial is open: another process starts the next one
+
+    def cancel(self) -> None:
+        """Cancels all trials that have not ended, and starts no others; the same cell continues the sweep."""
+        with self._lock:
+            definition = self.definition
+            self.files.write(sweep_steps.ended(definition, CANCELLED, "it was cancelled"))
+            still_open = [trial for trial in self._trials(definition) if trial.is_open]
+            sweep_steps.terminate(self.backend, still_open)
+
+    def step(self) -> None:
+        """Takes the sweep's next step, whatever that is; no effect if there is none."""
+        self._read(takes_step=True)
+
+    def _read(self, *, takes_step: bool) -> tuple[SweepDefinition, tuple[Trial, ...]]:
+        with self._lock:
+            definition = self.definition
+            trials = self._trials(definition)
+            if not takes_step:
+                return definition, trials
+            taken = sweep_steps.take(self, definition, trials)
+            return (self.definition, self._trials(definition)) if taken else (definition, trials)
+
+    def _trials(self, definition: SweepDefinition) -> tuple[Trial, ...]:
+        """The trials with the states of their jobs."""
+        names = self.backend.names(self.experiment, Kind.JOB, f"{self.name}-t")
+        found = [(place, name) for name in names if (place := trial_of(name, self.name))]
+        ids = [self.experiment.child(Kind.JOB, name) for _, name in sorted(found)]
+        snapshot = self.backend.status(ids)
+        runs: dict[int, list[JobResource]] = defaultdict(list)
+        for (place, _), id in zip(sorted(found), ids, strict=True):
+            if isinstance(job := snapshot.of(id), JobResource):
+                runs[place[0]].append(job)
+        numbers = sorted({*range(1, definition.trial_count + 1), *runs})
+        parameters = self._parameters_of(definition, numbers, runs)
+        pruned = self._are_pruned(definition, runs)
+        return tuple(
+            Trial(
+                number,
+                parameters.get(number, {}),
+                self.name,
+                self.backend,
+                tuple(runs.get(number, ())),
+                is_pruned=number in pruned,
+            )
+            for number in numbers
+        )
+
+    def _parameters_of(
+        self, definition: SweepDefinition, numbers: Iterable[int], runs: Mapping[int, Sequence[JobResource]]
+    ) -> dict[int, Mapping[str, Parameter]]:
+        """The parameters by trial; those that Optuna has chosen are in the records of its jobs."""
+        known: dict[int, Mapping[str, Parameter]] = dict(enumerate(definition.trials, 1))
+        unread = [number for number in runs if number not in known and number not in self._parameters]
+        if unread:
+            labels = self._labels([runs[number][0] for number in unread])
+            names = definition.parameters
+            for number in unread:
+                own = labels.get(runs[number][0].id.key, Labels()).parameters
+                self._parameters[number] = {name: own[name] for name in names if name in own}
+        return {number: known.get(number) or self._parameters.get(number, {}) for number in numbers}
+
+    def _are_pruned(self, definition: SweepDefinition, runs: Mapping[int, Sequence[JobResource]]) -> set[int]:
+        """The trials that were pruned: their jobs are cancelled, and have the tag."""
+        if not definition.prune:
+            return set()
+        cancelled = {number: each[-1] for number, each in runs.items() if each[-1].word == CANCELLED_JOB}
+        unread = [job for job in cancelled.values() if job.id.key not in self._pruned]
+        labels = self._labels(unread) if unread else {}
+        for job in unread:
+            self._pruned[job.id.key] = PRUNED in labels.get(job.id.key, Labels()).tags
+        return {number for number, job in cancelled.items() if self._pruned[job.id.key]}
+
+    def _labels(self, jobs: Sequence[JobResource]) -> Mapping[str, Labels]:
+        records = self.backend.records
+        return records.labels([job.id for job in jobs]) if records else {}
+
+    def _results_of(
+        self, trials: Sequence[Trial], definition: SweepDefinition
+    ) -> list[tuple[Trial, TrialResult]]:
+        """The result of each trial; those of ended runs are read once."""
+        goal, preferences = definition.goal, preferences_of(definition.goal)
+        results = []
+        for trial in trials:
+            job, resource = trial.job, trial.resource
+            if job is None or resource is None or resource.execution is None:
+                results.append((trial, TrialResult()))
+                continue
+            key = f"{resource.output_path_segment} {goal}"
+            known = self._results.get(key) or result_of(job, goal, preferences)
+            if not trial.is_open:
+                self._results[key] = known
+            results.append((trial, known))
+        return results
+
+    def __repr__(self) -> str:
+        try:
+            return sweep_text(*self._read(takes_step=False))
+        except NotFoundError:
+            return f"<Sweep {self.name}: deleted>"
+
+
+def state_of(definition: SweepDefinition, trials: Sequence[Trial]) -> str:
+    """The state of a sweep."""
+    if definition.ended:
+        return definition.ended
+    is_done = all(trial.runs and not trial.is_open for trial in trials)
+    return FINISHED if is_done else RUNNING
+
+
+def sweep_text(definition: SweepDefinition, trials: Sequence[Trial]) -> str:
+    """A sweep in one line: `Sweep lr: running, 3 of 20 trials ended (1 failed)`."""
+    ended = [trial for trial in trials if trial.runs and not trial.is_open]
+    failed = sum(trial.has_failed for trial in ended)
+    text = (
+        f"Sweep {definition.name}: {state_of(definition, trials)}, {len(ended)} of {len(trials)} trials ended"
+    )
+    text += f" ({failed} failed)" * bool(failed)
+    return text + (f"; {definition.note}" if definition.note else "")
+
+
+def _row(trial: Trial, result: TrialResult, metric: str) -> dict[str, object]:
+    values = {metric: result.value, f"best_{metric}": result.best} if metric else {}
+    return {**trial.parameters, "state": trial.word, "attempts": trial.attempts, **values}
+
+
+def _open_ids(trials: Sequence[Trial]) -> list[ResourceId]:
+    return [trial.runs[-1].id for trial in trials if trial.is_open]

@@ -1,0 +1,173 @@
+"""The steps of a sweep: starts what is missing, repeats what failed, stops after too many quick failures.
+
+A step is idempotent, and creating a job under its name decides between two processes that take the same one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from batchai_magics.backends.base import Backend, JobNeeds, NewJob
+from batchai_magics.cell import CellRequest
+from batchai_magics.cell.sweep_options import TPE
+from batchai_magics.cell.sweep_request import with_parameters, with_values
+from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepDefinition, SweepFiles, template_of
+from batchai_magics.jobs.sweeps.trial import Trial
+from batchai_magics.jobs.watch_records import watch_records
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.records.labels import Labels
+from batchai_magics.records.parameters import Parameter, bounded
+from batchai_magics.records.record_files import LABELS, TRIAL
+from batchai_magics.records.trial_record import TAG, TrialRecord, trial_name
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.sweeps.trial import TrialResult
+
+MAX_QUICK_FAILURES = 5  # in a row; then the sweep stops itself
+QUICK_S = 60.0  # a failure within this time of its start is a quick one
+
+
+class SteppedSweep(Protocol):
+    """What a step needs of a sweep."""
+
+    backend: Backend
+    experiment: ResourceId
+    files: SweepFiles
+
+    def result(self, trial: Trial) -> TrialResult:
+        """The metric of a trial so far."""
+
+
+def take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
+    """Takes the next step of a sweep; False if there is none."""
+    if definition.ended:
+        return _end_rest(sweep, trials) if definition.ended == STOPPED else False
+    failures = quick_failures(trials, definition.since)
+    if len(failures) >= MAX_QUICK_FAILURES and not all(trial.ended for trial in trials):
+        sweep.files.write(ended(definition, STOPPED, failure_note(failures)))
+        _end_rest(sweep, trials)
+        return True
+    due = [*_missing(definition, trials), *_repeated(definition, trials)]
+    return bool(due) and _start(sweep, definition, due)
+
+
+def ended(definition: SweepDefinition, why: str, note: str) -> SweepDefinition:
+    """The definition of a sweep that starts no further trial."""
+    return replace(definition, ended=why, note=note)
+
+
+def terminate(backend: Backend, trials: Iterable[Trial]) -> None:
+    """Terminates the jobs of trials; those that are gone are left out."""
+    for trial in trials:
+        with contextlib.suppress(NotFoundError):
+            backend.terminate(trial.runs[-1].id)
+
+
+def quick_failures(trials: Sequence[Trial], since: float) -> list[Trial]:
+    """The trials that ended last, as far as all of them failed soon after their start."""
+    done = [trial for trial in trials if trial.ended and trial.ended.timestamp() >= since]
+    failures = []
+    for trial in sorted(done, key=lambda each: each.ended.timestamp() if each.ended else 0.0, reverse=True):
+        if not trial.has_failed or trial.duration_s > QUICK_S:
+            break
+        failures.append(trial)
+    return failures
+
+
+def failure_note(failures: Sequence[Trial]) -> str:
+    """Why a sweep stopped: how many trials failed, and where, if most of them share a node."""
+    count, first = len(failures), failures[0]
+    text = f"{count} trials in a row failed within {QUICK_S:g} s of their start, the last one {first.name}"
+    nodes = Counter(node for trial in failures for node in _nodes(trial))
+    name, shared = nodes.most_common(1)[0] if nodes else ("", 0)
+    if len(nodes) == 1:
+        return f"{text}; all of them on node {name}, which may be broken"
+    if shared > count // 2 and len(nodes) > 1 and shared >= count - 1:
+        return f"{text}; {shared} of them on node {name}, which may be broken"
+    return text
+
+
+Due = tuple[int, int, Mapping[str, Parameter]]  # the number of a trial, that of its run, its parameters
+
+
+def new_job_of(
+    sweep: SteppedSweep, definition: SweepDefinition, template: CellRequest, due: Due
+) -> tuple[NewJob, Mapping[str, bytes]]:
+    """The job of a trial's run, and the files that it needs on the share."""
+    number, run, parameters = due
+    request, name = with_parameters(template, parameters), trial_name(definition.name, number, run)
+    own = Labels.from_json(json.loads(template.records.get(LABELS, "{}")))
+    values = bounded({**parameters, **with_values(own.parameters, parameters)})
+    labels = Labels((*own.tags, f"{TAG}{definition.name}"), parameters=values)
+    record = record_of(definition, number, sweep.files.share)
+    records = {**request.records, LABELS: labels.to_text(), TRIAL: record.to_text()}
+    records |= watch_records(replace(request, records=records), name)
+    return NewJob(sweep.experiment.child(Kind.JOB, name), request.spec, records), request.uploads
+
+
+def record_of(definition: SweepDefinition, number: int, share: str) -> TrialRecord:
+    """The record of a trial of this sweep."""
+    has_steps = definition.search == TPE or definition.retries or definition.prune
+    return TrialRecord(
+        definition.name,
+        number,
+        parallel=definition.parallel,
+        steps_on="end" if has_steps else "failure",
+        share=share,
+    )
+
+
+def _missing(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
+    """The trials without a job: whoever submitted the sweep was interrupted."""
+    known = len(definition.trials)
+    for trial in trials:
+        if not trial.runs and trial.number <= known:
+            yield trial.number, 1, definition.trials[trial.number - 1]
+
+
+def _repeated(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
+    """The failed trials that are to run again."""
+    for trial in trials if definition.retries else ():
+        if trial.has_failed and len(trial.runs) <= definition.retries:
+            yield trial.number, len(trial.runs) + 1, trial.parameters
+
+
+def _start(sweep: SteppedSweep, definition: SweepDefinition, due: Sequence[Due]) -> bool:
+    """Creates the jobs of trials; False if this process lacks what they need, such as a secret."""
+    template = template_of(definition, os.environ)
+    if template is None:
+        return False
+    create(sweep, [new_job_of(sweep, definition, template, each) for each in due])
+    return True
+
+
+def create(sweep: SteppedSweep, made: Sequence[tuple[NewJob, Mapping[str, bytes]]]) -> None:
+    """Creates jobs with their files on the share; one that another process created first stays as it is."""
+    jobs, files = [job for job, _ in made], {path: data for _, own in made for path, data in own.items()}
+    if files:
+        sweep.backend.ensure(JobNeeds(jobs[0].id, share=sweep.files.share, files=files))
+    try:
+        sweep.backend.create_jobs(jobs)
+    except ConflictError:
+        for job in jobs:
+            with contextlib.suppress(ConflictError):
+                sweep.backend.create_jobs([job])
+
+
+def _end_rest(sweep: SteppedSweep, trials: Sequence[Trial]) -> bool:
+    """Terminates the trials that have not started; those that run are left to their fate."""
+    waiting = [trial for trial in trials if trial.is_open and not trial.runs[-1].execution]
+    terminate(sweep.backend, waiting)
+    return bool(waiting)
+
+
+def _nodes(trial: Trial) -> set[str]:
+    """The nodes of a trial's latest run, as its processes report them."""
+    return {rank.node for rank in trial.runs[-1].ranks if rank.node}

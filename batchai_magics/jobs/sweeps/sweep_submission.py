@@ -1,0 +1,117 @@
+"""Submits a sweep: stores its definition and creates the jobs of its trials, or continues an earlier one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base.job_defaults import run_names, run_number
+from batchai_magics.cell import CellRequest
+from batchai_magics.cell.sweep_request import SweepRequest
+from batchai_magics.config import Settings
+from batchai_magics.errors import ConflictError
+from batchai_magics.jobs.submission_recorder import SubmissionRecorder
+from batchai_magics.jobs.submit import job_needs
+from batchai_magics.jobs.sweeps import sweep_steps
+from batchai_magics.jobs.sweeps.sweep_definition import (
+    SweepDefinition,
+    SweepFiles,
+    continued,
+    definition_of,
+    digest_of,
+)
+from batchai_magics.jobs.sweeps.sweep_handle import Sweep
+from batchai_magics.jobs.sweeps.trial import Trial
+from batchai_magics.jobs.watch_records import with_watch_settings
+from batchai_magics.models.resource_ids import Kind, workspace_id
+
+BATCH = 200  # jobs that are created together
+
+
+@dataclass(frozen=True)
+class SubmittedSweep:
+    """The sweep of a request, and a message about its submission; empty for a new one."""
+
+    sweep: Sweep
+    note: str = ""
+
+
+def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) -> SubmittedSweep:
+    """Creates a sweep, or continues the one of its name that the same cell has created.
+
+    Continuing runs the trials that are new, that failed and that were cancelled. An edited cell is the next
+    sweep of the name.
+
+    Raises:
+        CapabilityError: The backend cannot do what the trials require; nothing was created.
+        ConflictError: A different sweep of the name exists and the cell refuses that (`--same`).
+        NotFoundError: Something that the jobs refer to, such as their cluster, does not exist.
+        SpecError: A value of a job is impossible on its cluster.
+    """
+    first = request.template or request.first
+    recorder = SubmissionRecorder(first, settings)
+
+    def complete(job: CellRequest) -> CellRequest:
+        return replace(with_watch_settings(job, settings, backend), records=recorder.files(job))
+
+    template = request.template and complete(request.template)
+    request = replace(request, template=template, cells=[complete(cell) for cell in request.cells])
+    backend.ensure(job_needs(first, settings))
+    experiment = workspace_id(settings, first.workspace).child(Kind.EXPERIMENT, first.experiment)
+    files = SweepFiles(backend, settings.share, first.experiment)
+    definition, note = _definition(files, request)
+    files.write(definition)
+    sweep = Sweep(backend, experiment, files, definition.name)
+    again = _create_trials(sweep, definition, request)
+    return SubmittedSweep(sweep, _note(note, again))
+
+
+def _definition(files: SweepFiles, request: SweepRequest) -> tuple[SweepDefinition, str]:
+    """The definition to store, and a message about an earlier sweep of the name."""
+    present = run_names(files.names(), request.name)
+    latest = files.read(present[-1]) if present else None
+    fresh = definition_of(request, request.name, now=time.time())
+    if latest is None:
+        return fresh, ""
+    if latest.digest == digest_of(request) and not request.first.is_new:
+        return continued(latest, fresh), f"The sweep {latest.name} continues."
+    if request.first.is_same:
+        text = f"a different sweep called {latest.name} exists"
+        raise ConflictError(text, code="Conflict", hint="Leave out --same, and the cell is the next one.")
+    name = f"{request.name}-{run_number(latest.name, request.name) + 1}"
+    changed = "" if request.first.is_new else f"The cell changed after {latest.name}: running as {name}."
+    return replace(fresh, name=name), changed
+
+
+def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequest) -> int:
+    """Creates the jobs of trials that have none or failed; returns the number of those that failed."""
+    trials = {trial.number: trial for trial in sweep.stored_trials()}
+    numbers = {str(parameters): number for number, parameters in enumerate(definition.trials, 1)}
+    due = []
+    for index, parameters in enumerate(request.trials):
+        number = numbers[str(parameters)]
+        if (run := _next_run(trials.get(number))) is not None:
+            due.append((index, (number, run, parameters)))
+    for begin in range(0, len(due), BATCH):
+        part = due[begin : begin + BATCH]
+        jobs = [sweep_steps.new_job_of(sweep, definition, _job(request, index), each) for index, each in part]
+        sweep_steps.create(sweep, jobs)
+    return sum(run > 1 for _, (_, run, _) in due)
+
+
+def _job(request: SweepRequest, index: int) -> CellRequest:
+    """The template of a trial's job, or the job itself."""
+    return request.template or request.cells[index]
+
+
+def _next_run(trial: Trial | None) -> int | None:
+    """The number of the run that a trial gets now; None if it needs none."""
+    if trial is None or not trial.runs:
+        return 1
+    return len(trial.runs) + 1 if trial.is_repeatable else None
+
+
+def _note(note: str, again: int) -> str:
+    plural = "trials run" if again != 1 else "trial runs"
+    return f"{note} {again} {plural} again." if again else note

@@ -1,0 +1,160 @@
+"""A trial of a sweep: its parameters, the runs of its job, and the metrics of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.cell.sweep_options import Goal
+from batchai_magics.errors import BatchAIError
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.metrics import Summary, summarize
+from batchai_magics.metrics.runs.metric_summary import MetricSummary
+from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import CANCELLED
+from batchai_magics.records.parameters import Parameter
+from batchai_magics.records.trial_record import PRUNED, trial_name
+
+WAITING = "waiting"  # the state of a trial whose job does not exist yet
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial.
+
+    Attributes:
+        number: Its number, from 1.
+        parameters: Its parameters by name.
+        runs: The runs of its job, oldest first; a failed trial that is run again has several.
+        is_pruned: Whether it was ended for doing worse than the others.
+    """
+
+    number: int
+    parameters: Mapping[str, Parameter]
+    sweep: str
+    backend: Backend = field(repr=False, compare=False)
+    runs: tuple[JobResource, ...] = field(default=(), repr=False)
+    is_pruned: bool = False
+
+    @property
+    def resource(self) -> JobResource | None:
+        """Its latest run; None before its job exists."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def job(self) -> Job | None:
+        """The handle of its latest run; None before its job exists."""
+        return Job(self.backend, self.runs[-1].id) if self.runs else None
+
+    @property
+    def name(self) -> str:
+        """The name of its job."""
+        return self.runs[-1].id.name if self.runs else trial_name(self.sweep, self.number)
+
+    @property
+    def word(self) -> str:
+        """Its state: that of its job, `waiting` or `pruned`."""
+        if not self.runs:
+            return WAITING
+        return PRUNED if self.is_pruned else self.runs[-1].word
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its job has not ended."""
+        return bool(self.runs) and not self.runs[-1].state.is_final
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its job failed, and nobody stopped it."""
+        return bool(self.runs) and self.runs[-1].has_failed
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it runs again when the sweep is submitted again: it failed or was cancelled."""
+        return self.has_failed or self.word == CANCELLED
+
+    @property
+    def attempts(self) -> int:
+        """How often it was started, on whatever nodes."""
+        return sum(len(run.attempts) or bool(run.execution) for run in self.runs)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When its latest run ended."""
+        execution = self.runs[-1].execution if self.runs else None
+        return execution.ended if execution else None
+
+    @property
+    def duration_s(self) -> float:
+        """How long its latest run took, as far as it has ended."""
+        execution = self.runs[-1].execution if self.runs else None
+        return (execution.ended - execution.started).total_seconds() if execution and execution.ended else 0.0
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What a run printed of the metric that the sweep is about.
+
+    Attributes:
+        metric: Its name; empty without any.
+        value: The number that stands for the run.
+        best: The best one.
+        direction: Which values are better.
+    """
+
+    metric: str = ""
+    value: float | None = None
+    best: float | None = None
+    direction: Direction = Direction.UNKNOWN
+
+    @classmethod
+    def of(cls, summary: Summary, goal: Goal) -> TrialResult:
+        """The result of a run's summary."""
+        metric = summary.metric(goal.metric) if goal.metric else summary.headline
+        return cls._of_metric(metric) if metric else cls()
+
+    @classmethod
+    def _of_metric(cls, metric: MetricSummary) -> TrialResult:
+        best = metric.headline_value if metric.best is None or metric.mean is not None else metric.best
+        return cls(metric.name, metric.headline_value, best, metric.direction)
+
+
+def preferences_of(goal: Goal) -> MetricPreferences:
+    """The user's preferences of metrics, changed so that the goal is the headline."""
+    given = metric_preferences()
+    if not goal.metric:
+        return given
+    return MetricPreferences(
+        goal.metric,
+        (*given.rising, goal.metric) if goal.is_max else _without(given.rising, goal),
+        (*given.falling, goal.metric) if goal.is_max is False else _without(given.falling, goal),
+    )
+
+
+def _without(names: Iterable[str], goal: Goal) -> tuple[str, ...]:
+    return tuple(name for name in names if goal.is_max is None or name != goal.metric)
+
+
+def result_of(job: Job, goal: Goal, preferences: MetricPreferences) -> TrialResult:
+    """The result of a job so far; an empty one for a job that is gone."""
+    try:
+        return TrialResult.of(summarize(job.records(), preferences=preferences), goal)
+    except BatchAIError:
+        return TrialResult()
+
+
+def best_of(results: Sequence[tuple[Trial, TrialResult]], goal: Goal) -> Trial | None:
+    """The trial with the best value; of equal ones, the first. None without a value or a direction."""
+    known = [(trial, result) for trial, result in results if result.best is not None]
+    known = [(trial, result) for trial, result in known if result.best == result.best]  # not NaN
+    if not known:
+        return None
+    is_max = goal.is_max if goal.is_max is not None else known[0][1].direction is Direction.RISES
+    if goal.is_max is None and known[0][1].direction is Direction.UNKNOWN:
+        return None
+    choose = max if is_max else min
+    return choose(known, key=lambda each: each[1].best or 0.0)[0]

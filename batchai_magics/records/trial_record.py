@@ -1,0 +1,58 @@
+"""The record of a sweep's trial: the sweep that it belongs to, and how many trials of it run at once."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+TAG = "sweep:"  # before the sweep's name: the tag of its trials
+PRUNED = "pruned"  # the tag of a trial that was ended for doing worse than the others
+_TRIAL = re.compile(r"-t([1-9]\d*)(?:-([1-9]\d*))?")
+
+
+class TrialRecord(NamedTuple):
+    """The record of a trial.
+
+    Attributes:
+        sweep: The name of the sweep.
+        number: The number of the trial, from 1.
+        parallel: How many trials of the sweep may run at once; 0: any number.
+        steps_on: When the process that ends the trial takes the sweep's next step: `end`, `failure`.
+        share: The share with the sweep's definition.
+    """
+
+    sweep: str
+    number: int
+    parallel: int = 0
+    steps_on: str = "failure"
+    share: str = ""
+
+    def to_text(self) -> str:
+        """The text of the file `trial.json`."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> TrialRecord:
+        """Reads the text of `to_text`; raises ValueError if it is not one."""
+        data = json.loads(text)
+        if not isinstance(data, dict) or not {"sweep", "number"} <= data.keys():
+            raise ValueError("it is not the record of a trial")
+        known = {name: data[name] for name in cls._fields if name in data}
+        for name, value in known.items():
+            if not isinstance(value, int if name in ("number", "parallel") else str):
+                raise ValueError(f"the record of a trial has an invalid {name}")
+        return cls(**known)
+
+
+def trial_name(sweep: str, number: int, run: int = 1) -> str:
+    """The name of a trial's job: `lr-t7`, and `lr-t7-2` for its second run."""
+    return f"{sweep}-t{number}" + (f"-{run}" if run > 1 else "")
+
+
+def trial_of(name: str, sweep: str) -> tuple[int, int] | None:
+    """The number of a trial and of its run, from the name of its job; None for any other job."""
+    if not name.lower().startswith(sweep.lower()):
+        return None
+    match = _TRIAL.fullmatch(name[len(sweep) :])
+    return (int(match[1]), int(match[2] or 1)) if match else None

@@ -1,0 +1,151 @@
+"""Sweeps from their submission to their results, on a local backend."""
+
+import pytest
+
+from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.jobs.sweeps.sweep_handle import FINISHED, RUNNING
+from batchai_magics.jobs.sweeps.sweep_steps import MAX_QUICK_FAILURES
+from tests.jobs.sweeps.lab import LOSS, SweepLab
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+WAITS_FOR_FILE = """
+import os, time
+print("here", flush=True)
+while not os.path.exists("{go}"):
+    time.sleep(0.05)
+"""
+FAILS = "raise SystemExit(3)"
+
+
+def states(sweep):
+    return [trial.word for trial in sweep.stored_trials()]
+
+
+def test_a_grid_has_a_job_for_each_combination_and_a_row_with_its_values(lab: SweepLab):
+    sweep = lab.run('s --sweep "lr=0.2,0.1 batch=1,2" --best "min val_loss"')
+    results = sweep.results()
+    assert list(results.columns) == ["lr", "batch", "state", "attempts", "val_loss", "best_val_loss"]
+    assert results.loc[3].to_dict() == {
+        "lr": 0.1,
+        "batch": 1,
+        "state": "succeeded",
+        "attempts": 1,
+        "val_loss": 0.1,
+        "best_val_loss": 0.1,
+    }
+    assert list(results.index) == [1, 2, 3, 4]
+    assert (sweep.best.name, sweep.state) == ("s-t3", FINISHED)
+
+
+def test_the_goal_decides_which_trial_is_best(lab: SweepLab):
+    assert lab.run('s --sweep "lr=0.2,0.1,0.3" --best "max val_loss"').best.name == "s-t3"
+
+
+def test_trials_are_jobs_with_the_tag_and_the_parameters_of_the_sweep(lab: SweepLab):
+    sweep = lab.run('s --sweep "lr=0.2 opt=adam" --tag wide')
+    (job,) = sweep.jobs
+    labels = job.labels()
+    assert labels.tags == ("wide", "sweep:s")
+    assert {"lr": 0.2, "opt": "adam"}.items() <= labels.parameters.items()
+
+
+def test_the_same_cell_continues_the_sweep_without_a_new_run(lab: SweepLab):
+    lab.run('s --sweep "lr=0.2,0.1"')
+    again = lab.run('s --sweep "lr=0.2,0.1"')
+    assert [len(trial.runs) for trial in again.trials()] == [1, 1]
+    assert lab.note == "The sweep s continues."
+
+
+def test_new_values_are_new_trials_of_the_same_sweep(lab: SweepLab):
+    lab.run('s --sweep "lr=0.2,0.1"')
+    again = lab.run('s --sweep "lr=0.3,0.1"')
+    found = {trial.parameters["lr"]: (trial.number, len(trial.runs)) for trial in again.trials()}
+    assert found == {0.2: (1, 1), 0.1: (2, 1), 0.3: (3, 1)}
+
+
+def test_an_edited_cell_is_the_next_sweep(lab: SweepLab):
+    lab.run('s --sweep "lr=0.2"')
+    assert lab.run('s --sweep "lr=0.2"', f"{LOSS}print('edited')").name == "s-2"
+    assert lab.note == "The cell changed after s: running as s-2."
+    with pytest.raises(ConflictError):
+        lab.submit('s --sweep "lr=0.2" --same', "print('edited again')")
+    assert lab.run('s --sweep "lr=0.2" --new', f"{LOSS}print('edited')").name == "s-3"
+
+
+def test_submitting_it_again_runs_only_the_failed_trials(lab: SweepLab, tmp_path):
+    mended = tmp_path / "mended"
+    script = f"import os\nif os.environ['PARAM_LR'] == '0.1' and not os.path.exists({str(mended)!r}): exit(3)"
+    sweep = lab.run('s --sweep "lr=0.2,0.1"', script)
+    assert states(sweep) == ["succeeded", "failed"]
+    mended.touch()
+    again = lab.run('s --sweep "lr=0.2,0.1"', script)
+    assert [(trial.word, trial.name) for trial in again.trials()] == [
+        ("succeeded", "s-t1"),
+        ("succeeded", "s-t2-2"),
+    ]
+    assert lab.note == "The sweep s continues. 1 trial runs again."
+    assert again.results()["attempts"].to_list() == [1, 2]
+
+
+def test_a_failed_trial_is_repeated_as_often_as_asked(lab: SweepLab):
+    sweep = lab.run('s --sweep "lr=0.2" --retry-failed 2', FAILS)
+    assert [job.id.name for job in sweep.trials()[0].runs] == ["s-t1", "s-t1-2", "s-t1-3"]
+    assert sweep.state == FINISHED
+
+
+def test_a_sweep_is_found_by_another_process_and_gives_the_same_results(lab: SweepLab):
+    sweep = lab.run('s --sweep "lr=0.2,0.1"')
+    assert lab.found("S").results().equals(sweep.results())
+    with pytest.raises(NotFoundError, match="there is no sweep t"):
+        lab.found("t")
+
+
+def test_trials_that_were_never_created_are_by_whoever_reads_the_sweep(lab: SweepLab):
+    sweep = lab.run('s --sweep "lr=0.2,0.1"')
+    sweep.stored_trials()[1].job.delete()
+    assert states(sweep) == ["succeeded", "waiting"]
+    assert [trial.word for trial in lab.found("s").wait(60).trials()] == ["succeeded"] * 2
+
+
+def test_only_as_many_trials_as_asked_run_at_once(lab: SweepLab, tmp_path):
+    go = tmp_path / "go"
+    sweep = lab.submit('s --sweep "lr=1,2,3" --parallel 1', WAITS_FOR_FILE.replace("{go}", str(go)))
+    until(lambda: "running" in states(sweep))
+    other = lab.world.run("other")  # there are idle nodes
+    assert other.show().word == "succeeded"
+    assert states(sweep) == ["running", "queued", "queued"]
+    go.touch()
+    assert set(states(sweep.wait(60))) == {"succeeded"}
+
+
+def test_a_sweep_stops_after_many_quick_failures_and_names_the_node_that_they_share(lab: SweepLab):
+    line = f's --sweep "lr={",".join(map(str, range(12)))}" --parallel 1'
+    sweep = lab.run(line, FAILS)
+    words = states(sweep)
+    assert sweep.state == "stopped"
+    assert words.count("failed") < len(words)
+    assert words[-1] == "cancelled"
+    assert f"{MAX_QUICK_FAILURES} trials in a row failed" in sweep.note or "trials in a row" in sweep.note
+    assert "all of them on node" in sweep.note
+
+
+def test_a_cancelled_sweep_starts_nothing_more_until_its_cell_runs_again(lab: SweepLab, tmp_path):
+    go = tmp_path / "go"
+    script = WAITS_FOR_FILE.replace("{go}", str(go))
+    sweep = lab.submit('s --sweep "lr=1,2,3" --parallel 1', script)
+    until(lambda: "running" in states(sweep))
+    assert sweep.state == RUNNING
+    sweep.cancel()
+    until(lambda: set(states(sweep)) == {"cancelled"})
+    assert lab.found("s").state == "cancelled"
+    go.touch()
+    assert set(states(lab.run('s --sweep "lr=1,2,3" --parallel 1', script))) == {"succeeded"}
+
+
+def test_a_stop_condition_ends_only_the_trial_that_meets_it(lab: SweepLab):
+    script = "import os, time\nprint(f'step 1 loss {os.environ[\"PARAM_LR\"]}', flush=True)\n"
+    script += "time.sleep(0 if os.environ['PARAM_LR'] == '1' else 60)"
+    sweep = lab.run('s --sweep "lr=1,50" --stop-if "loss > 10"', script)
+    assert states(sweep) == ["succeeded", "stopped"]
