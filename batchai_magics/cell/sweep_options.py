@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from batchai_magics.cell.search_space import FORM
 from batchai_magics.errors import UsageError
-from batchai_magics.models.search_space import FORM
 from batchai_magics.models.stop_conditions import metric_name
 
 GRID, RANDOM, TPE, ROWS = "grid", "random", "tpe", "rows"

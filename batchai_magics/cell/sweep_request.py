@@ -11,11 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
-from batchai_magics.cell.sweep_options import GRID, RANDOM, ROWS, TPE, SweepOptions
-from batchai_magics.config import Settings
-from batchai_magics.errors import UsageError
-from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.search_space import (
+from batchai_magics.cell.search_space import (
     FORM,
     MAX_TRIALS,
     SearchSpace,
@@ -24,6 +20,10 @@ from batchai_magics.models.search_space import (
     parameter_names,
     search_space,
 )
+from batchai_magics.cell.sweep_options import GRID, RANDOM, ROWS, TPE, SweepOptions
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.options.option_parsing import expand
 from batchai_magics.records.parameters import Parameter
 

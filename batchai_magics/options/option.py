@@ -31,6 +31,7 @@ class NameKind(enum.Enum):
     EXPERIMENT = "experiments"
     CLUSTER = "clusters"
     JOB = "jobs"
+    SWEEP = "sweeps"
     FILE_SERVER = "fileservers"
     GROUP = "groups"
     ACCOUNT = "accounts"

@@ -9,8 +9,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from batchai_magics.backends.base.backend_registry import current_settings, open_backend
+from batchai_magics.cell import Notebook
+from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.cli import main
 from batchai_magics.commands.specs.command_table import COMMANDS
+from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
 from tests.pseudo_terminal import COMMAND
@@ -132,6 +136,10 @@ open first.batchai --html replay.html
 bug-report first
 compare first second
 scaling first second
+sweep list
+sweep wait -n tried
+sweep show -n tried
+sweep cancel -n tried -y
 run slow.py --name slow --detach
 ps
 watch
@@ -224,9 +232,16 @@ def output_of(capfd):
     return carry_out
 
 
+def submit_a_sweep():
+    settings = current_settings()
+    request = parse_sweep('tried --sweep "lr=1,2"', TRAIN, settings=settings, notebook=Notebook())
+    submit_sweep(open_backend(settings), request, settings)
+
+
 @pytest.mark.slow
 def test_every_command_prints_what_is_documented(folder, output_of):
     assert {command_of(line) for line in LINES} == set(NAMES)
+    submit_a_sweep()
     node, found = "", []
     for line in LINES:
         text = output_of(line.replace("NODE", node))

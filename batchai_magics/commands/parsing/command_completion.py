@@ -88,9 +88,16 @@ def _stored(context: Context, arguments: Namespace, storage: Storage) -> list[st
     return names_of(context, arguments, storage)
 
 
+def _sweeps(context: Context, arguments: Namespace) -> list[str]:
+    from batchai_magics.commands.handlers.sweep_commands import files_of  # loads the models
+
+    return files_of(context, arguments).names()
+
+
 _NAME_SOURCES: dict[NameKind, Callable[[Context, Namespace], Sequence[str]]] = {
     NameKind.OUTPUT: _outputs,
     NameKind.NODE: _nodes,
+    NameKind.SWEEP: _sweeps,
     NameKind.GROUP: lambda context, arguments: [group.name for group in context.groups.list()],
     NameKind.ACCOUNT: lambda context, arguments: [account.name for account in context.accounts.list()],
     NameKind.SHARE: lambda context, arguments: _stored(context, arguments, context.storage),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from batchai_magics.commands.specs import cluster_specs, job_specs, session_specs, short_specs, storage_specs
+from batchai_magics.commands.specs import (
+    cluster_specs,
+    job_specs,
+    session_specs,
+    short_specs,
+    storage_specs,
+    sweep_specs,
+)
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
 from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKind
@@ -16,6 +23,7 @@ GROUPS = {
     **cluster_specs.WORKSPACE_GROUPS,
     **cluster_specs.CLUSTER_GROUPS,
     **job_specs.GROUPS,
+    **sweep_specs.GROUPS,
     **session_specs.GROUPS,
     **storage_specs.GROUPS,
 }
@@ -67,6 +75,7 @@ COMMANDS = (
     *cluster_specs.CLUSTER_COMMANDS,
     *cluster_specs.EXPERIMENT_COMMANDS,
     *job_specs.COMMANDS,
+    *sweep_specs.COMMANDS,
     *short_specs.COMMANDS,
     CommandSpec(
         "list-usages",

@@ -10,11 +10,11 @@ from typing import Any
 
 from batchai_magics.backends.base import STORAGE, Backend, Storage
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.search_space import SearchSpace, Trials, parameter_names, search_space
 from batchai_magics.cell.sweep_options import HEADLINE, Goal
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.search_space import SearchSpace, Trials, parameter_names, search_space
 from batchai_magics.records.record_files import CHANNELS
 from batchai_magics.records.watch_request import WatchRequest
 

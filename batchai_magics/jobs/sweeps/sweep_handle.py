@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend
@@ -129,11 +129,14 @@ class Sweep:
         """
         import pandas as pd
 
+        return pd.DataFrame(self.rows()).set_index("trial")
+
+    def rows(self) -> list[dict[str, object]]:
+        """The rows of `results`, each with the number of its trial under `trial`."""
         definition, trials = self._read(takes_step=True)
         results = self._results_of(trials, definition)
         metric = next((result.metric for _, result in results if result.metric), "")
-        rows = [_row(trial, result, metric) for trial, result in results]
-        return pd.DataFrame(rows, index=pd.Index([trial.number for trial in trials], name="trial"))
+        return [_row(trial, result, metric) for trial, result in results]
 
     def result(self, trial: Trial) -> TrialResult:
         """The metric of a trial so far, read from its log once it has started."""
@@ -151,28 +154,45 @@ class Sweep:
             UsageError: `timeout_s` is negative or no number.
         """
         check_seconds("sweep.wait", "timeout_s", timeout_s)
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        for _ in self.updates(timeout_s):
+            pass
+        return self
+
+    def updates(self, timeout_s: float | None = None) -> Iterator[tuple[Trial, ...]]:
+        """Yields the trials now, and whenever one has ended, until the sweep has; takes its steps meanwhile.
+
+        Raises:
+            TimeoutError: It has not ended in time.
+        """
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while True:
             definition, trials = self._read(takes_step=True)
+            yield trials
             if state_of(definition, trials) != RUNNING and not any(trial.is_open for trial in trials):
-                return self
+                return
             self._wait_for_change(trials, deadline)
-            if deadline is not None and time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 raise TimeoutError(f"the sweep {self.name} has not ended after {timeout_s:g} s")
 
-    def _wait_for_change(self, trials: Sequence[Trial], deadline: float | None) -> None:
+    def _wait_for_change(self, trials: Sequence[Trial], deadline: float) -> None:
         """Waits until a trial ends, or for a while, in which metrics may have changed."""
-        until = min(time.monotonic() + STEP_INTERVAL_S, deadline or math.inf)
+        until = min(time.monotonic() + STEP_INTERVAL_S, deadline)
         for ended in endings(self.backend, _open_ids(trials), wait=time.sleep):
             if ended or time.monotonic() > until:
                 return
         time.sleep(POLL_S)  # no trial is open: another process starts the next one
 
     def cancel(self) -> None:
-        """Cancels all trials that have not ended, and starts no others; the same cell continues the sweep."""
+        """Cancels all trials that have not ended, and starts no others; the same cell continues the sweep.
+
+        No effect on a sweep that has ended.
+        """
         with self._lock:
-            definition = self.definition
+            definition, trials = self._read(takes_step=False)
+            if state_of(definition, trials) != RUNNING:
+                return
             self.files.write(sweep_steps.ended(definition, CANCELLED, "it was cancelled"))
+            # Read again: another process may have created jobs before the definition was written.
             still_open = [trial for trial in self._trials(definition) if trial.is_open]
             sweep_steps.terminate(self.backend, still_open)
 
@@ -261,6 +281,11 @@ class Sweep:
             results.append((trial, known))
         return results
 
+    @property
+    def summary(self) -> str:
+        """The sweep in one line: its state, how many trials have ended and failed, why it stopped."""
+        return sweep_text(*self._read(takes_step=True))
+
     def __repr__(self) -> str:
         try:
             return sweep_text(*self._read(takes_step=False))
@@ -289,7 +314,8 @@ def sweep_text(definition: SweepDefinition, trials: Sequence[Trial]) -> str:
 
 def _row(trial: Trial, result: TrialResult, metric: str) -> dict[str, object]:
     values = {metric: result.value, f"best_{metric}": result.best} if metric else {}
-    return {**trial.parameters, "state": trial.word, "attempts": trial.attempts, **values}
+    state = {"state": trial.word, "attempts": trial.attempts}
+    return {"trial": trial.number, **trial.parameters, **state, **values}
 
 
 def _open_ids(trials: Sequence[Trial]) -> list[ResourceId]:

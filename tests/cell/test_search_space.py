@@ -7,8 +7,8 @@ import hypothesis.strategies as st
 import pandas as pd
 import pytest
 
+from batchai_magics.cell.search_space import Choices, Range, Scale, listed_trials, search_space
 from batchai_magics.errors import UsageError
-from batchai_magics.models.search_space import Choices, Range, Scale, listed_trials, search_space
 
 
 def test_a_grid_has_every_combination_and_the_last_parameter_varies_fastest():

@@ -1,0 +1,115 @@
+"""`batchai sweep …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
+from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.text_table import Table
+from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles
+from batchai_magics.jobs.sweeps.sweep_handle import RUNNING, Sweep
+from batchai_magics.metrics.json_values import json_value
+
+_DIGITS = 5  # of a number in a table
+
+
+@dataclass(frozen=True)
+class SweepTable:
+    """The trials of a sweep as table and data; notebooks display the sweep itself."""
+
+    in_notebook: Sweep
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        return self.in_notebook.rows()
+
+    def to_data(self) -> list[dict[str, Any]]:
+        """One object per trial; numbers that are not finite are strings."""
+        return [{name: json_value(value) for name, value in row.items()} for row in self._rows]
+
+    def to_table(self) -> Table:
+        """The same with rounded numbers."""
+        titles = tuple(self._rows[0]) if self._rows else ("trial",)
+        return Table(titles, tuple(tuple(map(_rounded, row.values())) for row in self._rows))
+
+
+@dataclass(frozen=True)
+class SweepList:
+    """The sweeps of an experiment."""
+
+    sweeps: tuple[Sweep, ...]
+
+    def to_data(self) -> list[dict[str, Any]]:
+        """One object per sweep."""
+        return [_overview(sweep) for sweep in self.sweeps]
+
+    def to_table(self) -> Table:
+        """One row per sweep."""
+        titles = ("name", "state", "trials", "ended", "failed", "search")
+        return Table(titles, tuple(tuple(row[title] for title in titles) for row in self.to_data()))
+
+
+def files_of(context: Context, arguments: Namespace) -> SweepFiles:
+    """The definitions of the sweeps of the line's experiment."""
+    return SweepFiles(context.backend, context.settings.share, context.experiment(arguments).name)
+
+
+def list_all(context: Context, arguments: Namespace) -> SweepList:
+    """The sweeps of the experiment."""
+    files, experiment = files_of(context, arguments), context.experiment(arguments)
+    return SweepList(tuple(Sweep(context.backend, experiment, files, name) for name in files.names()))
+
+
+def show(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """The trials of a sweep; in a notebook, its handle."""
+    sweep = _found(context, arguments)
+    return ValueWithNotes(SweepTable(sweep), (sweep.summary,))
+
+
+def wait(context: Context, arguments: Namespace) -> Stream:
+    """Reports a sweep's progress until it has ended."""
+    return Stream(_progress(_found(context, arguments)), "Stopped waiting; the trials run on.")
+
+
+def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """Cancels a sweep."""
+    sweep = _found(context, arguments)
+    if (state := sweep.state) != RUNNING:
+        return ValueWithNotes(None, (f"{sweep.name} has ended already: {state}.",))
+    sweep.cancel()
+    return ValueWithNotes(None, (f"Cancelling {sweep.name}.",))
+
+
+def _found(context: Context, arguments: Namespace) -> Sweep:
+    return Sweep.find(context.backend, arguments.name, context.settings_for(arguments))
+
+
+def _progress(sweep: Sweep) -> StreamParts:
+    told = ""
+    for _ in sweep.updates():
+        if (text := sweep.summary) != told:
+            yield Message(text)
+        told = text
+
+
+def _overview(sweep: Sweep) -> dict[str, Any]:
+    trials = sweep.stored_trials()
+    ended = [trial for trial in trials if trial.runs and not trial.is_open]
+    return {
+        "name": sweep.name,
+        "state": sweep.state,
+        "trials": len(trials),
+        "ended": len(ended),
+        "failed": sum(trial.has_failed for trial in ended),
+        "search": sweep.definition.search,
+        "parameters": list(sweep.parameters),
+    }
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
