@@ -82,7 +82,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     _check_arguments(request, settings)
     request = with_watch_settings(request, settings, backend)
     recorder = SubmissionRecorder(request, settings)
-    needs = job_needs(request, settings)
+    needs = job_needs(backend, request, settings)
     runs = backend.ensure(needs)
     grown = _grow_cluster(backend, request) if request.is_growing else ""
     request = replace(request, records=recorder.files(request))
@@ -91,7 +91,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     return replace(submitted, grown=grown, forecast=forecast)
 
 
-def job_needs(request: CellRequest, settings: Settings) -> JobNeeds:
+def job_needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNeeds:
     """What the job of a request needs: its experiment, the default cluster, files on the share."""
     workspace = workspace_id(settings, request.workspace)
     experiment = workspace.child(Kind.EXPERIMENT, request.experiment)

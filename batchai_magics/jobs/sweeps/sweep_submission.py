@@ -57,7 +57,7 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
 
     template = request.template and complete(request.template)
     request = replace(request, template=template, cells=[complete(cell) for cell in request.cells])
-    backend.ensure(job_needs(first, settings))
+    backend.ensure(job_needs(backend, first, settings))
     experiment = workspace_id(settings, first.workspace).child(Kind.EXPERIMENT, first.experiment)
     files = SweepFiles(backend, settings.share, first.experiment)
     definition, note = _definition(files, request)
