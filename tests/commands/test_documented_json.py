@@ -241,9 +241,10 @@ def submit_a_sweep():
 @pytest.mark.slow
 def test_every_command_prints_what_is_documented(folder, output_of):
     assert {command_of(line) for line in LINES} == set(NAMES)
-    submit_a_sweep()
     node, found = "", []
     for line in LINES:
+        if line == "sweep list":
+            submit_a_sweep()
         text = output_of(line.replace("NODE", node))
         found += problems(line, text)
         if line == "cluster node list -c low":
