@@ -53,7 +53,7 @@ class Settings:
     provenance: str = setting("full", "what runs record of their code, variables and git state: full, none")
     notify: str = setting("", "where notifications of jobs go: URLs or commands, one a line", is_secret=True)
     notify_link: str = setting("", "link in notifications; {name} and {experiment} are the job's")
-    notify_stalled: int = setting(15, "minutes without output after which a notification is sent")
+    notify_stalled: int = setting(15, "minutes without output that count as no progress; 0: none do")
     ui: str = setting("auto", "how jobs are shown: auto, widget, html, text")
     headline_metric: str = setting("", "the metric that stands for a run; by default a loss, else a rate")
     rising_metrics: str = setting("", "metrics of which higher values are better, separated by commas")

@@ -14,6 +14,7 @@ from .job_events import (
     MetricMismatched as MetricMismatched,
     MetricsAdded as MetricsAdded,
     NodesChanged as NodesChanged,
+    Standstill as Standstill,
     StateChanged as StateChanged,
 )
 from .follower import Follower as Follower

@@ -34,6 +34,7 @@ def events(
     patterns: Mapping[str, str] | None = None,
     stop: threading.Event | None = None,
     wait: Callable[[float], object] | None = None,
+    stalled_s: float = 0.0,
 ) -> Iterator[Event]:
     """Yield everything that happens to a job, from the first log byte to its end.
 
@@ -48,13 +49,14 @@ def events(
         patterns: User-defined metrics: regular expressions by name.
         stop: Ends the iteration when set.
         wait: Replaces sleeping; takes seconds.
+        stalled_s: How long the logs may not grow before a standstill is reported; 0: forever.
 
     Raises:
         NotFoundError: The job was deleted.
         UnreachableError: The backend never responded.
     """
     stop = stop or threading.Event()
-    follower = Follower(backend, id, files, patterns or {})
+    follower = Follower(backend, id, files, patterns or {}, stalled_s=stalled_s)
     backoff, max_wait_s = PollBackoff.of(backend), backend.capabilities.pace.max_wait_s
 
     def pause(delay_s: float) -> None:

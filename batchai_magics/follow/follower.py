@@ -21,6 +21,7 @@ from batchai_magics.follow.job_events import (
     TelemetryPoller,
 )
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
+from batchai_magics.follow.stack_collector import StandstillPoller
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
 from batchai_magics.models.cluster_spec import NodeStateCounts
@@ -78,6 +79,7 @@ class Follower:
     is_behind: bool = False  # more log data is available immediately
     clock: Callable[[], float] = time.monotonic
     with_telemetry: bool = False  # include resource usage
+    stalled_s: float = 0.0  # without output, after which a standstill is reported; 0: never
 
     def __post_init__(self) -> None:
         self._metric_streams = MetricStreams(self.patterns)
@@ -90,6 +92,7 @@ class Follower:
         self._nodes_of: tuple[NodeStateCounts, ExecutionState] | None = None
         self._queue = QueuePoller(self.backend, self.id, clock=self.clock)
         self._telemetry = TelemetryPoller(self.backend, self.id, clock=self.clock)
+        self._standstill = StandstillPoller(self.backend, self.stalled_s)
         self._cluster: ResourceId | None = None
         self._last_look = StatusSnapshot({})
         self._pending: list[Event] = []
@@ -116,6 +119,7 @@ class Follower:
         self.is_behind = False
         self._add_events(self._logs(0.0 if self._pending or job.state.is_final else wait_s))
         self._add_events(self._settled_metrics())
+        self._add_events(self._standstill.poll(job))
         if job.state.is_final and not self.is_behind:
             self._finish(job)
         news, self._pending = self._pending, []
@@ -205,6 +209,7 @@ class Follower:
             self._digests[file] = hashlib.sha256()
         self._digests[file].update(chunk.data)
         if chunk.data or restarted:
+            self._standstill.printed(chunk)
             if self.files is not None or file.path != TRAINER_LOG:  # nobody wants to read it as a log
                 yield LogBytes(file, chunk.redacted, restarted)
             yield from self._metrics(file, chunk.redacted, restarted)

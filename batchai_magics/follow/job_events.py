@@ -15,6 +15,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.telemetry_records import TelemetryRecord
+from batchai_magics.records.rank_stacks import duration_text
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.columns.record_columns import Columns
@@ -160,6 +161,28 @@ class LogFault:
 
 
 @dataclass(frozen=True)
+class Standstill:
+    """A running job has printed nothing for `limit_s` or longer.
+
+    Attributes:
+        job: The job.
+        since: The time of its last output, or of its start, in seconds since 1970.
+        limit_s: How long a job may print nothing.
+        finding: Where its ranks are, in a sentence; empty if that is not known.
+    """
+
+    job: ResourceId
+    since: float
+    limit_s: float
+    finding: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What is known, in one or two sentences."""
+        return f"Nothing was printed for {duration_text(self.limit_s)}. {self.finding}".rstrip()
+
+
+@dataclass(frozen=True)
 class MetricsAdded:
     """New records of the job's stdout, in file order: a tuple, or `Columns`, which create them on demand."""
 
@@ -197,6 +220,7 @@ Event = (
     | UsageSampled
     | LogBytes
     | LogFault
+    | Standstill
     | MetricsAdded
     | MetricMismatched
     | ConnectionLost

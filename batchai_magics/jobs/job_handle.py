@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-    from batchai_magics.jobs.rank_stacks import RankStacks
+    from batchai_magics.records.rank_stacks import RankStacks
 
 
 class Job(JobPages):
@@ -384,7 +384,7 @@ class Job(JobPages):
             ConflictError: The job does not run.
             CapabilityError: The backend runs no commands on nodes, or a node has no Python.
         """
-        from batchai_magics.jobs.rank_stacks import stacks_of  # few users need it
+        from batchai_magics.follow.stack_collector import stacks_of  # few users need it
 
         return stacks_of(self.backend, self.show())
 

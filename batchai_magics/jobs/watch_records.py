@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
@@ -41,7 +42,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         request.patterns,
         request.exports,
         link=settings.notify_link,
-        stalled_s=60.0 * settings.notify_stalled if notify else 0.0,
+        stalled_s=stalled_s(settings) if notify else 0.0,
         node_price=price,
     )
     return replace(request, notify=notify, watch=watch if notify or request.exports or price else None)
@@ -57,6 +58,11 @@ def _price(request: CellRequest, settings: Settings, backend: Backend) -> float:
 def _is_printed(condition: str, patterns: Mapping[str, str] | None) -> bool:
     """Whether a condition is on a metric with a pattern of the user's."""
     return stop_condition(condition).metric in map(metric_name, patterns or ())
+
+
+def stalled_s(settings: Settings | None = None) -> float:
+    """How long a job may print nothing until it is said to make no progress; 0: forever."""
+    return 60.0 * (settings or load_settings()).notify_stalled
 
 
 def addresses_in(text: str) -> tuple[str, ...]:

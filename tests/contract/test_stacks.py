@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.errors import ConflictError
+from batchai_magics.follow import Follower, Standstill
+from batchai_magics.records.watch_request import WatchRequest
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
+from tests.webhook import Webhook, webhook
 from tests.world import until
 
+__all__ = ["webhook"]
 pytestmark = pytest.mark.slow
 
 HANG = """
@@ -44,3 +48,33 @@ def test_the_rank_that_hangs_elsewhere_is_named_and_the_job_goes_on(place: Place
     job.wait(PATIENCE_S)
     with pytest.raises(ConflictError, match="only a running job has stacks"):
         job.stacks()
+
+
+@pytest.mark.needs("node_commands")
+def test_who_follows_a_job_that_stands_still_is_told_where_its_ranks_are(place: Place) -> None:
+    job = place.submit("hang --nodes 2 --processes 3 --toolkit custom", HANG)
+    until(lambda: job.log().count("up") == 3)
+    follower = Follower(job.backend, job.id, stalled_s=1)
+    (found,) = until(lambda: [each for each in follower.poll() if isinstance(each, Standstill)])
+    assert found.sentence.startswith(
+        "Nothing was printed for 1 s. Rank 2 differs from the others: rank 2 is in read_a_batch ("
+    )
+    job.cancel()
+    job.wait(PATIENCE_S)
+
+
+@pytest.mark.needs("stop_conditions")
+def test_the_notification_of_a_standstill_says_where_the_ranks_are(
+    place: Place, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = WatchRequest.to_json
+    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=3.0)))
+    job = place.submit(f"hang --nodes 2 --processes 3 --toolkit custom --notify {webhook.url}", HANG)
+    (told,) = until(lambda: [body for body in webhook.received if "differs" in body["reason"]])
+    assert told["kind"] == "stalled"
+    assert told["reason"].startswith(
+        "it has printed nothing for 3 s. Rank 2 differs from the others: rank 2 is in read_a_batch ("
+    )
+    job.cancel()
+    job.wait(PATIENCE_S)
+    until(lambda: [body for body in webhook.received if body["kind"] == "ended"])

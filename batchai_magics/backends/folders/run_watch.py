@@ -10,10 +10,12 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.folders.live_export import LiveExport
 from batchai_magics.backends.folders.outbox import (
     Outbox,
     Sender,
@@ -23,7 +25,7 @@ from batchai_magics.backends.folders.outbox import (
 )
 from batchai_magics.backends.folders.run_measures import RunMeasures
 from batchai_magics.backends.folders.stop_order import StopIfRequest
-from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service import private_files
@@ -36,67 +38,13 @@ from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records import record_files
-from batchai_magics.records.event_files import EventFileWriter
-from batchai_magics.records.mlflow_runs import MlflowRun
 from batchai_magics.records.notifications import Notification, NotificationKind
+from batchai_magics.records.rank_stacks import RankStacks, duration_text
 from batchai_magics.records.scalar_export import (
     ExportedRun,
-    ExportKind,
-    ExportTarget,
     ScalarPoint,
-    ScalarWriter,
 )
 from batchai_magics.records.watch_request import WatchRequest
-
-MAX_POINTS = 200_000  # that wait for a target which does not respond
-FLUSH_S = {ExportKind.TENSORBOARD: 1.0, ExportKind.MLFLOW: 3.0}
-RETRY_S = 20.0
-
-
-class LiveExport:
-    """One target of a run; a target that fails is tried again, and never fails the run."""
-
-    def __init__(self, target: ExportTarget, run: ExportedRun, folder: Path, env: Mapping[str, str]) -> None:
-        self._target, self._writer = target, _writer(target, run, folder, env)
-        self._points: list[ScalarPoint] = []
-        self._dropped, self._problem, self._due_s = 0, "", 0.0
-
-    def add(self, points: Iterable[ScalarPoint]) -> None:
-        """Adds points; the oldest ones are dropped if too many wait."""
-        self._points += points
-        surplus = len(self._points) - MAX_POINTS
-        if surplus > 0:
-            del self._points[:surplus]
-            self._dropped += surplus
-
-    def flush(self, *, is_last: bool = False) -> None:
-        """Writes what waits, if it is due."""
-        now_s = time.monotonic()
-        if not self._points or (now_s < self._due_s and not is_last):
-            return
-        try:
-            self._writer.write(self._points)
-        except OSError as error:
-            self._problem, self._due_s = error.strerror or str(error), now_s + RETRY_S
-            return
-        self._points, self._problem = [], ""
-        self._due_s = time.monotonic() + FLUSH_S[self._target.kind]
-
-    def close(self) -> str:
-        """Writes the rest; returns why the export is incomplete, empty if it is not."""
-        self.flush(is_last=True)
-        if self._target.kind is ExportKind.TENSORBOARD:
-            self._writer.finish("", 0.0)
-        lost = self._dropped + len(self._points)
-        reason = self._problem or "the target did not respond for too long"
-        return f"export to {self._target}: {lost} numbers are missing: {reason}" if lost else ""
-
-
-def _writer(target: ExportTarget, run: ExportedRun, folder: Path, env: Mapping[str, str]) -> ScalarWriter:
-    if target.kind is ExportKind.MLFLOW:
-        return MlflowRun(target.location, run, env)
-    return EventFileWriter(folder / Path(target.location).expanduser(), run)
-
 
 BLOCK_BYTES = 1 << 20
 POLL_S = 0.5  # poll interval
@@ -104,6 +52,8 @@ HEADLINE_S = 5.0  # how often the headline metric is written
 FAILURE_POLL_S, MAX_CPU_SHARE = 2.0, 0.01  # how often exits are read, and what that may cost of a core
 TERMINATED_CODE = 143  # of a process that was ended because of another one
 MAX_ATTEMPT_S = 35.0  # longer than any attempt to deliver a notification
+
+StackCollector = Callable[[str], Iterable[str]]  # takes the run's guid; gives the lines of `stack_dumps`
 
 
 def is_needed(job: JobLayout) -> bool:
@@ -121,6 +71,7 @@ class RunWatch:
         *,
         by: str = "",
         times: Sequence[NodeTime] = (),
+        collect: StackCollector = stack_dumps.stack_lines,
     ) -> None:
         plan, started = Plan.read(str(job.plan)), time.time()
         folder = Path(plan.output.stdout.path).parent
@@ -138,6 +89,7 @@ class RunWatch:
         self._headline = _Headline(job.records / record_files.HEADLINE)
         self._notifier = _Notifier(job, by)
         self._standstill = _Standstill(request.stalled_s)
+        self._finding = partial(_finding, job.root.name, collect)
         self._failures = _Failures(plan) if self._notifier.is_used else None
         self._is_stopped = False
 
@@ -181,7 +133,7 @@ class RunWatch:
     def _notify(self, size_bytes: int, now_s: float, *, is_last: bool) -> None:
         """Notifies users of a standstill, and of the first failure unless the job is to end anyway."""
         if number := self._standstill.count_at(size_bytes, now_s):
-            self._notifier.send(NotificationKind.STALLED, self._standstill.reason, number=number)
+            self._notifier.send_standstill(self._standstill.reason, self._finding, number=number)
         failed = (
             self._failures.first(now_s, is_last=is_last) if self._failures and not self._is_stopped else None
         )
@@ -195,6 +147,14 @@ class RunWatch:
         self._headline.add(points)
         for export in self._exports:
             export.add(points)
+
+
+def _finding(guid: str, collect: StackCollector) -> str:
+    """Where the ranks of a run are, in a sentence without its period; empty if that is not known."""
+    try:
+        return RankStacks.of_lines("", collect(guid)).finding.rstrip(".")
+    except (OSError, ValueError):
+        return ""
 
 
 def _without_rank(record: Record) -> Record:
@@ -219,6 +179,7 @@ def watch(
     *,
     by: str = "",
     times: Sequence[NodeTime] = (),
+    collect: StackCollector = stack_dumps.stack_lines,
 ) -> list[str]:
     """Watches a run until it is over; calls `stop` when a condition is met.
 
@@ -228,11 +189,12 @@ def watch(
         stop: Called with the reason.
         by: Who watches, for the records of notifications.
         times: The node times of its attempts, the current one last; without any, it starts now.
+        collect: Gives the lines of `stack_dumps` about a run, by its guid.
 
     Returns:
         What could not be done, in sentences.
     """
-    watched = RunWatch(job, by=by, times=times)
+    watched = RunWatch(job, by=by, times=times, collect=collect)
     if reason := watched.follow(over):
         stop(reason)
         watched.follow(over)
@@ -273,7 +235,7 @@ class _Standstill:
         self._limit_s = limit_s or math.inf
         self._size_bytes, self._since_s = -1, 0.0
         self._count, self._is_told = 0, False
-        self.reason = f"it has printed nothing for {_minutes(self._limit_s)}"
+        self.reason = f"it has printed nothing for {duration_text(self._limit_s)}"
 
     def count_at(self, size_bytes: int, now_s: float) -> int:
         """Takes the size of all logs at a time; the number of a new standstill, else 0."""
@@ -319,6 +281,16 @@ class _Notifier:
         if self.is_used:
             self._put(running_notification(self._job, kind, number, reason))
 
+    def send_standstill(self, reason: str, finding: Callable[[], str], *, number: int) -> None:
+        """Sends why the run makes no progress, with what is found out in a thread: where its ranks are."""
+        if not self.is_used:
+            return
+
+        def send() -> None:
+            self.send(NotificationKind.STALLED, ". ".join(filter(None, (reason, finding()))), number=number)
+
+        self._start(send)
+
     def send_failure(self, rank: ProcessExit) -> None:
         """Tells that the first of several processes has failed."""
         self._put(failure_notification(self._job, rank))
@@ -326,18 +298,21 @@ class _Notifier:
     def close(self) -> None:
         """Ends the retries; an attempt that has begun is completed, so that nothing is sent twice."""
         self._over.set()
-        for thread in self._threads:
-            thread.join(MAX_ATTEMPT_S)
+        deadline_s = time.monotonic() + MAX_ATTEMPT_S
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return
+            alive[0].join(left_s)  # which may start another one
 
     def _put(self, notification: Notification) -> None:
         self._box.put(notification)
-        thread = threading.Thread(target=Sender(self._box, self._by, self._over).send, daemon=True)
+        self._start(Sender(self._box, self._by, self._over).send)
+
+    def _start(self, work: Callable[[], object]) -> None:
+        thread = threading.Thread(target=work, daemon=True)
         self._threads = [*(each for each in self._threads if each.is_alive()), thread]
         thread.start()
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:g} minutes" if seconds >= 60 else f"{seconds:g} s"
 
 
 class _LogSlice(NamedTuple):

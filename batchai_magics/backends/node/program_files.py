@@ -14,6 +14,7 @@ _FILES = (
     "backends/folders/run_end.py",
     "models/states.py",
     # watches the run
+    "backends/folders/live_export.py",
     "backends/folders/outbox.py",
     "backends/folders/run_measures.py",
     "backends/folders/run_watch.py",

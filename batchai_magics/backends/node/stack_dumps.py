@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from typing import Dict, List, Tuple
+from typing import Dict, Iterator, List, Tuple
 
 SIGNAL = 50  # as in `stack_hook`
 FILE = "/memfd:batchai-stacks"
@@ -22,20 +22,27 @@ Process = Tuple[int, Dict[str, str]]  # the pid, and the variables that it was s
 
 def main(guid: str, node: str) -> None:
     """Prints where the ranks of the run on the node are."""
+    for line in stack_lines(guid, node):
+        print(line, flush=True)
+
+
+def stack_lines(guid: str, node: str = "") -> Iterator[str]:
+    """A line of JSON for each rank of the run on the node, by default on all nodes of this machine."""
     for rank, processes in sorted(ranks_of(guid, node).items()):
         text = ""
         for pid, env in sorted((each for each in processes if handles_signal(each[0])), key=started)[:1]:
             text = stack_of(pid)
             keep(env, rank, text)
-        print(json.dumps({"rank": rank, "node": node, "text": text}), flush=True)
+        own_node = processes[0][1].get("AZ_BATCH_NODE_ID", "")
+        yield json.dumps({"rank": rank, "node": own_node, "text": text})
 
 
 def ranks_of(guid: str, node: str) -> Dict[int, List[Process]]:
-    """The processes of the run here, by rank."""
+    """The processes of the run here, by rank; of all nodes if `node` is empty."""
     ranks: Dict[int, List[Process]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         env = environment(name)
-        if env.get("BATCHAI_JOB_GUID") == guid and env.get("AZ_BATCH_NODE_ID") == node:
+        if env.get("BATCHAI_JOB_GUID") == guid and node in ("", env.get("AZ_BATCH_NODE_ID")):
             number = next((env[each] for each in RANKS if env.get(each, "").isdigit()), "0")
             ranks.setdefault(int(number), []).append((int(name), env))
     return ranks

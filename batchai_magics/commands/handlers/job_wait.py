@@ -17,9 +17,11 @@ from batchai_magics.follow import (
     Event,
     LogBytes,
     MetricsAdded,
+    Standstill,
     StateChanged,
     events,
 )
+from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.metrics import Record
 from batchai_magics.metrics.runs.stop_evaluation import STOP_IF, StopEvaluation
 from batchai_magics.models.error_details import ErrorDetail
@@ -39,7 +41,8 @@ _NO_EXIT_CODE = 255
 def watch_job(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> StreamParts:
     """Yields messages about state changes, the bytes of `logs`, and at the end the job's exit code."""
     last: JobResource | None = None
-    for event in events(backend, id, files=[FileRef(id, name) for name in logs]):
+    files, limit_s = [FileRef(id, name) for name in logs], stalled_s() if logs else 0.0
+    for event in events(backend, id, files=files, stalled_s=limit_s):
         if isinstance(event, LogBytes):
             yield LogOutput(event.chunk.data, is_error=event.file.path == ERR)
         elif isinstance(event, StateChanged):
@@ -47,6 +50,8 @@ def watch_job(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -
             last = event.job
         elif isinstance(event, ConnectionLost | ConnectionRestored):
             yield connection_message(event)
+        elif isinstance(event, Standstill):
+            yield Message(event.sentence)
     if last is not None:
         yield job_exit(last)
 

@@ -12,13 +12,14 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import UsageError, visible_lines
-from batchai_magics.jobs.rank_stacks import RankStacks, stacks_of
+from batchai_magics.follow.stack_collector import stacks_of
 from batchai_magics.jobs.run_diff import RunDiff, diff_runs
 from batchai_magics.jobs.submit import find
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.labels import LabelChange, Labels
 from batchai_magics.records.provenance import NAMES, Provenance
+from batchai_magics.records.rank_stacks import RankStacks
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from batchai_magics.cards.job_card import JobCard
 from batchai_magics.commands.output.shell_output import STATE_STYLES, fitted_table, job_text, read_card
 from batchai_magics.commands.output.terminal_text import TerminalText
 from batchai_magics.commands.output.text_table import Table
+from batchai_magics.errors import visible_lines
 from batchai_magics.follow import (
     ConnectionLost,
     ConnectionRestored,
@@ -26,12 +27,14 @@ from batchai_magics.follow import (
     LogBytes,
     MetricsAdded,
     NodesChanged,
+    Standstill,
     StateChanged,
     events,
 )
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.log_lines import line_bounds, visible_text, whole_lines_end
 from batchai_magics.metrics import Record
 from batchai_magics.metrics.progress.progress_reader import ProgressReader
@@ -56,7 +59,7 @@ def watch_run(job: Job, console: Console) -> JobResource:
     """
     view, files = RunView(), [FileRef(job.id, name) for name in (OUT, ERR)]
     with Live(get_renderable=lambda: view, console=console, refresh_per_second=_FRAMES_PER_S, transient=True):
-        for event in events(job.backend, job.id, files=files, patterns=job.patterns):
+        for event in events(job.backend, job.id, files=files, patterns=job.patterns, stalled_s=stalled_s()):
             lines = view.feed(event)
             if lines:
                 console.print(Text("\n").join(lines), soft_wrap=True)
@@ -113,7 +116,7 @@ class RunView:
             self._counts = event.counts
         elif isinstance(event, MetricsAdded):
             self._records.extend(event.records)
-        return _connection_lines(event)
+        return _warning_lines(event)
 
     def __rich__(self) -> RenderableType:
         """State and nodes, the progress bar, the metrics."""
@@ -195,7 +198,9 @@ def _has_ranks(job: JobResource) -> bool:
     return job.spec.node_count > 1 or (count or 1) > 1
 
 
-def _connection_lines(event: Event) -> list[Text]:
+def _warning_lines(event: Event) -> list[Text]:
+    if isinstance(event, Standstill):
+        return [Text(visible_lines(event.sentence), "yellow")]
     if isinstance(event, ConnectionLost):
         return [Text(f"Warning: {event.reason}. Trying again; the job continues.", "yellow")]
     return [Text("Connected again.", "yellow")] if isinstance(event, ConnectionRestored) else []

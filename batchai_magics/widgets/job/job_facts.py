@@ -136,6 +136,7 @@ def facts_of(feed: JobFeed) -> PageData:
         "attempt_steps": [list(each) for each in feed.points.attempts.items()],
         "unread": feed.unread and feed.unread._asdict(),
         "metric_notices": list(feed.metric_notices),
+        "standstill": feed.standstill,
         "has_ranks": feed.has_ranks,
         "directories": directories_of(job.spec),
     }

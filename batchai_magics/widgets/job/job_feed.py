@@ -18,11 +18,13 @@ from batchai_magics.follow import (
     MetricsAdded,
     NodesChanged,
     QueueChanged,
+    Standstill,
     StateChanged,
     UsageSampled,
 )
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.launch.toolkits import process_count
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
@@ -88,6 +90,7 @@ class JobFeed(Feed[Event]):
         self.history: deque[list[int]] = deque(maxlen=MAX_NODE_HISTORY)
         self.warm_up: int | None = None  # steps
         self._warm_up_due = 8
+        self.standstill = ""  # that the job prints nothing, and where its ranks are
         self._unread = MetricSuggester()
 
     def take(self, event: Event) -> None:
@@ -119,8 +122,10 @@ class JobFeed(Feed[Event]):
             self.metric_notices.append(event.notice)
         elif isinstance(event, LogFault):
             self.faults.append(f"{event.file.path} is not complete: {event.fault}")
+        elif isinstance(event, Standstill):
+            self.standstill = event.sentence
         elif isinstance(event, StateChanged):
-            self.job = event.job
+            self.job, self.standstill = event.job, ""
             self._progress.started_at = (
                 event.job.execution.started.timestamp() if event.job.execution else None
             )
@@ -184,6 +189,9 @@ class JobFeed(Feed[Event]):
         self.version += 1
 
     def _take_log(self, event: LogBytes) -> None:
+        if self.standstill:
+            self.standstill = ""
+            self.version += 1
         if event.file.path not in self.tails:
             self.tails[event.file.path] = LogTail()
             self.version += 1
@@ -229,7 +237,10 @@ def open_feed(job: Job) -> tuple[Source, JobFeed]:
     """A source of a job's events, and a feed with its current state."""
     feed = JobFeed(processes=process_count_of(job), preferences=metric_preferences())
     feed.take(StateChanged(job.show()))
-    return Follower(job.backend, job.id, patterns=job.patterns, with_telemetry=True), feed
+    follower = Follower(
+        job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s()
+    )
+    return follower, feed
 
 
 def process_count_of(job: Job) -> int:

@@ -7,6 +7,7 @@ from batchai_magics.follow import (
     MetricMismatched,
     MetricsAdded,
     NodesChanged,
+    Standstill,
     StateChanged,
 )
 from batchai_magics.metrics import StepRecord
@@ -302,6 +303,20 @@ def test_a_metric_that_is_no_number_is_told_of_in_the_head_until_the_log_begins_
     log(feed, "one\n")
     restart(feed, "two\n")
     assert facts_of(feed)["metric_notices"] == []
+
+
+def test_a_standstill_is_told_of_in_the_head_until_the_job_prints_again():
+    feed = JobFeed()
+    feed.take(StateChanged(resource(ExecutionState.RUNNING)))
+    version = feed.version
+    feed.take(Standstill(JOB, 0.0, 900.0, "Rank 1 is in step (train.py:7)."))
+    assert feed.version > version
+    text = "Nothing was printed for 15 minutes. Rank 1 is in step (train.py:7)."
+    assert facts_of(feed)["standstill"] == text
+    version = feed.version
+    log(feed, "one\n")
+    assert feed.version > version
+    assert facts_of(feed)["standstill"] == ""
 
 
 def test_a_finished_log_that_lacks_bytes_is_told_of_in_the_head():

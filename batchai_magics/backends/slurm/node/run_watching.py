@@ -9,12 +9,17 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
+from batchai_magics.backends.node import stack_dumps
 from batchai_magics.backends.node.watch_process import end_signal, watching
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
@@ -23,6 +28,8 @@ from batchai_magics.models.prices import NodeTime
 from batchai_magics.records.record_files import WATCH
 
 MODULE = "batchai_magics.backends.slurm.node.run_watching"
+_CONCURRENT = 16
+_TIMEOUT_S = 60.0  # for a node to answer
 
 
 def watched(
@@ -36,6 +43,26 @@ def watched(
     return watching([*start, str(files.root), str(attempt)], log=files.batch_log, env=env, warn=warn)
 
 
+def stack_lines(guid: str, nodes: Sequence[str]) -> list[str]:
+    """Where the ranks are on this node, the first of the attempt, and through srun on the others."""
+    ask = partial(_lines_of_node, guid)
+    with ThreadPoolExecutor(_CONCURRENT) as threads:
+        return [*stack_dumps.stack_lines(guid, nodes[0]), *chain.from_iterable(threads.map(ask, nodes[1:]))]
+
+
+def _lines_of_node(guid: str, node: str) -> list[str]:
+    where = [f"--nodelist={node}", "--nodes=1", "--ntasks=1"]
+    options = ["--overlap", "--mpi=none", "--input=none", "--quiet", "--cpu-bind=none"]
+    command = ["srun", *where, *options, sys.executable, stack_dumps.__file__, guid, node]
+    try:
+        printed = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
+        ).stdout
+    except subprocess.TimeoutExpired:
+        return []
+    return [line for line in printed.splitlines() if line.startswith("{")]
+
+
 def main() -> None:
     """Watches until the parent signals the end of the job; then prints what could not be done."""
     from batchai_magics.backends.folders import run_watch
@@ -47,7 +74,9 @@ def main() -> None:
         files.ask_to_stop(attempt, Stop(reason, time.time()))
         os.kill(os.getppid(), signal.SIGTERM)  # the parent, which reads the stop request
 
-    notes = run_watch.watch(files.layout, over, stop, by=socket.gethostname(), times=_node_times(files))
+    collect = partial(stack_lines, nodes=[node.id for node in Plan.read(str(files.layout.plan)).nodes])
+    times, by = _node_times(files), socket.gethostname()
+    notes = run_watch.watch(files.layout, over, stop, by=by, times=times, collect=collect)
     print(*notes, sep="\n", flush=True)
 
 

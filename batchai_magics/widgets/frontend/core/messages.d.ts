@@ -235,6 +235,7 @@ export interface JobFacts {
   before: string[];
   log_faults: string[];
   metric_notices: string[]; // matches of --metric that are not numbers
+  standstill?: string; // that the job prints nothing, and where its ranks are
   max_s: number;
   script: string;
   way_back: string;

@@ -114,12 +114,13 @@ function reasonsOf(facts) {
 }
 
 /**
- * What did not fail the job: earlier attempts, incomplete logs, values that are not numbers.
+ * What did not fail the job: earlier attempts, a standstill, incomplete logs, values that are not numbers.
  * @param {JobFacts} facts
  */
 function warningsOf(facts) {
   const warnings = [...(facts.warnings ?? []), ...facts.log_faults, ...facts.metric_notices];
-  return [...facts.before, ...warnings.map((warning) => `Warning: ${warning}`)];
+  const standstill = facts.standstill ? [facts.standstill] : [];
+  return [...facts.before, ...standstill, ...warnings.map((warning) => `Warning: ${warning}`)];
 }
 
 /** @param {JobFacts} facts */

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain
-from pathlib import Path, PurePath
+from functools import cached_property
+from pathlib import PurePath
 from typing import NamedTuple
 
-from batchai_magics.backends.base import NODE_COMMANDS, Backend, CommandBytes
-from batchai_magics.backends.node import stack_dumps
-from batchai_magics.errors import CapabilityError, ConflictError, visible_lines
-from batchai_magics.models.resources import JobResource, Node
-from batchai_magics.models.states import ExecutionState
-
-_CONCURRENT = 16
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 _CURRENT = "Current thread"
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/|^<frozen ")
@@ -66,6 +55,11 @@ class RankStacks:
     job: str
     ranks: tuple[RankStack, ...]
 
+    @classmethod
+    def of_lines(cls, job: str, lines: Iterable[str | bytes]) -> RankStacks:
+        """Reads the lines of `stack_dumps`."""
+        return cls(job, tuple(sorted(map(parse, lines), key=lambda rank: rank.rank)))
+
     @cached_property
     def groups(self) -> tuple[tuple[RankStack, ...], ...]:
         """Ranks in the same functions, or if all are, at the same lines; the smallest group first."""
@@ -97,9 +91,14 @@ class RankStacks:
         return f"{_named(self.different).capitalize()} {verb} from the others: {parts}."
 
     @property
+    def finding(self) -> str:
+        """The sentence, if any rank could be asked; else empty."""
+        return self.sentence if any(rank.frames for rank in self.ranks) else ""
+
+    @property
     def terminal_text(self) -> str:
         """The sentence, then the stack of each group."""
-        return visible_lines("\n".join([self.sentence, *map(_listed, self.groups)]))
+        return _visible("\n".join([self.sentence, *map(_listed, self.groups)]))
 
     def to_data(self) -> dict[str, object]:
         """The stacks as JSON."""
@@ -124,42 +123,15 @@ class RankStacks:
     __repr__ = __str__
 
 
-def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
-    """Asks every Python rank of a running job where it is; the stacks are kept in the run's record too.
-
-    Raises:
-        ConflictError: The job does not run.
-        CapabilityError: The backend runs no commands on nodes.
-    """
-    if job.state is not ExecutionState.RUNNING:
-        message = f"job {job.id.name} is {job.word}: only a running job has stacks"
-        raise ConflictError(message, code="JobNotRunning")
-    nodes = backend.nodes(job.id)
-    with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
-        found = chain.from_iterable(threads.map(partial(_of_node, backend, job), nodes))
-        return RankStacks(job.id.name, tuple(sorted(found, key=lambda rank: rank.rank)))
+def duration_text(seconds: float) -> str:
+    """A time without output: `15 minutes`."""
+    if seconds < 60:
+        return f"{seconds:g} s"
+    minutes = seconds / 60
+    return f"{minutes:g} minute{'s' * (minutes != 1)}"
 
 
-def _of_node(backend: Backend, job: JobResource, node: Node) -> list[RankStack]:
-    command = _command(job.output_path_segment.rpartition("/")[2], node)
-    printed: dict[bool, bytes] = {False: b"", True: b""}
-    with closing(NODE_COMMANDS.of(backend).execute(job.id, node.id, command)) as output:
-        for part in output:
-            if isinstance(part, CommandBytes):
-                printed[part.is_error] += part.data
-            elif part.exit_code:
-                last = printed[True].decode(errors="replace").strip().rpartition("\n")[2]
-                raise CapabilityError(f"node {node.id} could not collect the stacks: {last}")
-    return [parse(line) for line in printed[False].splitlines() if line.startswith(b"{")]
-
-
-def _command(guid: str, node: Node) -> str:
-    """The command that collects the stacks of a run on a node."""
-    program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
-    return f"python3 - {shlex.quote(guid)} {shlex.quote(node.id)} <<'BATCHAI'\n{program}\nBATCHAI\n"
-
-
-def parse(line: bytes) -> RankStack:
+def parse(line: str | bytes) -> RankStack:
     """One line of `stack_dumps`."""
     told = json.loads(line)
     return RankStack(told["rank"], told["node"], frames_of(told["text"]), told["text"])
@@ -174,6 +146,11 @@ def frames_of(text: str) -> tuple[Frame, ...]:
     while len(frames) > 1 and PurePath(frames[-1].file).name in _LAUNCHERS:
         frames.pop()
     return tuple(frames)
+
+
+def _visible(text: str) -> str:
+    """The text with control characters written out, but for line breaks."""
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
 
 def _functions(rank: RankStack) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from batchai_magics.backends.node import stack_dumps, stack_hook
-from batchai_magics.jobs.rank_stacks import Frame, RankStack, RankStacks, frames_of, parse
+from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks, frames_of, parse
 
 TEXT = """Thread 0x00007f0000000001 (most recent call first):
   File "/usr/lib/python3.11/threading.py", line 320 in wait

@@ -1,0 +1,100 @@
+"""Collects the stacks of a job's ranks: on request, and when a job has printed nothing for a while."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from batchai_magics.backends.base import NODE_COMMANDS, Backend, Chunk, CommandBytes
+from batchai_magics.backends.node import stack_dumps
+from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError
+from batchai_magics.follow.job_events import Standstill
+from batchai_magics.models.resources import JobResource, Node
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.rank_stacks import RankStacks
+
+MAX_NODES = 32  # whose ranks are asked without a request
+_CONCURRENT = 16
+
+
+def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
+    """Asks every Python rank of a running job where it is; the stacks are kept in the run's record too.
+
+    Raises:
+        ConflictError: The job does not run.
+        CapabilityError: The backend runs no commands on nodes.
+    """
+    if job.state is not ExecutionState.RUNNING:
+        message = f"job {job.id.name} is {job.word}: only a running job has stacks"
+        raise ConflictError(message, code="JobNotRunning")
+    nodes = backend.nodes(job.id)
+    with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
+        lines = chain.from_iterable(threads.map(partial(_of_node, backend, job), nodes))
+        return RankStacks.of_lines(job.id.name, lines)
+
+
+def _of_node(backend: Backend, job: JobResource, node: Node) -> list[bytes]:
+    command = _command(job.output_path_segment.rpartition("/")[2], node)
+    printed: dict[bool, bytes] = {False: b"", True: b""}
+    with closing(NODE_COMMANDS.of(backend).execute(job.id, node.id, command)) as output:
+        for part in output:
+            if isinstance(part, CommandBytes):
+                printed[part.is_error] += part.data
+            elif part.exit_code:
+                last = printed[True].decode(errors="replace").strip().rpartition("\n")[2]
+                raise CapabilityError(f"node {node.id} could not collect the stacks: {last}")
+    return [line for line in printed[False].splitlines() if line.startswith(b"{")]
+
+
+def _command(guid: str, node: Node) -> str:
+    """The command that collects the stacks of a run on a node."""
+    program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
+    return f"python3 - {shlex.quote(guid)} {shlex.quote(node.id)} <<'BATCHAI'\n{program}\nBATCHAI\n"
+
+
+class StandstillPoller:
+    """Notices that a running job has printed nothing for a while, and asks its ranks where they are.
+
+    It reports so once, until the job prints again. The ranks are asked in a thread, which takes seconds.
+
+    Args:
+        backend: The backend of the job.
+        limit_s: How long a job may print nothing; 0: forever.
+        clock: The time in seconds since 1970.
+    """
+
+    def __init__(self, backend: Backend, limit_s: float, *, clock: Callable[[], float] = time.time) -> None:
+        self._backend, self._limit_s, self._clock = backend, limit_s, clock
+        self._printed_at, self._is_reported = clock(), False
+        self._found: list[Standstill] = []
+
+    def printed(self, chunk: Chunk) -> None:
+        """Takes note of new output."""
+        self._printed_at = chunk.times[-1].time if chunk.times else self._clock()
+        self._is_reported = False
+
+    def poll(self, job: JobResource) -> list[Standstill]:
+        """The report of a standstill, once the ranks have been asked."""
+        if not self._limit_s or job.state is not ExecutionState.RUNNING or job.execution is None:
+            return []
+        since = max(self._printed_at, job.execution.started.timestamp())
+        if not self._is_reported and self._clock() - since >= self._limit_s:
+            self._is_reported = True
+            threading.Thread(target=self._collect, args=(job, since), daemon=True).start()
+        found, self._found = self._found, []
+        return [each for each in found if each.since == since]
+
+    def _collect(self, job: JobResource, since: float) -> None:
+        try:
+            is_small = job.spec.node_count <= MAX_NODES
+            finding = stacks_of(self._backend, job).finding if is_small else ""
+        except BatchAIError:  # it has ended, or the backend runs no commands on nodes
+            finding = ""
+        self._found = [Standstill(job.id, since, self._limit_s, finding)]
