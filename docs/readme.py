@@ -9,6 +9,7 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.backends.azureml.unsupported_fields import ALWAYS, ON_CLUSTERS, REQUIRED, SECRETS
 from batchai_magics.backends.base.backend_registry import BACKENDS
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.commands.parsing.command_parser import SHELL_WORDS
@@ -19,9 +20,8 @@ from batchai_magics.options.option import Option
 
 HERE = Path(__file__).parent
 SCHEMAS = HERE / "output-schemas.json"
-PAGES = tuple(
-    HERE / f"{name}.md" for name in ("options", "commands", "settings", "add-a-runner", "json-output")
-)
+_NAMES = ("options", "commands", "settings", "add-a-runner", "json-output", "azureml")
+PAGES = tuple(HERE / f"{name}.md" for name in _NAMES)
 
 Schema = Mapping[str, Any]
 
@@ -34,7 +34,8 @@ def main() -> None:
 
 def updated(text: str) -> str:
     """A page with its tables as they must be."""
-    tables = {"options": options(), "commands": commands(), "settings": settings(), "schemas": schemas()}
+    tables = {"options": options(), "commands": commands(), "settings": settings()}
+    tables |= {"schemas": schemas(), "refused": refused()}
     for name, table in tables.items():
         part = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
         text = part.sub(lambda match, table=table: match[1] + table + match[2], text)
@@ -43,6 +44,14 @@ def updated(text: str) -> str:
 
 def _with_example(match: re.Match[str]) -> str:
     return match[1] + (HERE / match[2]).read_text(encoding="utf-8") + match[3]
+
+
+def refused() -> str:
+    """The fields that Azure Machine Learning cannot honour, with what to do instead."""
+    always, consent = (ALWAYS, ""), (SECRETS, ", without consent")
+    when = (always, consent, (REQUIRED, " is missing"), (ON_CLUSTERS, ", on a cluster"))
+    rows = ((f"`{field}`{note}", text) for fields, note in when for field, text in fields.items())
+    return _table(("field of a job", "what to do"), rows)
 
 
 def options() -> str:

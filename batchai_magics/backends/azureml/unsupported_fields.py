@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchai_magics.backends.azureml.settings import SIZE, SPOT
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 
+_OWN_MODES = "leave it out: the service mounts with modes of its own"
 # Field below `properties` → what to do instead.
-UNSUPPORTED: Mapping[str, str] = {
+ALWAYS: Mapping[str, str] = {
     "containerSettings.imageSourceRegistry.credentials": (
         "attach the registry to the workspace, which then pulls the image with its own identity"
     ),
-    "mountVolumes.azureFileShares[].fileMode": "the service mounts with modes of its own",
-    "mountVolumes.azureFileShares[].directoryMode": "the service mounts with modes of its own",
-    "mountVolumes.azureBlobFileSystems[].mountOptions": "the service mounts with options of its own",
+    "mountVolumes.azureFileShares[].fileMode": _OWN_MODES,
+    "mountVolumes.azureFileShares[].directoryMode": _OWN_MODES,
+    "mountVolumes.azureBlobFileSystems[].mountOptions": (
+        "leave it out: the service mounts with options of its own"
+    ),
 }
-PRIORITY = "only jobs without a cluster have a priority: leave out schedulingPriority, or the cluster"
-SECRETS = (
-    "everybody in the workspace can read variables: set azureml.visible_secrets to yes to accept that, or "
-    "read a key vault in the job with its managed identity (azureml.identity)"
-)
-FILE_SHARE_KEY = "a file share is mounted with the account's key alone: give it, or mount a blob container"
-SPOT_INSTEAD = "a cluster has low-priority nodes, or none: leave out --spot, or the cluster"
-SIZE_INSTEAD = "the size of a cluster is the cluster's: leave out --size, or the cluster"
+ON_CLUSTERS: Mapping[str, str] = {
+    "schedulingPriority": "leave it out, or the cluster: only jobs without a cluster have a priority",
+    "batchaiSpot": "leave out --spot, or the cluster: a cluster's nodes are dedicated or not",
+    "batchaiSize": "leave out --size, or the cluster: a cluster's nodes have its size",
+}
+SECRETS: Mapping[str, str] = {
+    "secrets": (
+        "everybody in the workspace can read variables: set azureml.visible_secrets to yes to accept that, "
+        "or read a key vault in the job with its managed identity (azureml.identity)"
+    ),
+}
+REQUIRED: Mapping[str, str] = {
+    "mountVolumes.azureFileShares[].credentials.accountKey": (
+        "give it: the service mounts file shares with the account's key alone, and blob containers without"
+    ),
+}
 
 
 def check_fields(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> None:
@@ -34,33 +45,35 @@ def check_fields(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> No
     Raises:
         CapabilityError: It names the first field that the service cannot honour; the hint says what to do.
     """
+    for field, instead in _refused(spec, is_serverless=is_serverless, has_consent=has_consent):
+        what = "is required" if field in REQUIRED else "is not supported"
+        text = f"properties.{field} {what} by the azureml backend"
+        hint = f"{instead[0].upper()}{instead[1:]}. Nothing was sent."
+        raise CapabilityError(text, code="NotSupported", hint=hint)
+
+
+def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterator[tuple[str, str]]:
+    """The fields of a job that are refused, with what to do instead."""
     properties = spec.to_wire(secrets=True)["properties"]
-    for field, instead in UNSUPPORTED.items():
-        if _is_given(properties, field.split(".")):
-            raise unsupported(field, instead)
-    for share in (spec.mount_volumes and spec.mount_volumes.azure_file_shares) or ():
-        if not share.credentials.account_key:
-            raise unsupported("mountVolumes.azureFileShares[].credentials", FILE_SHARE_KEY, is_missing=True)
+    yield from (item for item in ALWAYS.items() if _is_given(properties, item[0].split(".")))
     if spec.secrets and not has_consent:
-        raise unsupported("secrets", SECRETS)
+        yield from SECRETS.items()
+    shares = (spec.mount_volumes and spec.mount_volumes.azure_file_shares) or ()
+    if any(not share.credentials.account_key for share in shares):
+        yield from REQUIRED.items()
     if not is_serverless:
-        _check_cluster(spec)
+        yield from ((field, ON_CLUSTERS[field]) for field in _of_serverless(spec))
 
 
-def _check_cluster(spec: JobSpec) -> None:
-    """Raises a CapabilityError for what only jobs without a cluster may have."""
+def _of_serverless(spec: JobSpec) -> Iterator[str]:
+    """The fields of a job that only one without a cluster may have."""
     if spec.scheduling_priority is not JobPriority.NORMAL:
-        raise unsupported("schedulingPriority", PRIORITY)
-    for option, instead in ((SPOT, SPOT_INSTEAD), (SIZE, SIZE_INSTEAD)):
-        if option.name in spec.backend_options:
-            raise unsupported(option.field.removeprefix("properties."), instead)
-
-
-def unsupported(field: str, instead: str, *, is_missing: bool = False) -> CapabilityError:
-    """The error for a field, with what to do instead."""
-    what = "is required" if is_missing else "is not supported"
-    text = f"properties.{field} {what} by the azureml backend"
-    return CapabilityError(text, code="NotSupported", hint=f"{instead[0].upper()}{instead[1:]}.")
+        yield "schedulingPriority"
+    yield from (
+        option.field.removeprefix("properties.")
+        for option in (SPOT, SIZE)
+        if option.name in spec.backend_options
+    )
 
 
 def _is_given(value: Any, names: list[str]) -> bool:
