@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection, WorkspaceInfo
+from batchai_magics.backends.azureml.datastores import Datastores
 from batchai_magics.backends.azureml.job_creation import JobCreation
 from batchai_magics.backends.azureml.job_logs import JobLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.log_files import list_log_files
+from batchai_magics.backends.azureml.output_files import OutputFiles
 from batchai_magics.backends.azureml.quota import Quota
 from batchai_magics.backends.azureml.recent_resources import RecentResources
 from batchai_magics.backends.azureml.run_records import RunRecords
@@ -32,7 +34,6 @@ from batchai_magics.backends.base import (
     StatusSnapshot,
 )
 from batchai_magics.backends.base.job_defaults import runs
-from batchai_magics.backends.service.api_errors import output_directory_not_found
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
@@ -62,6 +63,7 @@ class AzureMLBackend(BackendBase):
         self._creation = JobCreation(connection, self.jobs, settings)
         self.logs = JobLogs(connection, self.jobs)
         self.usages = self.prices = Quota(connection, self.clusters)
+        self._outputs = OutputFiles(Datastores(connection))
         self._recent = RecentResources(self.jobs, self.clusters)
         self.jobs.facts = RunRecords(self.logs).facts
         self.jobs.waiting = self._waiting
@@ -194,14 +196,15 @@ class AzureMLBackend(BackendBase):
         """One level of a job's output directory, sorted by name."""
         check_inside(path)
         if directory_id != STDOUTERR:
-            raise output_directory_not_found(directory_id, ())
+            return self._outputs.list(self.jobs.find(job), directory_id, path, limit)
         return list_log_files(self.logs.watched(job), path, limit)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`."""
         check_inside(file.path)
         if file.directory_id != STDOUTERR:
-            raise output_directory_not_found(file.directory_id, ())
+            job = self.jobs.find(file.job)
+            return self._outputs.read(job, file.directory_id, file.path, offset, limit)
         return self.logs.read(file, offset, limit)
 
     def tail(

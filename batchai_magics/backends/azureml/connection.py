@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from azure.core.rest import HttpResponse
     from azure.mgmt.resource.resources import ResourceManagementClient
 
+_STORAGE_SCOPE = "https://storage.azure.com/.default"
+_STORAGE_VERSION = "2021-12-02"
 EXPIRED = "SasExpired"  # code of the StorageError for a signed address that is no longer valid
 _TOTAL = re.compile(r"/(\d+)\s*$")
 _SIGN_IN = "Sign in with `az login`, or set AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET."
@@ -165,14 +167,37 @@ class Connection(ArmClient):
                 raise
         return super().send(request, is_streamed=is_streamed)
 
-    def read_blob(self, url: str, offset: int, limit: int) -> BlobRange | None:
+    def storage_headers(self) -> dict[str, str]:
+        """The headers that authorize requests to blobs by the user's own token."""
+        with self.translated_errors():
+            token = self._credential.get_token(_STORAGE_SCOPE).token
+        return {"Authorization": f"Bearer {token}"}
+
+    def read_text(self, url: str, headers: Mapping[str, str]) -> str:
+        """The text of an answer of the storage.
+
+        Raises:
+            ServiceError: The storage refuses it.
+            UnreachableError: The storage does not respond.
+        """
+        with self.translated_errors():
+            response = self._open_request("GET", url, headers={"x-ms-version": _STORAGE_VERSION, **headers})
+            if response.status_code >= 400:
+                code = response.headers.get("x-ms-error-code", "")
+                raise arm_protocol.storage_error(response.status_code, response.text(), code)
+            return str(response.text())
+
+    def read_blob(
+        self, url: str, offset: int, limit: int, authorization: Mapping[str, str] | None = None
+    ) -> BlobRange | None:
         """At most `limit` bytes of a blob from `offset`, in one request; None where there is no blob.
 
         Raises:
             StorageError: The signed address has expired (code `SasExpired`).
             UnreachableError: The storage does not respond.
         """
-        headers = {"x-ms-range": f"bytes={offset}-{offset + max(1, limit) - 1}", "x-ms-version": "2021-12-02"}
+        wanted = f"bytes={offset}-{offset + max(1, limit) - 1}"
+        headers = {"x-ms-range": wanted, "x-ms-version": _STORAGE_VERSION, **(authorization or {})}
         with self.translated_errors():
             response = self._open_request("GET", url, headers=headers)
             status = response.status_code
@@ -193,7 +218,7 @@ class Connection(ArmClient):
 
     def write_blob(self, url: str, data: bytes) -> None:
         """Stores a block blob at a signed address; repeatable."""
-        headers = {"x-ms-blob-type": "BlockBlob", "x-ms-version": "2021-12-02"}
+        headers = {"x-ms-blob-type": "BlockBlob", "x-ms-version": _STORAGE_VERSION}
         with self.translated_errors():
             response = self._open_request("PUT", url, headers=headers, content=data)
             if response.status_code >= 400:

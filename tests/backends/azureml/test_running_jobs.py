@@ -11,6 +11,7 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.conftest import running_azure
@@ -137,3 +138,26 @@ def test_outputs_are_kept_and_secrets_arrive(run, running_azure, monkeypatch):
     assert job.state is ExecutionState.SUCCEEDED, log
     name = f"{job.output_path_segment}/outputs/weights"
     assert running_azure.blobs.read("azureml-blobstore-standin", name) == b"abc"
+
+
+WRITING = """
+import os
+from pathlib import Path
+from batchai_magics import save
+model = Path(os.environ["AZ_BATCHAI_OUTPUT_MODEL"])
+(model / "weights").mkdir()
+(model / "weights/last.pt").write_bytes(b"0123456789")
+(model / "kept.txt").write_text("artifact")
+save(model / "kept.txt", "best")
+"""
+
+
+def test_outputs_and_artifacts_are_downloaded(run, settings, tmp_path):
+    job, log = run("writing --output MODEL=model", WRITING)
+    assert job.state is ExecutionState.SUCCEEDED, log
+    backend = open_backend(settings)
+    handle = Job(backend, job.id)
+    assert sorted(file.path for file in backend.files(job.id, "MODEL")) == ["kept.txt", "weights"]
+    assert handle.download("weights/last.pt", tmp_path, directory_id="MODEL").read_bytes() == b"0123456789"
+    assert [file.path for file in backend.files(job.id, "artifacts")]
+    backend.close()
