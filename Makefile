@@ -11,7 +11,8 @@ AT_ONCE := -n logical --maxprocesses 4 --dist worksteal
 FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* package*.json)
 export PATH := $(BIN):$(PATH)
 
-CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard tests/server/clients/*.txt tests/records/programs/*.txt))) .clients/js
+CLIENT_FOLDERS := tests/server/clients tests/records/programs tests/azureml/clients
+CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard $(CLIENT_FOLDERS:=/*.txt)))) .clients/js
 
 .DEFAULT_GOAL := help
 .PHONY: help clients demo test test-fast lint recipes lab docs docs-links bench publish-as mutants clean
@@ -78,7 +79,7 @@ $(VENV)/bin/pip:
 	@echo "make: creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-vpath %.txt tests/server/clients tests/records/programs
+vpath %.txt $(CLIENT_FOLDERS)
 
 .clients/%.installed: %.txt
 	@echo "make: installing the genuine $*"

@@ -173,10 +173,14 @@ class Cluster:
 
 
 class Computes:
-    """The clusters of the workspace. `preparation_s` is how long a new node prepares."""
+    """The clusters of the workspace. `preparation_s` is how long a new node prepares.
+
+    Azure has no Retry-After at the operations of clusters; a client that polls seldom can be given one here.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self.preparation_s = 0.05
+        self.retry_after = ""
         self.clusters: dict[str, Cluster] = {}
         self._workspace = workspace
         self._operations = itertools.count(1)
@@ -279,14 +283,17 @@ class Computes:
     def _operation_headers(self) -> dict[str, str]:
         number = next(self._operations)
         url = f"https://management.azure.com{PLACE}/computeOperationsStatus/{number}?api-version=2025-12-01"
-        return {"Azure-AsyncOperation": url, "Location": url}
+        return {"Azure-AsyncOperation": url, "Location": url, **self._poll_headers}
 
     def _operation(self, request: Request, operation: str) -> Response:
         self._polls[operation] += 1
         status = "Succeeded" if self._polls[operation] > 1 else "InProgress"
-        return json_response(
-            {"id": request.path, "status": status, "percentComplete": 100.0}, headers={"Retry-After": "0"}
-        )
+        body = {"id": request.path, "status": status, "percentComplete": 100.0}
+        return json_response(body, headers=self._poll_headers)
+
+    @property
+    def _poll_headers(self) -> dict[str, str]:
+        return {"Retry-After": self.retry_after} if self.retry_after else {}
 
 
 def seconds(text: str) -> float:

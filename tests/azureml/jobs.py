@@ -187,6 +187,12 @@ class Jobs:
         return Response(202, headers={"Location": f"https://management.azure.com{ROOT}/jobs/{name}?done"})
 
 
+def output_uri(job: Job, name: str) -> str:
+    """Where an output is: a place of its own unless the job has named one."""
+    given = ((job.properties.get("outputs") or {}).get(name) or {}).get("uri")
+    return given or f"azureml://datastores/workspaceblobstore/paths/azureml/{job.name}/{name}"
+
+
 def artifact(job: Job, name: str) -> tuple[str, str]:
     """The container and name of the blob with a log or output of a job."""
     return ARTIFACTS, job.prefix + name

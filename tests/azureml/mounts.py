@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.azureml.blobs import Blobs
-from tests.azureml.jobs import Job, artifact
+from tests.azureml.jobs import Job, artifact, output_uri
 from tests.azureml.workspace import ARTIFACTS, DATASTORES, Workspace
 
 _DATASTORE = re.compile(r"azureml://(?:.*/)?datastores/([^/]+)(?:/paths)?/(.*)")
@@ -76,8 +76,8 @@ class JobFolders:
         properties = self._job.properties
         for name, given in (properties.get("inputs") or {}).items():
             self._take("inputs", "AZURE_ML_INPUT", name, self._input(name, given))
-        for name, given in (properties.get("outputs") or {}).items():
-            self._take("outputs", "AZURE_ML_OUTPUT", name, self._output(name, given or {}))
+        for name in properties.get("outputs") or {}:
+            self._take("outputs", "AZURE_ML_OUTPUT", name, self._output(name))
 
     def upload(self) -> None:
         """Stores what has changed in the outputs."""
@@ -107,9 +107,8 @@ class JobFolders:
         file.write_bytes(self._workspace.storage.read(container, prefix))
         return str(file)
 
-    def _output(self, name: str, given: dict[str, Any]) -> str:
-        default = f"azureml://datastores/workspaceblobstore/paths/azureml/{self._job.name}/{name}"
-        container, prefix = place_of(given.get("uri") or default)
+    def _output(self, name: str) -> str:
+        container, prefix = place_of(output_uri(self._job, name))
         folder = SyncedFolder(self._workspace.storage, self.root / "outputs" / name, container, prefix)
         folder.download()
         self._outputs.append(folder)

@@ -7,10 +7,12 @@ from typing import Any
 
 from tests.azureml.blobs import Blobs
 from tests.azureml.http_messages import RefusedError, Request, Response, Routes, json_response
-from tests.azureml.jobs import Job, Jobs
-from tests.azureml.workspace import ARTIFACTS, ROOT
+from tests.azureml.jobs import Job, Jobs, output_uri
+from tests.azureml.workspace import ARTIFACTS, LOCATION, ROOT, WORKSPACE
 
 LOGS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/")
+_PROVIDER_PART = "/providers/Microsoft.MachineLearningServices"
+_DATA = f"azureml://locations/{LOCATION}/workspaces/{WORKSPACE}/data"
 
 
 class RunHistory:
@@ -19,14 +21,15 @@ class RunHistory:
     def __init__(self, jobs: Jobs, storage: Blobs) -> None:
         self.link_life_s = 3600.0
         self._jobs, self._storage = jobs, storage
-        self.routes = Routes(f"/history/v1.0{ROOT}")
+        self.routes, base = Routes(), f"/history/v1.0{ROOT}"
         for method, path, handler in (
-            ("GET", "/runs/{name}", self._run),
-            ("GET", "/runs/{name}/details", self._details),
-            ("GET", "/runs/{name}/children", self._children),
-            ("POST", "/rundata", self._run_data),
-            ("POST", "/experiments/{experiment}/runs:query", self._query),
-            ("GET", "/experiments/{experiment}", self._experiment),
+            ("GET", f"{base}/runs/{{name}}", self._run),
+            ("GET", f"{base}/runs/{{name}}/details", self._details),
+            ("GET", f"{base}/runs/{{name}}/children", self._children),
+            ("POST", f"{base}/rundata", self._run_data),
+            ("POST", f"{base}/experiments/{{experiment}}/runs:query", self._query),
+            ("GET", f"{base}/experiments/{{experiment}}", self._experiment),
+            ("POST", f"/data/v1.0{ROOT}/dataversion/batchGetResolvedUris", self._resolve),
         ):
             self.routes.add(method, path, handler)
 
@@ -47,7 +50,7 @@ class RunHistory:
         return self._storage.url(ARTIFACTS, name, life_s=self.link_life_s)
 
     def _run(self, request: Request, name: str) -> Response:
-        return json_response(self._body(self._find(name)))
+        return json_response(self._metadata(self._find(name)))
 
     def _children(self, request: Request, name: str) -> Response:
         self._find(name)
@@ -56,13 +59,26 @@ class RunHistory:
     def _run_data(self, request: Request) -> Response:
         job = self._find(request.json()["runId"])
         outputs = {
-            name: {"assetId": "", "type": "UriFolder"} for name in (job.properties.get("outputs") or {})
+            name: {"assetId": f"{_DATA}/{job.name}:{name}/versions/1", "type": "uri_folder"}
+            for name in (job.properties.get("outputs") or {})
         }
-        return json_response({"runMetadata": {**self._body(job), "outputs": outputs}, "runDefinition": None})
+        return json_response(
+            {"runMetadata": {**self._metadata(job), "outputs": outputs}, "runDefinition": None}
+        )
+
+    def _resolve(self, request: Request) -> Response:
+        """Where the data of outputs is."""
+        found = {}
+        for asset in request.json()["values"]:
+            job, _, name = asset.split("/")[-3].partition(":")
+            short = output_uri(self._jobs.find(job), name)
+            uri = short.replace("azureml:/", f"azureml:/{ROOT.replace(_PROVIDER_PART, '')}")
+            found[asset] = {"uri": uri, "type": "uri_folder"}
+        return json_response({"values": found})
 
     def _query(self, request: Request, experiment: str) -> Response:
         found = [job for job in self._jobs.jobs.values() if job.properties["experimentName"] == experiment]
-        return json_response({"value": [self._body(job) for job in found]})
+        return json_response({"value": [self._metadata(job) for job in found]})
 
     def _experiment(self, request: Request, experiment: str) -> Response:
         names = {job.properties["experimentName"] for job in list(self._jobs.jobs.values())}
@@ -70,15 +86,17 @@ class RunHistory:
             raise RefusedError(404, "UserError", f"Experiment {experiment} was not found")
         return json_response({"experimentId": experiment, "name": experiment})
 
+    def _metadata(self, job: Job) -> dict[str, Any]:
+        name = job.properties.get("displayName") or job.name
+        return {**self._body(job), "experimentId": job.properties["experimentName"], "displayName": name}
+
     def _body(self, job: Job) -> dict[str, Any]:
         with job.lock:
             target = (job.properties.get("computeId") or "serverless").rpartition("/")[2]
             return {
                 "runId": job.name,
                 "runNumber": job.number,
-                "experimentId": job.properties["experimentName"],
                 "status": job.status,
-                "displayName": job.properties.get("displayName") or job.name,
                 "startTimeUtc": _time(job.started_at),
                 "endTimeUtc": _time(job.ended_at),
                 "error": {"error": job.error} if job.error else None,

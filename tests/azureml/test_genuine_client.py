@@ -1,0 +1,176 @@
+"""The genuine azure-ai-ml works against the stand-in, and its models know every part of its responses."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.azureml.stand_in import AzureStandIn
+from tests.azureml.test_job_runs import ended, submit
+from tests.azureml.tls_proxy import Exchange
+from tests.azureml.workspace import API, PLACE, ROOT
+from tests.server.clients import drive
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+DRIVER = Path(__file__).parent / "clients" / "drive_azureml.py"
+TRAIN = "import os, sys; print('rank', os.environ['RANK'], sys.argv[1:])"
+
+
+def step(
+    name: str, *arguments: object, **options: object
+) -> tuple[str, tuple[object, ...], dict[str, object]]:
+    return name, arguments, options
+
+
+def perform(azure: AzureStandIn, *steps: object) -> list[Any]:
+    """What each step gets of the genuine client, all in one process."""
+    names = zip(("SUBSCRIPTION", "GROUP", "WORKSPACE"), azure.place, strict=True)
+    return drive("azureml", str(DRIVER), told=steps, **azure.client_env, **dict(names))
+
+
+def go_once_read(azure: AzureStandIn, folder: Path) -> str:
+    """A command that waits until a client has read a log that has something."""
+    file = folder / "is read"
+
+    def watch() -> None:
+        until(lambda: any(_is_of_log(exchange) for exchange in azure.exchanges))
+        file.touch()
+
+    threading.Thread(target=watch, daemon=True).start()
+    return f'while [ ! -e "{file}" ]; do sleep 0.05; done'
+
+
+def _is_of_log(exchange: Exchange) -> bool:
+    is_log = "/user_logs/" in exchange.request.path and exchange.request.method == "GET"
+    return is_log and exchange.sent_bytes > 0 and exchange.status < 400
+
+
+def test_it_creates_streams_lists_downloads_and_archives_a_job(running_azure, tmp_path):
+    running_azure.computes.add("cpu")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text(TRAIN)
+    kind, wait = {"type": "pytorch", "process_count_per_instance": 2}, go_once_read(running_azure, tmp_path)
+    made, streamed, shown, names, files, _, left = perform(
+        running_azure,
+        step(
+            "submit",
+            "one",
+            f"python train.py a; {wait}; echo done >${{{{outputs.result}}}}/mark",
+            code=str(tmp_path / "code"),
+            compute="cpu",
+            nodes=2,
+            distribution=kind,
+            experiment_name="tries",
+        ),
+        step("stream", "one"),
+        step("show", "one"),
+        step("names"),
+        step("download", "one", str(tmp_path / "got")),
+        step("archive", "one"),
+        step("names"),
+    )
+    assert (made["name"], made["experiment"]) == ("one", "tries")
+    assert (streamed["error"], "rank 0 ['a']" in streamed["printed"]) == (None, True)
+    assert (shown["status"], names, left) == ("Completed", ["one"], [])
+    logs = [f"artifacts/user_logs/std_log_process_{rank:02}.txt" for rank in range(4)]
+    assert {*logs, "named-outputs/result/mark"} <= {*files}
+
+
+def test_it_cancels_a_job_and_streams_a_failure(running_azure, tmp_path):
+    wait = go_once_read(running_azure, tmp_path)
+    _, cancelled, _, streamed = perform(
+        running_azure,
+        step("submit", "one", "sleep 600"),
+        step("cancel", "one"),
+        step("submit", "two", f"echo so; {wait}; exit 3"),
+        step("stream", "two"),
+    )
+    assert cancelled["status"] in ("CancelRequested", "Canceled")
+    assert ended(running_azure, "one") == "Canceled"
+    assert "so" in streamed["printed"]
+    assert "status code 3" in streamed["error"]
+
+
+def test_it_makes_shows_and_deletes_clusters(azure):
+    azure.computes.retry_after = "1"
+    made, listed, nodes, usage, sizes, _, left = perform(
+        azure,
+        step("make_cluster", "low", "Standard_NC6", 2),
+        step("clusters"),
+        step("nodes", "low"),
+        step("usage"),
+        step("sizes"),
+        step("remove_cluster", "low"),
+        step("clusters"),
+    )
+    assert made == {"name": "low", "size": "Standard_NC6", "tier": "low_priority", "maximum": 2}
+    assert (listed, nodes, left) == (["low"], [], [])
+    assert ["standardNCFamily", 100] in usage
+    assert "Standard_NC24ads_A100_v4" in sizes
+
+
+def test_a_workspace_without_keys_crashes_its_stream(running_azure):
+    """A fault of the genuine client's, which ours must not have."""
+    running_azure.workspace.is_identity_based = True
+    submit(running_azure, "one", "echo hello")
+    ended(running_azure, "one")
+    (streamed,) = perform(running_azure, step("stream", "one"))
+    assert streamed["error"]
+
+
+def body(azure: AzureStandIn, method: str, url: str, json: object = None) -> dict[str, Any]:
+    token = azure.sign_in.issue("https://management.azure.com/.default").token
+    response = requests.request(
+        method, url, json=json, headers={"Authorization": f"Bearer {token}"}, timeout=9
+    )
+    response.raise_for_status()
+    return response.json()
+
+
+def test_the_generated_models_know_every_part_of_the_responses(running_azure):
+    azure, management = running_azure, "https://management.azure.com"
+    azure.computes.add("cpu", minimum=1)
+    kind = {"distributionType": "Mpi", "processCountPerInstance": 2}
+    outputs = {"o": {"jobOutputType": "uri_folder"}}
+    submit(
+        azure, "one", "exit 3", nodes=2, distribution=kind, outputs=outputs, computeId=f"{ROOT}/computes/cpu"
+    )
+    ended(azure, "one")
+    azure.set_status("one", "Failed")
+    upload = {"pendingUploadType": "TemporaryBlobReference"}
+    environment = {"properties": {"image": "i", "isAnonymous": True, "osType": "Linux"}}
+    code = {"properties": {"codeUri": "https://x", "properties": {"hash_sha256": "h"}, "isAnonymous": True}}
+    stores = f"{management}{ROOT}/datastores"
+    responses = [
+        ("Workspace", body(azure, "GET", management + ROOT)),
+        ("ComputeResource", body(azure, "GET", f"{management}{ROOT}/computes/cpu")),
+        *[
+            ("AmlComputeNodeInformation", node)
+            for node in body(azure, "POST", f"{management}{ROOT}/computes/cpu/listNodes")["nodes"]
+        ],
+        *[("Usage", item) for item in body(azure, "GET", f"{management}{PLACE}/usages")["value"]],
+        ("VirtualMachineSizeListResult", body(azure, "GET", f"{management}{PLACE}/vmSizes")),
+        ("JobBase", body(azure, "GET", f"{management}{ROOT}/jobs/one")),
+        ("Datastore", body(azure, "GET", f"{stores}/workspaceartifactstore")),
+        ("DatastoreSecrets", body(azure, "POST", f"{stores}/workspaceartifactstore/listSecrets")),
+        (
+            "PendingUploadResponseDto",
+            body(azure, "POST", f"{management}{ROOT}/codes/c/versions/1/startPendingUpload", upload),
+        ),
+        ("CodeVersion", body(azure, "PUT", f"{management}{ROOT}/codes/c/versions/1", code)),
+        (
+            "EnvironmentVersion",
+            body(azure, "PUT", f"{management}{ROOT}/environments/e/versions/1", environment),
+        ),
+        ("EnvironmentContainer", body(azure, "GET", f"{management}{ROOT}/environments/e")),
+        ("RunDetails", body(azure, "GET", f"{API}/history/v1.0{ROOT}/runs/one/details")),
+        ("Run", body(azure, "GET", f"{API}/history/v1.0{ROOT}/runs/one")),
+    ]
+    unknown = ("JobBase", {"properties": {"jobType": "Command", "x": 1}})
+    found = perform(azure, *[step("losses", model, value) for model, value in [*responses, unknown]])
+    assert found == [*([] for _ in responses), ["JobBase.properties.x"]]
