@@ -16,7 +16,7 @@ from benchmarks.jobs import allreduce, cost, history, many_jobs, slurm, start, t
 from benchmarks.logs import made, parse, printed_secrets, progress_lines, reported
 from benchmarks.row import Row, table
 from benchmarks.server import load, pixels, watchers
-from benchmarks.views import chart, compare, log, watch_many
+from benchmarks.views import chart, compare, log, watch_azure, watch_many
 
 AGAINST = ("grep -c", "rg -o, whole record")
 """What reading a log is held against, of what `logs/parse.py` measures."""
@@ -38,6 +38,7 @@ def main() -> None:
         cost.rows,
         history.rows,
         watch_many.rows,
+        watch_azure.rows,
         kills.rows,
         chart.rows,
         compare.rows,

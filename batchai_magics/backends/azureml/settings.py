@@ -40,4 +40,4 @@ class AzureMLSettings:
     visible_secrets: str = setting("no", "yes: secrets become variables that all of the workspace can read")
     connect_s: float = setting(5.0, "connection timeout in seconds")
     answer_s: float = setting(60.0, "response timeout in seconds")
-    look_s: float = setting(2.0, "seconds between two polls")
+    look_s: float = setting(1.0, "seconds between two polls")
