@@ -13,6 +13,7 @@ from batchai_magics.backends.azureml.datastores import Datastores
 from batchai_magics.backends.azureml.job_creation import JobCreation
 from batchai_magics.backends.azureml.job_logs import JobLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
+from batchai_magics.backends.azureml.job_records import JobRecords
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.log_files import list_log_files
 from batchai_magics.backends.azureml.output_files import OutputFiles
@@ -52,6 +53,7 @@ _AWAITING_NODES = ("Queued", "Provisioning")
 class AzureMLBackend(BackendBase):
     """Jobs in one workspace. It keeps no state but caches: all processes and machines see the same."""
 
+    records: JobRecords
     usages: Quota
     prices: Quota
 
@@ -67,6 +69,7 @@ class AzureMLBackend(BackendBase):
         self._recent = RecentResources(self.jobs, self.clusters)
         self.jobs.facts = RunRecords(self.logs).facts
         self.jobs.waiting = self._waiting
+        self.records = JobRecords(self.jobs, self.logs)
 
     @property
     def capabilities(self) -> Capabilities:

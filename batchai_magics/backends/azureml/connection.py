@@ -187,6 +187,11 @@ class Connection(ArmClient):
                 raise arm_protocol.storage_error(response.status_code, response.text(), code)
             return str(response.text())
 
+    def token(self, scope: str) -> str:
+        """A token of the user for another service than these."""
+        with self.translated_errors():
+            return str(self._credential.get_token(scope).token)
+
     def read_blob(
         self, url: str, offset: int, limit: int, authorization: Mapping[str, str] | None = None
     ) -> BlobRange | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.azureml import job_requests
@@ -24,6 +25,7 @@ from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileSh
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 
+_USER_SCOPE = "https://ml.azure.com/.default"
 _MOUNTED = re.compile(r"\$\{?AZ_BATCHAI_(?:JOB_)?MOUNT_ROOT\}?/([^\s\"';]+)")
 
 
@@ -72,8 +74,15 @@ class JobCreation:
             share=self._share_mount,
         )
         body = job_requests.job_body(id, spec, run, assets, self._own, records)
-        data = self._connection.request_json(self._connection.request("PUT", f"jobs/{run_name}", body))
+        request = self._connection.request("PUT", f"jobs/{run_name}", body)
+        request = replace(request, headers=self._user_token())
+        data = self._connection.request_json(request)
         return self._identical(id, spec, ServiceJob(id.workspace_id, data))
+
+    def _user_token(self) -> dict[str, str]:
+        """The header by which a job gets the rights of its submitter."""
+        is_user = self._own.identity.lower() == "user"
+        return {"x-azureml-token": self._connection.token(_USER_SCOPE)} if is_user else {}
 
     def _identical(self, id: ResourceId, spec: JobSpec, found: ServiceJob) -> JobResource:
         """The job if it was created with this description; else raises a ConflictError."""

@@ -66,6 +66,11 @@ class ServiceJob:
         return self.properties.get("properties") or _NOTHING
 
     @property
+    def tags(self) -> Mapping[str, str]:
+        """Its tags, which may change."""
+        return self.properties.get("tags") or _NOTHING
+
+    @property
     def status(self) -> str:
         """Its status in the service's words."""
         return str(self.properties.get("status") or "")

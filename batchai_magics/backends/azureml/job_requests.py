@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from batchai_magics.backends.azureml.job_labels import initial_tags
 from batchai_magics.backends.azureml.job_names import EXPERIMENT, NAME, SEGMENTS
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, packed
 from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
@@ -18,7 +19,7 @@ from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.wire_times import duration
-from batchai_magics.records.record_files import CHANNELS
+from batchai_magics.records.record_files import CHANNELS, LABELS
 
 DIGEST = "batchai_digest"  # among the properties of our jobs
 START = f"{SEGMENTS}/start.py"
@@ -78,7 +79,7 @@ def job_body(
         "environmentVariables": _variables(spec, _bundle(run, spec, assets, records)),
         "limits": {"jobLimitsType": "Command", "timeout": f"PT{limit_s}S"},
         "properties": {NAME: id.name, EXPERIMENT: id.experiment, DIGEST: digest(spec)},
-        "tags": {},
+        "tags": initial_tags(records),
     }
     if run.distribution:
         properties["distribution"] = dict(run.distribution)
@@ -181,7 +182,7 @@ def _bundle(run: RunPlan, spec: JobSpec, assets: JobAssets, records: Mapping[str
         "patterns": dict(spec.batchai_patterns or {}),
         "share": assets.share,
         "mounts": {path: f"mount_{number}" for number, path in enumerate(assets.datastores)},
-        "records": {name: text for name, text in records.items() if name != CHANNELS},
+        "records": {name: text for name, text in records.items() if name not in (CHANNELS, LABELS)},
     }
 
 

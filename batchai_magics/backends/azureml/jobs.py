@@ -14,6 +14,8 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 
+_READ_ONLY = ("status", "parameters")
+
 
 class Jobs:
     """The jobs of a workspace."""
@@ -45,7 +47,9 @@ class Jobs:
             NotFoundError: It does not exist, or was deleted.
         """
         known = self._runs.get(id.key)
-        found = (known and self._get(id, known)) or self._own(id) or self._foreign(id)
+        found = self._get(id, known) if known else None
+        if found is None or found.is_archived:  # another process may have deleted it and created the next
+            found = self._own(id) or self._foreign(id)
         if found is None or found.is_archived:
             text = f"there is no job {id.name} in the experiment {id.experiment}"
             raise NotFoundError(text, code="JobNotFound")
@@ -93,9 +97,14 @@ class Jobs:
         """Cancels and archives a job: its record stays in the workspace, and its name taken."""
         self.terminate(id)
         job = self.find(id)
-        body = {"properties": {**job.properties, "isArchived": True}}
-        self._connection.send(self._connection.request("PUT", f"jobs/{job.run}", body))
+        self.update(job, isArchived=True)
         del self._runs[id.key]
+
+    def update(self, job: ServiceJob, **changes: object) -> None:
+        """Changes what may change of a job: tags, and whether it is archived; the rest is sent as it was."""
+        own = {name: value for name, value in job.properties.items() if name not in _READ_ONLY}
+        body = {"properties": {**own, **changes}}
+        self._connection.send(self._connection.request("PUT", f"jobs/{job.run}", body))
 
     def existing(self, id: ResourceId) -> tuple[int, ServiceJob | None]:
         """The job that was created with this id, if it was not deleted, and the number of the next one."""
