@@ -23,6 +23,7 @@ HOMES = {
     "ipywidgets": {"widgets"},
     "rich": {"commands.output"},
     "mcp": {"agents"},
+    "optuna": {"jobs.sweeps"},
     "azure": {"backends.arm", "backends.azure", "backends.azureml"},
     "starlette": {"server"},
     "uvicorn": {"server"},

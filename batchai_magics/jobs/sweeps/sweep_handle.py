@@ -7,7 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
@@ -39,6 +39,26 @@ STEP_INTERVAL_S = 5.0  # the longest time between two steps while a process wait
 POLL_S = 0.5
 
 
+class SweepSnapshot(NamedTuple):
+    """A sweep at one moment.
+
+    Attributes:
+        state: As `Sweep.state`.
+        note: Why it was stopped; empty unless it was.
+        parameters: The names of its parameters, in order.
+        trials: All trials by number.
+        metric: The metric of the goal; empty for the headline.
+        is_max: Whether the greatest value wins; None: as the metric's name says.
+    """
+
+    state: str
+    note: str
+    parameters: tuple[str, ...]
+    trials: tuple[Trial, ...]
+    metric: str
+    is_max: bool | None
+
+
 class Sweep:
     """A sweep on any backend.
 
@@ -57,6 +77,7 @@ class Sweep:
         self._parameters: dict[int, Mapping[str, Parameter]] = {}  # of trials that Optuna has chosen
         self._results: dict[str, TrialResult] = {}  # of runs that have ended, by guid
         self._pruned: dict[str, bool] = {}  # whether a cancelled run was pruned, by guid
+        self._definition: SweepDefinition | None = None  # as it was read last
         self._lock = threading.RLock()
 
     @classmethod
@@ -140,7 +161,13 @@ class Sweep:
 
     def result(self, trial: Trial) -> TrialResult:
         """The metric of a trial so far, read from its log once it has started."""
-        return self._results_of([trial], self.definition)[0][1]
+        return self._results_of([trial], self._definition or self.definition)[0][1]
+
+    def snapshot(self) -> SweepSnapshot:
+        """The sweep at this moment, with one request for all states; takes its next step."""
+        definition, trials = self._read(takes_step=True)
+        goal, state = definition.goal, state_of(definition, trials)
+        return SweepSnapshot(state, definition.note, definition.parameters, trials, goal.metric, goal.is_max)
 
     def stored_trials(self) -> tuple[Trial, ...]:
         """All trials as they are, without taking a step."""
@@ -202,12 +229,12 @@ class Sweep:
 
     def _read(self, *, takes_step: bool) -> tuple[SweepDefinition, tuple[Trial, ...]]:
         with self._lock:
-            definition = self.definition
+            definition = self._definition = self.definition
             trials = self._trials(definition)
-            if not takes_step:
+            if not (takes_step and sweep_steps.take(self, definition, trials)):
                 return definition, trials
-            taken = sweep_steps.take(self, definition, trials)
-            return (self.definition, self._trials(definition)) if taken else (definition, trials)
+            definition = self._definition = self.definition
+            return definition, self._trials(definition)
 
     def _trials(self, definition: SweepDefinition) -> tuple[Trial, ...]:
         """The trials with the states of their jobs."""

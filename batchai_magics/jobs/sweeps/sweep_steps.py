@@ -13,19 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.backends.base import Backend, JobNeeds, NewJob
+from batchai_magics.backends.base import RECORDS, Backend, JobNeeds, NewJob
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.search_space import SearchSpace
 from batchai_magics.cell.sweep_options import TPE
 from batchai_magics.cell.sweep_request import with_parameters, with_values
 from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.jobs.sweeps.optuna_study import StudiedTrial, Study
 from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepDefinition, SweepFiles, template_of
-from batchai_magics.jobs.sweeps.trial import Trial
+from batchai_magics.jobs.sweeps.trial import Trial, is_max
 from batchai_magics.jobs.watch_records import watch_records
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.records.labels import Labels
+from batchai_magics.models.resources import Cluster
+from batchai_magics.records.labels import LabelChange, Labels
 from batchai_magics.records.parameters import Parameter, bounded
 from batchai_magics.records.record_files import LABELS, TRIAL
-from batchai_magics.records.trial_record import TAG, TrialRecord, trial_name
+from batchai_magics.records.trial_record import PRUNED, TAG, TrialRecord, trial_name
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.sweeps.trial import TrialResult
@@ -54,8 +57,10 @@ def take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tria
         sweep.files.write(ended(definition, STOPPED, failure_note(failures)))
         _end_rest(sweep, trials)
         return True
+    pruned = _prune(sweep, definition, trials) if definition.prune else False
     due = [*_missing(definition, trials), *_repeated(definition, trials)]
-    return bool(due) and _start(sweep, definition, due)
+    due += _chosen(sweep, definition, trials) if definition.search == TPE else []
+    return (bool(due) and _start(sweep, definition, due)) or pruned
 
 
 def ended(definition: SweepDefinition, why: str, note: str) -> SweepDefinition:
@@ -137,6 +142,60 @@ def _repeated(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[
     for trial in trials if definition.retries else ():
         if trial.has_failed and len(trial.runs) <= definition.retries:
             yield trial.number, len(trial.runs) + 1, trial.parameters
+
+
+def _chosen(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
+    """The trials that Optuna chooses next, as many as may run beside those that are open."""
+    begun = [trial for trial in trials if trial.runs]
+    free = [trial.number for trial in trials if not trial.runs and trial.number > len(definition.trials)]
+    room = _parallel(sweep, definition) - sum(trial.is_open for trial in begun)
+    numbers = free[: max(0, room)]
+    if numbers:
+        chosen = _study(sweep, definition, begun).next_trials(len(numbers))
+        yield from ((number, 1, parameters) for number, parameters in zip(numbers, chosen, strict=True))
+
+
+def _prune(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
+    """Ends the running trials that do worse than the others did; whether there were any."""
+    begun = [trial for trial in trials if trial.runs]
+    if not any(trial.is_open and trial.runs[-1].execution for trial in begun):
+        return False
+    are_pruned = _study(sweep, definition, begun).are_pruned()
+    pruned = [trial for trial, is_pruned in zip(begun, are_pruned, strict=True) if is_pruned]
+    for trial in pruned:
+        with contextlib.suppress(NotFoundError):
+            RECORDS.of(sweep.backend).relabel(trial.runs[-1].id, LabelChange(add=(PRUNED,)))
+    terminate(sweep.backend, pruned)
+    return bool(pruned)
+
+
+def _study(sweep: SteppedSweep, definition: SweepDefinition, begun: Sequence[Trial]) -> Study:
+    """What Optuna is told of the sweep."""
+    results = [sweep.result(trial) for trial in begun]
+    studied = [
+        StudiedTrial(
+            trial.parameters,
+            result.best if not trial.has_failed else None,
+            is_open=trial.is_open,
+            is_pruned=trial.is_pruned,
+            points=result.points,
+        )
+        for trial, result in zip(begun, results, strict=True)
+    ]
+    space = definition.search_space or SearchSpace({})
+    return Study(space, definition.seed, bool(is_max(results, definition.goal)), studied)
+
+
+def _parallel(sweep: SteppedSweep, definition: SweepDefinition) -> int:
+    """How many trials may be open at once: as asked, or as many as the cluster has nodes for."""
+    spec = definition.template and definition.template["spec"]["properties"]
+    if definition.parallel or not spec:
+        return definition.parallel or 1
+    cluster = sweep.backend.show(ResourceId.parse(spec["cluster"]["id"]))
+    scale = cluster.spec.scale_settings if isinstance(cluster, Cluster) else None
+    node_count = scale.auto_scale.maximum_node_count if scale and scale.auto_scale else 0
+    node_count = scale.manual.target_node_count if scale and scale.manual else node_count
+    return max(1, node_count // int(spec["nodeCount"]))
 
 
 def _start(sweep: SteppedSweep, definition: SweepDefinition, due: Sequence[Due]) -> bool:

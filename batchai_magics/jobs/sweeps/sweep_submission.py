@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.job_defaults import run_names, run_number
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.sweep_options import TPE
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError
 from batchai_magics.jobs.submission_recorder import SubmissionRecorder
 from batchai_magics.jobs.submit import job_needs
 from batchai_magics.jobs.sweeps import sweep_steps
+from batchai_magics.jobs.sweeps.optuna_study import optuna_module
 from batchai_magics.jobs.sweeps.sweep_definition import (
     SweepDefinition,
     SweepFiles,
@@ -49,6 +51,8 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
         NotFoundError: Something that the jobs refer to, such as their cluster, does not exist.
         SpecError: A value of a job is impossible on its cluster.
     """
+    if request.search == TPE or request.options.prune:
+        optuna_module()
     first = request.template or request.first
     recorder = SubmissionRecorder(first, settings)
 
@@ -64,6 +68,7 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
     files.write(definition)
     sweep = Sweep(backend, experiment, files, definition.name)
     again = _create_trials(sweep, definition, request)
+    sweep.step()
     return SubmittedSweep(sweep, _note(note, again))
 
 

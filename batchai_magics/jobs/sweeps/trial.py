@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,9 +12,8 @@ from batchai_magics.cell.sweep_options import Goal
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.metric_settings import metric_preferences
-from batchai_magics.metrics import Summary, summarize
-from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
+from batchai_magics.metrics.runs.run_metrics import Metric, run_metrics
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import CANCELLED
 from batchai_magics.records.parameters import Parameter
@@ -104,23 +104,24 @@ class TrialResult:
         value: The number that stands for the run.
         best: The best one.
         direction: Which values are better.
+        points: Its value over all ranks by step.
     """
 
     metric: str = ""
     value: float | None = None
     best: float | None = None
     direction: Direction = Direction.UNKNOWN
+    points: Mapping[int, float] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, summary: Summary, goal: Goal) -> TrialResult:
-        """The result of a run's summary."""
-        metric = summary.metric(goal.metric) if goal.metric else summary.headline
-        return cls._of_metric(metric) if metric else cls()
-
-    @classmethod
-    def _of_metric(cls, metric: MetricSummary) -> TrialResult:
-        best = metric.headline_value if metric.best is None or metric.mean is not None else metric.best
-        return cls(metric.name, metric.headline_value, best, metric.direction)
+    def of(cls, metric: Metric) -> TrialResult:
+        """The result that a metric of a run is."""
+        told = metric.summary
+        if told is None:
+            return cls()
+        best = told.headline_value if told.best is None or told.mean is not None else told.best
+        points = {int(step): value for step, value in metric.combined().items()}
+        return cls(told.name, told.headline_value, best, told.direction, points)
 
 
 def preferences_of(goal: Goal) -> MetricPreferences:
@@ -142,19 +143,30 @@ def _without(names: Iterable[str], goal: Goal) -> tuple[str, ...]:
 def result_of(job: Job, goal: Goal, preferences: MetricPreferences) -> TrialResult:
     """The result of a job so far; an empty one for a job that is gone."""
     try:
-        return TrialResult.of(summarize(job.records(), preferences=preferences), goal)
+        metrics = run_metrics(job.records(), preferences)
     except BatchAIError:
         return TrialResult()
+    metric = metrics.find(goal.metric) if goal.metric else metrics.headline
+    return TrialResult.of(metric) if metric else TrialResult()
+
+
+def is_max(results: Iterable[TrialResult], goal: Goal) -> bool | None:
+    """Whether the greatest value wins, as the goal says or the metric's name; None if neither does."""
+    if goal.is_max is not None:
+        return goal.is_max
+    known = next((each.direction for each in results if each.direction is not Direction.UNKNOWN), None)
+    return None if known is None else known is Direction.RISES
 
 
 def best_of(results: Sequence[tuple[Trial, TrialResult]], goal: Goal) -> Trial | None:
     """The trial with the best value; of equal ones, the first. None without a value or a direction."""
-    known = [(trial, result) for trial, result in results if result.best is not None]
-    known = [(trial, result) for trial, result in known if result.best == result.best]  # not NaN
-    if not known:
+    known = {
+        trial.number: (result.best, trial)
+        for trial, result in results
+        if result.best is not None and not math.isnan(result.best)
+    }
+    rises = is_max((result for _, result in results), goal)
+    if not known or rises is None:
         return None
-    is_max = goal.is_max if goal.is_max is not None else known[0][1].direction is Direction.RISES
-    if goal.is_max is None and known[0][1].direction is Direction.UNKNOWN:
-        return None
-    choose = max if is_max else min
-    return choose(known, key=lambda each: each[1].best or 0.0)[0]
+    choose = max if rises else min
+    return choose(known.values(), key=lambda each: each[0])[1]

@@ -61,6 +61,7 @@ class Secrets(NamedTuple):
         return "Secrets()"
 
 
+_HERE = "backends.local.watch"
 PACKAGE_ROOT = str(Path(__file__).parents[4])
 STARTS = 2  # attempts for a program that exits before it reads its secrets
 # The package comes after the standard library and before other versions of itself on sys.path, so that
@@ -72,18 +73,19 @@ sites = [folder for folder in path if folder.endswith(("site-packages", "dist-pa
 path.insert(path.index(sites[0]) if sites else len(path), root)
 own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 sys.path[:] = path + [folder for folder in own if os.path.isabs(folder)]
-from batchai_magics.backends.local.watch.{module} import main
+from batchai_magics.{module} import main
 main()
 """
 
 
 def start_command(python: str, module: str, arguments: Sequence[str]) -> list[str]:
-    """The command that runs `main` of a module of this folder."""
-    return [python, "-E", "-u", "-c", START.format(module=module), PACKAGE_ROOT, *arguments]
+    """The command that runs `main` of a module of this folder, or of one with its path in the package."""
+    path = module if "." in module else f"{_HERE}.{module}"
+    return [python, "-E", "-u", "-c", START.format(module=path), PACKAGE_ROOT, *arguments]
 
 
 class Program(NamedTuple):
-    """A module of this folder with a `main`, its arguments, and the log of its errors."""
+    """A module of this folder, or with its path in the package, that has a `main`; its arguments and log."""
 
     module: str
     arguments: tuple[str, ...]

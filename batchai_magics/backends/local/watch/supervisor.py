@@ -24,6 +24,7 @@ from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.outcome import Outcome, not_run, stopped
 from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.records.record_files import TRIAL
 
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
 POLL_S = 0.2  # polling interval of a queued job whose secrets are held here
@@ -64,8 +65,8 @@ class Supervisor:
             return None
         while self._waits_for_nodes(writer, job):
             is_again = self._run(job, writer, secrets) if writer.begin() else self._leave(job, writer)
-            senders = self._start_sender(job, secrets)
-            next_job = self._start_next(writer.next_job, senders)
+            others = [*self._start_sender(job, secrets), *self._start_sweep_step(job)]
+            next_job = self._start_next(writer.next_job, others)
             if not (is_again and secrets):  # only this process has the secrets of the requeued job
                 return next_job
         return None
@@ -115,9 +116,18 @@ class Supervisor:
 
         return notification_sender.start(job, secrets.variables)
 
-    def _start_next(self, next_job: JobRow | None, senders: list[subprocess.Popen[bytes]]) -> JobRow | None:
+    def _start_sweep_step(self, job: JobLayout) -> list[subprocess.Popen[bytes]]:
+        """Starts the process that takes the next step of the sweep whose trial has ended, if it needs one."""
+        file = job.records / TRIAL
+        if not file.exists():
+            return []
+        from batchai_magics.backends.local.watch import sweep_step
+
+        return sweep_step.start(self._store, job)
+
+    def _start_next(self, next_job: JobRow | None, started: list[subprocess.Popen[bytes]]) -> JobRow | None:
         """Starts pending work; returns the next job if it is ready and this process can run it."""
-        others = [*senders, *self._start_others()]
+        others = [*started, *self._start_others()]
         if next_job is None:
             return None
         from batchai_magics.backends.local.watch import scheduler

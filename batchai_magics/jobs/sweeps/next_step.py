@@ -1,0 +1,33 @@
+"""The process that takes a sweep's next step where a trial has ended, without any client.
+
+Started as `HOME GUID JOB-ID` by the supervisor of the trial; the record of the trial says whose step it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+from batchai_magics.backends.base.backend_registry import load_settings, open_backend
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.errors import NotFoundError
+from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles
+from batchai_magics.jobs.sweeps.sweep_handle import Sweep
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.records.record_files import TRIAL
+from batchai_magics.records.trial_record import TrialRecord
+
+
+def main() -> None:
+    """Takes the step; nothing is left to do of a sweep that was deleted."""
+    home, guid, job = sys.argv[1:4]
+    sys.stdin.readline()  # secrets, of which there are none
+    record = TrialRecord.from_text((Layout(Path(home)).job(guid).records / TRIAL).read_bytes())
+    os.environ |= {"BATCHAI_HOME": home, "BATCHAI_BACKEND": "local"}
+    with contextlib.closing(open_backend(load_settings())) as backend:
+        experiment = ResourceId.parse(job).parent
+        files = SweepFiles(backend, record.share, experiment.name)
+        with contextlib.suppress(NotFoundError):
+            Sweep(backend, experiment, files, record.sweep).step()

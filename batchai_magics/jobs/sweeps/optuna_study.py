@@ -1,0 +1,141 @@
+"""Optuna's choices for a sweep: the next trials by TPE, and which trials to prune.
+
+A study is made from the trials each time, so that any process can take the next step.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from batchai_magics.cell.search_space import Choices, Range, Scale, SearchSpace
+from batchai_magics.errors import CapabilityError
+from batchai_magics.records.parameters import Parameter
+
+WARM_UP_TRIALS = 4  # that ended before the first one is pruned
+
+
+class StudiedTrial(NamedTuple):
+    """What Optuna is told of a trial.
+
+    Attributes:
+        parameters: Its parameters.
+        value: Its best value; None while it runs, or if it failed.
+        is_open: Whether it still runs.
+        is_pruned: Whether it was pruned.
+        points: The values of the metric by step so far.
+    """
+
+    parameters: Mapping[str, Parameter]
+    value: float | None = None
+    is_open: bool = False
+    is_pruned: bool = False
+    points: Mapping[int, float] = {}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of a sweep: its space, the seed, whether the greatest value wins, and all trials so far."""
+
+    space: SearchSpace
+    seed: int
+    is_max: bool
+    trials: Sequence[StudiedTrial]
+
+    def next_trials(self, count: int) -> list[dict[str, Parameter]]:
+        """The parameters of the next trials, by TPE; the same for the same trials.
+
+        Raises:
+            CapabilityError: Optuna is not installed.
+        """
+        optuna = optuna_module()
+        seed = self.seed + len(self.trials)
+        study = self._study(optuna, optuna.samplers.TPESampler(seed=seed, constant_liar=True))
+        return [self._plain(study.ask(self._distributions(optuna)).params) for _ in range(count)]
+
+    def are_pruned(self) -> list[bool]:
+        """Whether each open trial is to be pruned: its best value is worse than the others' median.
+
+        Raises:
+            CapabilityError: Optuna is not installed.
+        """
+        optuna = optuna_module()
+        study = self._study(optuna, optuna.samplers.RandomSampler(seed=self.seed))
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=WARM_UP_TRIALS)
+        frozen = study.get_trials(deepcopy=False)
+        return [
+            each.is_open and bool(each.points) and bool(pruner.prune(study, trial))
+            for each, trial in zip(self.trials, frozen, strict=True)
+        ]
+
+    def _study(self, optuna: ModuleType, sampler: Any) -> Any:
+        """A study in memory with all trials."""
+        direction = "maximize" if self.is_max else "minimize"
+        study = optuna.create_study(direction=direction, sampler=sampler)
+        study.add_trials([self._frozen(optuna, trial) for trial in self.trials])
+        return study
+
+    def _frozen(self, optuna: ModuleType, trial: StudiedTrial) -> Any:
+        domains = self.space.domains
+        # A trial of an earlier space may be outside of this one: its parameters then say nothing.
+        is_inside = all(_is_inside(trial.parameters.get(name), domains[name]) for name in domains)
+        known = {name: trial.parameters[name] for name in domains} if is_inside else {}
+        states = optuna.trial.TrialState
+        value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
+        state = states.COMPLETE if value is not None else states.FAIL
+        state = states.RUNNING if trial.is_open else states.PRUNED if trial.is_pruned else state
+        return optuna.trial.create_trial(
+            state=state,
+            params=known,
+            distributions=self._distributions(optuna) if is_inside else {},
+            value=value if state in (states.COMPLETE, states.PRUNED) else None,
+            intermediate_values=dict(trial.points),
+        )
+
+    def _distributions(self, optuna: ModuleType) -> dict[str, Any]:
+        return {name: _distribution(optuna, domain) for name, domain in self.space.domains.items()}
+
+    def _plain(self, parameters: Mapping[str, Any]) -> dict[str, Parameter]:
+        """Parameters with as many digits as people read, inside their ranges."""
+        return {name: _rounded(value, self.space.domains[name]) for name, value in parameters.items()}
+
+
+def optuna_module() -> ModuleType:
+    """The library.
+
+    Raises:
+        CapabilityError: It is not installed.
+    """
+    try:
+        import optuna
+    except ImportError:
+        text, hint = "--search tpe and --prune need Optuna", "pip install 'batchai_magics[sweep]'"
+        raise CapabilityError(text, code="NotSupported", hint=hint) from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    return optuna
+
+
+def _distribution(optuna: ModuleType, domain: Choices | Range) -> Any:
+    made = optuna.distributions
+    if isinstance(domain, Choices):
+        return made.CategoricalDistribution(domain.values)
+    if domain.scale is Scale.INTEGER:
+        return made.IntDistribution(int(domain.low), int(domain.high))
+    return made.FloatDistribution(domain.low, domain.high, log=domain.scale is Scale.LOG)
+
+
+def _is_inside(value: Parameter | None, domain: Choices | Range) -> bool:
+    if isinstance(domain, Choices):
+        return value in domain.values
+    return isinstance(value, (int, float)) and domain.low <= value <= domain.high
+
+
+def _rounded(value: Parameter, domain: Choices | Range) -> Parameter:
+    if isinstance(domain, Choices) or not isinstance(value, float):
+        return value
+    return min(max(float(f"{value:.6g}"), domain.low), domain.high)

@@ -1,0 +1,83 @@
+"""Who takes the steps of a sweep: any reader, and the process in which a trial ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.sweeps.lab import LOSS, SweepLab
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+CONTROLLER = """
+import sys, time
+from pathlib import Path
+from tests.jobs.sweeps.lab import SweepLab
+from tests.world import World
+
+lab = SweepLab(World(Path(sys.argv[1])))
+lab.submit(sys.argv[2], sys.argv[3])
+print("submitted", flush=True)
+time.sleep(3600)
+"""
+
+
+def words(sweep):
+    return [trial.word for trial in sweep.stored_trials()]
+
+
+@pytest.mark.parametrize(
+    ("line", "script", "count"),
+    [
+        ('s --sweep "lr=log(1e-4,1)" --trials 4 --search tpe --parallel 1', LOSS, 4),
+        ('s --sweep "lr=1,2" --retry-failed 1', "raise SystemExit(3)", 2),
+    ],
+    ids=["tpe", "retries"],
+)
+def test_a_sweep_goes_on_when_its_controller_is_killed(lab: SweepLab, tmp_path: Path, line, script, count):
+    command = [sys.executable, "-c", CONTROLLER, str(tmp_path / "home"), line, script]
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as controller:
+        assert controller.stdout.readline() == "submitted\n"
+        controller.kill()
+    sweep = lab.found("s")
+    runs = 2 if "retry" in line else 1
+    until(lambda: [len(trial.runs) for trial in sweep.stored_trials()] == [runs] * count)
+    until(lambda: not any(trial.is_open for trial in sweep.stored_trials()))
+
+
+def test_failing_trials_stop_the_sweep_although_nobody_reads_it(lab: SweepLab):
+    values = ",".join(map(str, range(40)))
+    line = f's --sweep "lr={values}" --parallel 1 --experiment Upper'
+    sweep = lab.submit(line, "raise SystemExit(3)")
+    until(lambda: sweep.note)
+    until(lambda: not any(trial.is_open for trial in sweep.stored_trials()))
+    assert "cancelled" in words(sweep)
+
+
+def test_optuna_searches_where_the_values_are_good(lab: SweepLab):
+    script = "import os, math\nprint('step 1 loss', abs(math.log10(float(os.environ['PARAM_LR'])) + 3))"
+    sweep = lab.run('s --sweep "lr=log(1e-6,1)" --trials 24 --search tpe --best "min loss"', script)
+    results = sweep.results()
+    assert len(results) == 24
+    first, last = results["loss"][:10].median(), results["loss"][14:].median()
+    assert last < first
+    assert sweep.best.name == f"s-t{results['loss'].idxmin()}"
+
+
+def test_a_trial_that_does_worse_than_the_others_is_pruned(lab: SweepLab):
+    script = """
+import os, time
+lr = float(os.environ["PARAM_LR"])
+for step in range(1, 4):
+    print(f"step {step} loss {lr / step}", flush=True)
+if lr > 50:
+    time.sleep(600)
+"""
+    sweep = lab.run('s --sweep "lr=1,2,3,4,5,99" --prune median --best "min loss" --parallel 1', script)
+    assert words(sweep) == ["succeeded"] * 5 + ["pruned"]
+    assert sweep.trials()[-1].job.labels().tags == ("sweep:s", "pruned")
+    again = lab.run('s --sweep "lr=1,2,3,4,5,99" --prune median --best "min loss" --parallel 1', script)
+    assert [len(trial.runs) for trial in again.trials()] == [1] * 6
