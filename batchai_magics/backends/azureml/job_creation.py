@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from batchai_magics.backends.azure.arm_protocol import ArmRequest
 from batchai_magics.backends.azureml import job_requests
 from batchai_magics.backends.azureml.clusters import SERVERLESS
 from batchai_magics.backends.azureml.code_snapshots import CodeSnapshots
@@ -18,13 +19,14 @@ from batchai_magics.backends.azureml.run_plan import run_plan
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.azureml.unsupported_fields import check_fields
 from batchai_magics.config import Settings
-from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, UsageError
+from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, UnreachableError, UsageError
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 
+_ENVIRONMENT = "CliV2AnonymousEnvironment"  # as the service's own client calls those without a name
 _USER_SCOPE = "https://ml.azure.com/.default"
 _MOUNTED = re.compile(r"\$\{?AZ_BATCHAI_(?:JOB_)?MOUNT_ROOT\}?/([^\s\"';]+)")
 
@@ -75,9 +77,20 @@ class JobCreation:
         )
         body = job_requests.job_body(id, spec, run, assets, self._own, records)
         request = self._connection.request("PUT", f"jobs/{run_name}", body)
-        request = replace(request, headers=self._user_token())
-        data = self._connection.request_json(request)
-        return self._identical(id, spec, ServiceJob(id.workspace_id, data))
+        return self._identical(id, spec, self._put(id, replace(request, headers=self._user_token())))
+
+    def _put(self, id: ResourceId, request: ArmRequest) -> ServiceJob:
+        """Creates the job, last of all; where that was refused, the one that is there.
+
+        The response to an earlier try may have been lost, or another process may have been faster.
+        """
+        try:
+            return ServiceJob(id.workspace_id, self._connection.request_json(request))
+        except ServiceError as error:
+            found = None if isinstance(error, UnreachableError) else self._jobs.existing(id)[1]
+            if found is None:
+                raise
+            return found
 
     def _user_token(self) -> dict[str, str]:
         """The header by which a job gets the rights of its submitter."""
@@ -137,7 +150,7 @@ class JobCreation:
         if image.startswith("azureml:"):
             return image
         conda = _conda_file(spec)
-        path = f"environments/batchai/versions/{job_requests.environment_version(image, conda)}"
+        path = f"environments/{_ENVIRONMENT}/versions/{job_requests.environment_version(image, conda)}"
         if path not in self._environments:
             body = job_requests.environment_body(image, conda)
             self._connection.send(self._connection.request("PUT", path, body))

@@ -318,3 +318,18 @@ def test_a_job_has_the_rights_that_the_settings_say(settings, azure, experiment)
     backend.create(experiment.child(Kind.JOB, "one"), job_spec(experiment))
     assert sent(azure, experiment)["identity"] == {"identityType": "UserIdentity"}
     backend.close()
+
+
+def test_a_creation_whose_response_was_lost_is_found(create, azure, backend) -> None:
+    put = backend.connection.request_json
+
+    def lost(request):
+        if request.method != "PUT" or "/jobs/" not in request.path:
+            return put(request)
+        put(request)
+        backend.connection.request_json = put
+        raise ConflictError("A job with this name already exists", code="UserError")
+
+    backend.connection.request_json = lost
+    assert create().spec.node_count == 1
+    assert len(azure.jobs.jobs) == 1

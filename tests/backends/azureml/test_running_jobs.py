@@ -125,7 +125,7 @@ def test_a_condition_stops_the_job(run):
     assert (job.word, job.execution.errors[0].code) == ("stopped", "JobStopConditionMet")
 
 
-WRITING = """
+WRITING_SECRET = """
 import os
 with open(os.path.join(os.environ["AZ_BATCHAI_OUTPUT_MODEL"], "weights"), "w") as file:
     file.write(os.environ["KEY"][:3])
@@ -134,7 +134,7 @@ with open(os.path.join(os.environ["AZ_BATCHAI_OUTPUT_MODEL"], "weights"), "w") a
 
 def test_outputs_are_kept_and_secrets_arrive(run, running_azure, monkeypatch):
     monkeypatch.setenv("KEY", "abcdefgh")
-    job, log = run("one --output MODEL --secret KEY", WRITING)
+    job, log = run("one --output MODEL --secret KEY", WRITING_SECRET)
     assert job.state is ExecutionState.SUCCEEDED, log
     name = f"{job.output_path_segment}/outputs/weights"
     assert running_azure.blobs.read("azureml-blobstore-standin", name) == b"abc"

@@ -69,6 +69,7 @@ class NodeSetup(NamedTuple):
             path.mkdir(parents=True, exist_ok=True)
         for name in _FOLDERS:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
+        _link(self.folder / "outputs/batchai/records", self.folder / "logs/batchai/records")
         for name, source in JOB_MODULES.items():
             shutil.copyfile(source, self.folder / "batchai/modules" / name)
         self._make_mounts(plan.guid)
