@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import FileRef
@@ -15,6 +21,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.conftest import running_azure
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -161,3 +168,24 @@ def test_outputs_and_artifacts_are_downloaded(run, settings, tmp_path):
     assert handle.download("weights/last.pt", tmp_path, directory_id="MODEL").read_bytes() == b"0123456789"
     assert [file.path for file in backend.files(job.id, "artifacts")]
     backend.close()
+
+
+NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
+
+
+def test_the_quickstart_runs_unchanged(running_azure, tmp_path):
+    keys = ("subscription_id", "resource_group", "workspace_name")
+    names = dict(zip(keys, running_azure.place, strict=True))
+    (tmp_path / "config.json").write_text(json.dumps(names))
+    shutil.copy(NOTEBOOKS / "cnn_benchmark.py", tmp_path)
+    notebook = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4)
+    client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(tmp_path)}})
+    client.extra_arguments = ["--log-level=ERROR"]
+    own = {"BATCHAI_BACKEND": "azureml", "BATCHAI_CONFIG": str(tmp_path / "none.yaml")}
+    client.execute(env={**os.environ, **running_azure.client_env, **own})
+    (job,) = running_azure.jobs.jobs.values()
+    assert (job.status, job.node_count) == ("Completed", 2)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    texts = [output.data["text/plain"] for output in outputs if "data" in output]
+    assert any("[succeeded] quickstart" in text and "2 nodes × 2 processes" in text for text in texts)
+    assert any("per_process=" in text and "ranks=4" in text for text in texts)
