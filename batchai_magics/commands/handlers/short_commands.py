@@ -121,7 +121,8 @@ def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     jobs = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
     waiting = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
     notes = () if waiting else ("No jobs are queued or running.",)
-    return ValueWithNotes(JobList(waiting, context.backend), (*notes, *idle_notes(context, arguments)))
+    shown = JobList(waiting, context.backend, has_elapsed=True)
+    return ValueWithNotes(shown, (*notes, *idle_notes(context, arguments)))
 
 
 def watched(context: Context, arguments: Namespace) -> JobList:
@@ -129,4 +130,5 @@ def watched(context: Context, arguments: Namespace) -> JobList:
     found = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
     jobs = [job for job in found if isinstance(job, JobResource)]
     newest = {job.id.key for job in jobs[-MAX_WATCHED:]}
-    return JobList((j for j in jobs if j.id.key in newest or not j.state.is_final), context.backend)
+    shown = (job for job in jobs if job.id.key in newest or not job.state.is_final)
+    return JobList(shown, context.backend, has_elapsed=True)

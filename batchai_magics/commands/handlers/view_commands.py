@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import time
 import webbrowser
 from argparse import Namespace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from batchai_magics.commands.command_context import Context
@@ -31,8 +34,11 @@ def open_page(context: Context, arguments: Namespace) -> Stream:
         target = export_recording(path, Path(arguments.html))
         return Stream(_message(f"Wrote {target}.", path=str(target)), "")
     page = open_recording(path) if is_recording else _job(context, arguments).open(browser=False)
+    is_shown = not arguments.no_browser
     return Stream(
-        _served(page, is_shown=not arguments.no_browser), "Closed the page; the job is left as it is."
+        _served(page, is_shown=is_shown),
+        "Closed the page; the job is left as it is.",
+        in_notebook=partial(OpenedPage.open, page, is_shown=is_shown),
     )
 
 
@@ -56,12 +62,40 @@ def _message(text: str, **data: str) -> StreamParts:
     yield Message(text, data)
 
 
+@dataclass(frozen=True)
+class OpenedPage:
+    """A page that this process serves until it ends, or until `close()`."""
+
+    page: Page
+    is_open: bool
+
+    @classmethod
+    def open(cls, page: Page, *, is_shown: bool) -> OpenedPage:
+        """Opens the page in the default browser, if there is one and it is to be shown."""
+        return cls(page, is_shown and webbrowser.open(page.url))
+
+    @property
+    def url(self) -> str:
+        """Its address, with the token that gives access."""
+        return self.page.url
+
+    def close(self) -> None:
+        """Ends the page."""
+        self.page.close()
+
+    def __repr__(self) -> str:
+        return f"{'Opened' if self.is_open else 'Open'} {self.url}"
+
+    def _repr_html_(self) -> str:
+        address = html.escape(self.url)
+        what = "Opened" if self.is_open else "Open"
+        return f'{what} <a href="{address}" target="_blank" rel="noopener">{address}</a>'
+
+
 def _served(page: Page, *, is_shown: bool) -> StreamParts:
     try:
-        is_open = is_shown and webbrowser.open(page.url)
-        yield Message(
-            f"{'Opened' if is_open else 'Open'} {page.url}\nCtrl-C closes the page.", {"url": page.url}
-        )
+        opened = OpenedPage.open(page, is_shown=is_shown)
+        yield Message(f"{opened}\nCtrl-C closes the page.", {"url": page.url})
         while True:
             time.sleep(POLL_S)
     finally:
@@ -70,7 +104,7 @@ def _served(page: Page, *, is_shown: bool) -> StreamParts:
 
 def _recorded(job: Job, target: Path, *, is_report: bool) -> StreamParts:
     if not job.is_done:
-        yield Message(f"Recording {job.name} until it has ended; Ctrl-C ends the recording before.")
+        yield Message(f"Recording {job.name} until it has ended. An interrupt (Ctrl-C) ends it before.")
     path = record_job(job, target, is_report=is_report)
     yield Message(f"Recorded {job.name}: {path}", {"path": str(path)})
     if is_report:

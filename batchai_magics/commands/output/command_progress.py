@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,11 +76,13 @@ def _json_line(data: Mapping[str, Any]) -> LogOutput:
 class Stream:
     """The output of a long-running command; `interrupt_message` is printed when it is interrupted.
 
-    The consumer must close `parts`, also on interrupt: that ends a command on a node.
+    The consumer must close `parts`, also on interrupt: that ends a command on a node. A notebook calls
+    `in_notebook` instead, if there is one, and displays what it returns: the cell does not block.
     """
 
     parts: StreamParts
     interrupt_message: str
+    in_notebook: Callable[[], Any] | None = None
 
 
 def job_stream(parts: StreamParts, resume_command: str) -> Stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ class JobList(list[JobResource]):
         backend: Their backend.
         metrics: The metrics to show, a column each; by default one column with the headline metric of each.
         has_all_parameters: Whether all parameters are columns, rather than some of those that differ.
+        has_elapsed: Whether the table says how long each job has run, or waited.
     """
 
     def __init__(
@@ -45,11 +47,13 @@ class JobList(list[JobResource]):
         *,
         metrics: Sequence[str] = (),
         has_all_parameters: bool = False,
+        has_elapsed: bool = False,
     ) -> None:
         super().__init__(jobs)
         self._backend = backend
         self._metric_names = tuple(metrics)
         self._has_all_parameters = has_all_parameters
+        self._has_elapsed = has_elapsed
 
     def to_data(self) -> Any:
         """The jobs in the JSON of `az`."""
@@ -74,7 +78,14 @@ class JobList(list[JobResource]):
         from batchai_magics.commands.output.text_table import Table
 
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
-        more = *self._metrics(), *self._labels(), ("Cost", self._cost_texts()), ("Progress", self._progress())
+        elapsed = ("Elapsed", self._elapsed())
+        more = (
+            elapsed,
+            *self._metrics(),
+            *self._labels(),
+            ("Cost", self._cost_texts()),
+            ("Progress", self._progress()),
+        )
         for title, texts in more:
             if texts:
                 cells = [(*row, texts.get(job.id.key, "")) for row, job in zip(table.rows, self, strict=True)]
@@ -91,6 +102,15 @@ class JobList(list[JobResource]):
         """Key of a job → its cost."""
         costs = {job.id.key: self._costs.of_job(job) for job in self} if self._costs.has_prices else {}
         return {key: cost.text for key, cost in costs.items() if cost}
+
+    def _elapsed(self) -> Mapping[str, str]:
+        """Key of a job → how long it has run, or waited."""
+        if not self._has_elapsed:
+            return {}
+        from batchai_magics.cards.job_card import JobCard
+
+        now = datetime.now(timezone.utc)
+        return {job.id.key: JobCard(job, now).elapsed for job in self}
 
     def _labels(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The columns of labels: a title, and key of a job → cell."""

@@ -1,6 +1,7 @@
 """`batchai logs`, `cancel` and `ps` on real jobs."""
 
 import json
+import re
 
 import pytest
 
@@ -131,3 +132,9 @@ def test_the_stacks_of_a_job_without_python_say_so(do, running):
     assert [(rank["rank"], rank["frames"], rank["text"]) for rank in told.data["ranks"]] == [(0, [], "")]
     assert told.to_frame()["Place"].tolist() == [""]
     assert "no Python process that can be asked" in told.value.terminal_text
+
+
+@pytest.mark.parametrize("command", ["ps", "watch"])
+def test_how_long_a_job_has_run_is_a_column(do, running, command):
+    table = do(command).table
+    assert re.fullmatch(r"0:\d\d", table.texts[0][table.titles.index("Elapsed")])
