@@ -60,6 +60,7 @@ _ERROR_TYPES: Mapping[int, type[ServiceError]] = {
     413: StorageError,
     408: UnreachableError,
     429: UnreachableError,
+    500: UnreachableError,
     502: UnreachableError,
     503: UnreachableError,
     504: UnreachableError,
