@@ -72,24 +72,20 @@ class NodeProcesses:
         launcher = Path(sys.executable).with_name("mpiexec")
         argv: list[str] = [str(launcher)]
         for role in self.roles:
-            log = shlex.quote(str(self._logs / role.log))
-            shell = f'exec bash -c "$1" >{log} 2>&1'
             own = {**self._node_env(role.node), **role.env}
-            words = [f"{name}={value}" for name, value in own.items()]
+            file = self._env_file(role, own)  # a command line would show secrets
+            log = shlex.quote(str(self._logs / role.log))
+            shell = f'set -a; . {file}; set +a; exec bash -c "$1" >{log} 2>&1'
             part = ["-n", "1", "-wdir", str(self._folders.work(role.node))]
-            argv += [
-                *([":"] if len(argv) > 1 else []),
-                *part,
-                "env",
-                *words,
-                "bash",
-                "-c",
-                shell,
-                "-",
-                command,
-            ]
+            argv += [*([":"] if len(argv) > 1 else []), *part, "bash", "-c", shell, "-", command]
         first = Role(0, "launcher", {})
         self._processes.append(self._popen(argv, first, {**self._node_env(0), **MPI_ENV}))
+
+    def _env_file(self, role: Role, env: Mapping[str, str]) -> str:
+        file = self._folders.root / f"{role.log}.env"
+        file.touch(0o600)
+        file.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in env.items()))
+        return shlex.quote(str(file))
 
     def _popen(self, argv: Sequence[str], role: Role, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         folder = self._folders.work(role.node)

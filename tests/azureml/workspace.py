@@ -29,6 +29,9 @@ CREATED = {
 SIZES: dict[str, tuple[str, int, int, float, float, float]] = {
     "Standard_DS3_v2": ("standardDSv2Family", 4, 0, 14, 0.229, 0.046),
     "Standard_D2_v2": ("standardDv2Family", 2, 0, 7, 0.146, 0.029),
+    "Standard_D1": ("standardDFamily", 1, 0, 3.5, 0.077, 0.015),
+    "Standard_D3": ("standardDFamily", 4, 0, 14, 0.308, 0.062),
+    "Standard_NC24": ("standardNCFamily", 24, 4, 224, 3.6, 0.72),
     "Standard_NC6": ("standardNCFamily", 6, 1, 56, 0.9, 0.18),
     "Standard_NC24ads_A100_v4": ("StandardNCADSA100v4Family", 24, 1, 220, 3.673, 0.735),
     "Standard_ND96isr_H100_v5": ("standardNDSH100v5Family", 96, 8, 1900, 98.32, 19.664),
