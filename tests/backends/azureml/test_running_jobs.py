@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from batchai_magics.backends.azureml.job_requests import datastore_name
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.base.backend_registry import open_backend
@@ -19,8 +20,10 @@ from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
+from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.conftest import running_azure
+from tests.backends.azureml.job_specs import job_spec
 from tests.patience import PATIENCE_S
 from tests.world import until
 
@@ -132,6 +135,13 @@ def test_a_condition_stops_the_job(run):
     assert (job.word, job.execution.errors[0].code) == ("stopped", "JobStopConditionMet")
 
 
+def test_a_standstill_stops_the_job(run):
+    job, _ = run(
+        "one --stop-if 'no progress for 2s'", "import time\nprint('step 1', flush=True)\ntime.sleep(60)"
+    )
+    assert (job.word, "no progress" in job.execution.errors[0].message) == ("stopped", True)
+
+
 WRITING_SECRET = """
 import os
 with open(os.path.join(os.environ["AZ_BATCHAI_OUTPUT_MODEL"], "weights"), "w") as file:
@@ -167,6 +177,26 @@ def test_outputs_and_artifacts_are_downloaded(run, settings, tmp_path):
     assert sorted(file.path for file in backend.files(job.id, "MODEL")) == ["kept.txt", "weights"]
     assert handle.download("weights/last.pt", tmp_path, directory_id="MODEL").read_bytes() == b"0123456789"
     assert [file.path for file in backend.files(job.id, "artifacts")]
+    backend.close()
+
+
+def test_a_container_is_mounted_for_reading_and_writing(settings, running_azure):
+    mount = {"accountName": "acct", "containerName": "data", "relativeMountPath": "data"}
+    command = 'cd "$AZ_BATCHAI_JOB_MOUNT_ROOT/data" && tr a-z A-Z < in.txt > out.txt'
+    backend = open_backend(settings)
+    experiment = workspace_id(settings).child(Kind.EXPERIMENT, "first")
+    spec = job_spec(
+        experiment,
+        customToolkitSettings={"commandLine": command},
+        mountVolumes={"azureBlobFileSystems": [mount]},
+    )
+    store = datastore_name(spec.mount_volumes.azure_blob_file_systems[0])
+    container = f"datastore-{store}".replace("_", "-")
+    running_azure.blobs.write(container, "in.txt", b"hello")
+    job = backend.create(experiment.child(Kind.JOB, "one"), spec)
+    ended = until(lambda: (shown := backend.show(job.id)).state.is_final and shown)
+    assert ended.state is ExecutionState.SUCCEEDED
+    assert running_azure.blobs.read(container, "out.txt") == b"HELLO"
     backend.close()
 
 

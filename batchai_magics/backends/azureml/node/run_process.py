@@ -58,7 +58,7 @@ def run(folder: str, arguments: Sequence[str]) -> int:
     failure = setup.once(lambda: _prepare(setup, plan, preparation, ours(), identity, bundle["records"]))
     if failure:
         return _fail(Path(folder), failure)
-    return RankRun(plan, identity, ours(), _watch(bundle, identity.rank), Path(folder)).run()
+    return RankRun(plan, identity, ours(), _watch(bundle, identity.rank, plan), Path(folder)).run()
 
 
 def _process_env(
@@ -89,13 +89,13 @@ def _prepare(
     return setup.prepare(preparation, identity.node, env)
 
 
-def _watch(bundle: Mapping[str, Any], rank: int) -> Any:
+def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> Any:
     """The evaluation of the job's stop conditions; None without any."""
     if not bundle["stop_if"]:
         return None
     from batchai_magics.backends.azureml.node.condition_watch import ConditionWatch  # few jobs need metrics
 
-    return ConditionWatch(bundle["stop_if"], bundle["patterns"], rank)
+    return ConditionWatch(bundle, rank, Path(plan.telemetry), len(plan.nodes))
 
 
 def _fail(folder: Path, failure: Failure) -> int:
