@@ -7,9 +7,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.backends.base import Spec
+from batchai_magics.backends.base import NewJob, Spec
 from batchai_magics.backends.service import (
     api_errors,
     home_subscription,
@@ -21,7 +21,14 @@ from batchai_magics.backends.service.context import BusyNodes, Context, cluster_
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
 from batchai_magics.backends.service.repository import CLUSTER_GUID, GROUP, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
-from batchai_magics.backends.service.runner import ClusterRequest, EngineState, NodeSetup, RunRequest, Site
+from batchai_magics.backends.service.runner import (
+    ClusterRequest,
+    EngineState,
+    NodeSetup,
+    RunRequest,
+    Site,
+    SubmitsTogether,
+)
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobPriority, JobSpec
@@ -125,8 +132,10 @@ def _made_cluster(context: Context, record: Record, spec: ClusterSpec) -> Record
         with context.folders.batch():
             context.folders.make_cluster(record.guid, spec)
             context.runner.set_up(record.guid, node_setup, _setup_secrets(spec))
-        made = _recorded(
-            context, record, lambda: context.runner.resized(cluster, [], DeallocationOption.REQUEUE)
+        (made,) = _recorded(
+            context,
+            [record],
+            lambda new: context.runner.resized(cluster, [], DeallocationOption.REQUEUE) if new else None,
         )
         return made
     finally:
@@ -140,9 +149,42 @@ def _setup_secrets(spec: ClusterSpec) -> dict[str, str]:
     return {item.name: item.value.get_secret_value() for item in secrets if item.value}
 
 
+class PlannedJob(NamedTuple):
+    """A job that is about to be created: its record, its cluster's, and what its folder is made from."""
+
+    record: Record
+    cluster: Record
+    folder: RunFolder
+
+
+def create_jobs(context: Context, jobs: Sequence[NewJob]) -> list[Record]:
+    """Creates jobs, together where the engine can; existing identical ones are found."""
+    made: dict[str, Record] = {}
+    planned: dict[str, list[PlannedJob]] = {}  # by cluster
+    for job in jobs:
+        check_name(job.id.name, job.id.kind)
+        record = _new_record(context, job.id, job.spec, "")
+        plan = _planned(context, record, job.spec, _container_engine(context, job.spec), job.records)
+        if isinstance(plan, PlannedJob):
+            planned.setdefault(plan.cluster.guid, []).append(plan)
+        else:
+            made[plan.key] = plan
+    for of_cluster in planned.values():
+        made |= {record.key: record for record in _create_planned(context, of_cluster)}
+    return [made[job.id.key] for job in jobs]
+
+
 def _create_job(
     context: Context, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
 ) -> Record:
+    planned = _planned(context, record, spec, engine, records)
+    return _create_planned(context, [planned])[0] if isinstance(planned, PlannedJob) else planned
+
+
+def _planned(
+    context: Context, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
+) -> PlannedJob | Record:
+    """The plan of a new job, checked; the record of an existing one."""
     if existing := _existing(context, record):
         return existing
     context.repository.get(record.resource_id.parent)
@@ -161,15 +203,22 @@ def _create_job(
         **_group(record, records),
     }
     record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
-    folder = replace(_run_folder(context, record, spec, cluster, engine), records=records)
-    made = _submitted(context, record, cluster, folder)
-    if made is record:
-        run_labels.pin_if_tagged(context, made)
+    return PlannedJob(
+        record, cluster, replace(_run_folder(context, record, spec, cluster, engine), records=records)
+    )
+
+
+def _create_planned(context: Context, planned: Sequence[PlannedJob]) -> list[Record]:
+    """Creates planned jobs of one cluster together; returns the records that exist then."""
+    cluster = planned[0].cluster
+    made = _submitted(context, planned)
+    fresh = [each.record for each, record in zip(planned, made, strict=True) if record is each.record]
+    for record in fresh:
+        run_labels.pin_if_tagged(context, record)
     now = context.repository.find(cluster.resource_id)
-    if made is record and now and now.more != cluster.more:  # it was resized meanwhile
-        status = context.status(made)
-        wait = DeallocationOption.WAIT_FOR_JOB_COMPLETION
-        context.runner.resized(cluster_of(now), [(run_of(made), status)], wait)
+    if fresh and now and now.more != cluster.more:  # it was resized meanwhile
+        runs = [(run_of(record), context.status(record)) for record in fresh]
+        context.runner.resized(cluster_of(now), runs, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
     return made
 
 
@@ -222,19 +271,33 @@ def _run_folder(
     )
 
 
-def _submitted(context: Context, record: Record, cluster: Record, folder: RunFolder) -> Record:
-    """Records a job and submits it; cleans up if that fails or another process was faster."""
-    run, made = run_of(record), None
+def _submitted(context: Context, planned: Sequence[PlannedJob]) -> list[Record]:
+    """Records jobs and submits them; cleans up what fails, or what another process was faster with."""
+    made: list[Record] = []
     try:
         with context.folders.batch():
-            context.runner.prepare(run, context.folders.make_run(folder))
-            context.repository.add_open_job(record)
-        made = _recorded(context, record, lambda: context.runner.submit(run, cluster_of(cluster)))
+            for each in planned:
+                context.runner.prepare(run_of(each.record), context.folders.make_run(each.folder))
+                context.repository.add_open_job(each.record)
+        made = _recorded(
+            context, [each.record for each in planned], lambda new: _submit(context, planned[0].cluster, new)
+        )
         return made
     finally:
-        if made is not record:
+        kept = {record.guid for record in made}
+        for record in (each.record for each in planned if each.record.guid not in kept):
             context.repository.remove_open_job(record)
             context.folders.remove_runs([record.guid])
+
+
+def _submit(context: Context, cluster: Record, new: Sequence[Record]) -> None:
+    """Submits new runs: together where the engine can, else one after the other."""
+    runs, runner = list(map(run_of, new)), context.runner
+    if len(runs) > 1 and isinstance(runner, SubmitsTogether):
+        runner.submit_together(runs, cluster_of(cluster))
+        return
+    for run in runs:
+        runner.submit(run, cluster_of(cluster))
 
 
 def _check_file_servers(context: Context, volumes: MountVolumes | None) -> None:
@@ -254,19 +317,21 @@ def _existing(context: Context, record: Record) -> Record | None:
     return _same(context.repository.find(record.resource_id), record)
 
 
-def _recorded(context: Context, record: Record, then: Callable[[], None]) -> Record:
-    """Inserts a record and calls `then`, all or nothing; returns the existing record if it is the same."""
-    made = None
+def _recorded(
+    context: Context, records: Sequence[Record], then: Callable[[Sequence[Record]], None]
+) -> list[Record]:
+    """Inserts records and calls `then` with the new ones, all or nothing; identical ones are returned."""
+    made: list[Record] = []
     try:
         with context.repository.transaction():
-            made = _inserted(context, record)
-            if made is record:
-                then()
+            made += (_inserted(context, record) for record in records)
+            then([record for record, asked in zip(made, records, strict=True) if record is asked])
         return made
     except BaseException:
-        left = context.repository.find(record.resource_id) if made is record else None
-        if left and left.guid == record.guid:
-            context.repository.delete(record.resource_id)
+        for record in records[: len(made)]:
+            left = context.repository.find(record.resource_id)
+            if left and left.guid == record.guid:
+                context.repository.delete(record.resource_id)
         raise
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
@@ -282,6 +282,18 @@ class Runner(Protocol):
 
     def close(self) -> None:
         """Releases connections and files; runs continue."""
+
+
+@runtime_checkable
+class SubmitsTogether(Protocol):
+    """An engine that can queue several prepared runs of a cluster at once."""
+
+    def submit_together(self, runs: Sequence[Run], cluster: ClusterRef) -> None:
+        """Queues prepared runs as `submit` does; of each group, only as many run at once as it may.
+
+        Raises:
+            ServiceError: The engine refused them.
+        """
 
 
 class NodeShell(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot
+from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot, check_supported
 from batchai_magics.backends.service.context import BusyNodes, Context, busy_nodes, cluster_of, run_of
 from batchai_magics.backends.service.lazy_facets import LazyFacets
 from batchai_magics.backends.service.stored_descriptions import job_resource
@@ -16,11 +16,14 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import Chunk, FileRef, JobNeeds, Patch, Spec
+    from batchai_magics.backends.base import Chunk, FileRef, JobNeeds, NewJob, Patch, Spec
     from batchai_magics.backends.service.context import HomeStorage
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.resources import Node, Resource
+
+
+BATCH = 1000  # jobs that are created in one transaction
 
 
 class Service(LazyFacets):
@@ -47,6 +50,18 @@ class Service(LazyFacets):
         with self.context.folders.refusing_full_disk():
             record = resource_changes.create(self.context, id, spec, owner, records)
         return self._views([record])[0]
+
+    def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
+        """Creates jobs, together where the engine can."""
+        from batchai_magics.backends.service import resource_changes
+
+        for job in jobs:
+            check_supported(self.capabilities, job.spec)
+        records = []
+        with self.context.folders.refusing_full_disk():
+            for begin in range(0, len(jobs), BATCH):
+                records += resource_changes.create_jobs(self.context, jobs[begin : begin + BATCH])
+        return cast("Sequence[JobResource]", self._views(records))
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what a job needs and is missing; its files go to the home, also without shares."""

@@ -22,6 +22,14 @@ exec {line}
 """
 
 
+_ARRAY_SCRIPT = """#!/bin/bash
+# Each task of the array runs the job in one of these folders.
+trap '' TERM USR1
+names=({names})
+exec {start} {folder}/"${{names[$SLURM_ARRAY_TASK_ID]}}" 1
+"""
+
+
 @dataclass(frozen=True)
 class SubmitOptions:
     """The sbatch options of one attempt of a job."""
@@ -39,6 +47,7 @@ class SubmitOptions:
     is_restarted: bool = False  # whether Slurm is to queue it again when it loses its nodes
     notice_s: int = 0  # how long before its end its program is signalled; 0: never
     more: tuple[str, ...] = ()  # user-supplied options
+    is_array: bool = False  # then the log's path has Slurm's pattern for the task
 
     @property
     def options(self) -> list[str]:
@@ -48,7 +57,7 @@ class SubmitOptions:
             f"--comment={self.guid}",
             f"--nodes={self.node_count}",
             f"--time={self.minutes}",
-            f"--output={_literal(self.log)}",
+            f"--output={self.log if self.is_array else _literal(self.log)}",
             "--open-mode=append",
             "--requeue" if self.is_restarted else "--no-requeue",
             f"--nice={self.niceness}",
@@ -58,6 +67,33 @@ class SubmitOptions:
         args += [f"--exclude={','.join(self.excluded)}"] * bool(self.excluded)
         args += [f"--dependency=afterany:{self.after}"] * bool(self.after)
         return [*args, *["--hold"] * self.is_held, *self.more]
+
+
+@dataclass(frozen=True)
+class ArrayOptions:
+    """The sbatch options that make an attempt the first tasks of many: the tasks of an array.
+
+    Attributes:
+        submit: The options of each task; its `guid` is the array's.
+        count: The number of tasks, which are numbered from 0.
+        limit: How many tasks run at once; 0: any number.
+    """
+
+    submit: SubmitOptions
+    count: int
+    limit: int = 0
+
+    @property
+    def options(self) -> list[str]:
+        """The options of sbatch."""
+        throttle = f"%{self.limit}" * bool(self.limit)
+        return [f"--array=0-{self.count - 1}{throttle}", *self.submit.options]
+
+
+def array_script(folder: Path, names: Sequence[str], *, python: str, programs: Path) -> str:
+    """The batch script of an array: each task runs the job in one of these folders."""
+    start = shlex.join(start_words(python, _RUN_JOB, programs))
+    return _ARRAY_SCRIPT.format(folder=shlex.quote(str(folder)), names=" ".join(names), start=start)
 
 
 def job_name(name: str) -> str:
@@ -82,6 +118,7 @@ def squeue_args(user: int) -> list[str]:
         "squeue",
         "--noheader",
         f"--user={user}",
+        "--array",
         "--states=all",
         f"--format={SEPARATOR.join(JOB_FIELDS)}",
     ]

@@ -217,7 +217,7 @@ def _read(file: Path) -> CachedReply | None:
     return CachedReply(asked, changed, tried, tuple(tuple(line) for line in lines))
 
 
-FIELDS = ("JobIDRaw", "State", "ExitCode", "Submit", "End", "JobName", "Comment")
+FIELDS = ("JobID", "State", "ExitCode", "Submit", "End", "JobName", "Comment")
 TIMES = {"SLURM_TIME_FORMAT": "%s"}  # sets the output format of times: seconds since 1970
 _MAX_CLOCK_SKEW_S = 3600.0  # the largest clock difference expected between two machines
 _STORED = "slurmdbd"

@@ -126,11 +126,13 @@ def _final_state(end: RunEnd) -> ExecutionState:
     return ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
 
 
-def reported_end(guid: str, line: JobLine | None, files: RunFiles) -> EndState | None:
+def reported_end(line: JobLine | None, files: RunFiles) -> EndState | None:
     """How Slurm reports that an attempt ended; None if it has not, or it is unknown."""
     if line is None:
         return None
-    ending = end_state_of(line.state) if line.comment == guid else EndState.GONE  # Slurm reuses job numbers
+    ending = (
+        end_state_of(line.state) if line.comment == files.comment else EndState.GONE
+    )  # Slurm reuses job numbers
     is_vague = ending in (EndState.FAILED, EndState.CANCELLED, EndState.COMPLETED, EndState.GONE)
     return (logged_end(files.batch_log) or ending) if is_vague else ending
 

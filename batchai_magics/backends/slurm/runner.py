@@ -69,6 +69,10 @@ class Undelivered:
                 notification_sending.deliver_left(RunFiles(self._layout.job(folder.name).root))
 
 
+# What all tasks of an array have in common.
+_OF_ARRAY = (
+    *("partition", "options", "minutes", "niceness", "is_restarted", "notice_s", "node_count", "python"),
+)
 MAX_SIGNAL_S = 65_535  # the longest time that `sbatch --signal` takes
 
 
@@ -82,6 +86,7 @@ class SlurmRunner:
         self.runs = Runs(layout, slurm, self._queries, settings)
         self._clusters = Clusters(layout, self._queries, settings)
         self._undelivered = Undelivered(layout)
+        self._latest_arrays: dict[str, str] = {}  # the number of the last array by the name of its group
 
     @property
     def _python(self) -> str:
@@ -192,6 +197,21 @@ class SlurmRunner:
     def submit(self, run: Run, cluster: ClusterRef) -> None:
         """Submits a prepared run; ServiceError with Slurm's message if it is refused."""
         self.runs.submit(run, self._clusters.placement(cluster))
+
+    def submit_together(self, runs: Sequence[Run], cluster: ClusterRef) -> None:
+        """Submits prepared runs as arrays, split at Slurm's limit of tasks and throttled by Slurm."""
+        size = max(1, int(self._queries.configuration().get("MaxArraySize", "1001")))
+        placement = self._clusters.placement(cluster)
+        by_request: dict[str, list[Run]] = {}
+        for run in runs:
+            by_request.setdefault(json.dumps([run.group, *map(run.state.get, _OF_ARRAY)]), []).append(run)
+        for alike in by_request.values():
+            for begin in range(0, len(alike), size):
+                part, group = alike[begin : begin + size], alike[0].group
+                # The limit is one array's: the next one of the group waits for the end of this one.
+                after = self._latest_arrays.get(group.name, "") if group.limit else ""
+                number = self.runs.submit_array(part, placement, limit=group.limit, after=after)
+                self._latest_arrays[group.name] = number
 
     def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run."""

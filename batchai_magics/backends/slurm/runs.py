@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.folders.file_repository import left_for_later_if_full
@@ -14,11 +16,20 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Run, RunStatus
-from batchai_magics.backends.slurm import bundle_writer, parse, run_state
+from batchai_magics.backends.slurm import bundle_writer, cli_args, parse, run_state
 from batchai_magics.backends.slurm.cli_args import SubmitOptions as SubmitOptions
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
-from batchai_magics.backends.slurm.node.run_files import EngineReport, RunFiles, Stop, Submission, written_at
+from batchai_magics.backends.slurm.node.job_bundle import JobBundle
+from batchai_magics.backends.slurm.node.run_files import (
+    ArrayTask,
+    EngineReport,
+    RunFiles,
+    Stop,
+    Submission,
+    array_logs,
+    written_at,
+)
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import (
     AccountedEnd,
@@ -74,8 +85,27 @@ class Runs:
     def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
         """Submits an attempt; ServiceError with Slurm's message if it is refused."""
         files, more = self.files(run.guid), run.state
+        submit_options = self._options(run, placement, after=after)
+        is_held = submit_options.is_held
+        if attempt > 1:
+            bundle_writer.write_script(self._layout, run.guid, attempt, python=more["python"])
+        with private_files.pipelined(files.root):
+            number = self._slurm.submit(files.script, submit_options.options, python=more["python"])
+            try:
+                is_first = files.note_submission(attempt, Submission(number, self._clock.now(), is_held))
+            except OSError:
+                self._slurm.cancel(number)
+                raise
+        if not is_first:
+            noted = files.submission(attempt)
+            if noted is None or noted.slurm_job != number:
+                self._slurm.cancel(number)
+
+    def _options(self, run: Run, placement: Placement, *, after: str) -> SubmitOptions:
+        """The sbatch options of an attempt."""
+        files, more = self.files(run.guid), run.state
         is_held = placement.is_held(more["node_count"])
-        submit_options = SubmitOptions(
+        return SubmitOptions(
             name=run.name,
             guid=run.guid,
             partition=more["partition"],
@@ -91,19 +121,33 @@ class Runs:
             notice_s=more.get("notice_s", 0),
             more=tuple(shlex.split(more["options"])),
         )
-        if attempt > 1:
-            bundle_writer.write_script(self._layout, run.guid, attempt, python=more["python"])
-        with private_files.pipelined(files.root):
-            number = self._slurm.submit(files.script, submit_options.options, python=more["python"])
-            try:
-                is_first = files.note_submission(attempt, Submission(number, self._clock.now(), is_held))
-            except OSError:
-                self._slurm.cancel(number)
-                raise
-        if not is_first:
-            noted = files.submission(attempt)
-            if noted is None or noted.slurm_job != number:
-                self._slurm.cancel(number)
+
+    def submit_array(self, runs: Sequence[Run], placement: Placement, *, limit: int, after: str) -> str:
+        """Submits the first attempts of runs as the tasks of an array; returns its number.
+
+        Which task a run is, is recorded before: whoever finds the array's comment knows all its runs.
+        """
+        array, folder = uuid.uuid4().hex, self.files(runs[0].guid).root.parent
+        files, more = [self.files(run.guid) for run in runs], runs[0].state
+        logs = array_logs(files[0].root, array)
+        private_files.make_folder(logs)
+        for index, each in enumerate(files):
+            each.note_array_task(ArrayTask(array, index))
+        programs = self._layout.home / JobBundle.read(files[0].bundle).programs
+        names = [each.root.name for each in files]
+        script = logs / "batch.sh"
+        private_files.write(
+            script, cli_args.array_script(folder, names, python=more["python"], programs=programs)
+        )
+        options = self._options(runs[0], placement, after=after)
+        one = replace(options, guid=array, log=Path(f"{str(logs).replace('%', '%%')}/%a"), is_array=True)
+        number = self._slurm.submit(
+            script, cli_args.ArrayOptions(one, len(runs), limit).options, python=more["python"]
+        )
+        now = self._clock.now()
+        for index, each in enumerate(files):
+            each.note_submission(1, Submission(f"{number}_{index}", now, options.is_held))
+        return number
 
     @contextlib.contextmanager
     def batched(self, runs: Collection[Run]) -> Iterator[None]:
@@ -249,7 +293,11 @@ class Runs:
         """The number of a job whose submitter died before it noted it; empty without one."""
         with contextlib.suppress(ServiceError):
             _, lines = self._queries.jobs(since=since)
-            return next((line.number for line in lines.values() if line.comment == run.guid), "")
+            files = self.files(run.guid)
+            comment, task = files.comment, files.array_task
+            suffix = f"_{task.task}" if task else ""
+            found = (line.number for line in lines.values() if line.comment == comment)
+            return next((number for number in found if number.endswith(suffix)), "")
         return ""
 
     def _reconcile_submitted(
@@ -257,7 +305,7 @@ class Runs:
     ) -> None:
         files = self.files(run.guid)
         self._end_overdue(files, attempt, submission)
-        ending = reported_end(run.guid, line, files)
+        ending = reported_end(line, files)
         if ending is None:
             return
         over = files.note_engine_report(attempt, EngineReport(ending.value, self._clock.now()))
@@ -288,7 +336,10 @@ class Runs:
 
     def _accounted_end(self, run: Run, submission: Submission, ending: EndState) -> AccountedEnd:
         """How a run ended; if the controller has forgotten it, according to accounting."""
-        accounted = self._accounting.of(run, submission, self._forgotten) if ending is EndState.GONE else None
+        known = run._replace(guid=self.files(run.guid).comment)
+        accounted = (
+            self._accounting.of(known, submission, self._forgotten) if ending is EndState.GONE else None
+        )
         return accounted or AccountedEnd(ending)
 
     def _forgotten(self) -> set[str]:

@@ -28,7 +28,7 @@ from batchai_magics.jobs.sweeps.trial import Trial
 from batchai_magics.jobs.watch_records import with_watch_settings
 from batchai_magics.models.resource_ids import Kind, workspace_id
 
-BATCH = 200  # jobs that are created together
+BATCH = 10_000  # jobs whose descriptions are in memory at once
 
 
 @dataclass(frozen=True)

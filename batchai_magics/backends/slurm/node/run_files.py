@@ -75,6 +75,13 @@ class Submission(NamedTuple):
     is_held: bool = False
 
 
+class ArrayTask(NamedTuple):
+    """The first attempt of a run is a task of an array: the comment of that, and the task's number."""
+
+    array: str
+    task: int
+
+
 class AttemptStart(NamedTuple):
     """An attempt runs on these nodes; `restarts` counts how often Slurm has requeued it."""
 
@@ -130,7 +137,24 @@ class RunFiles:
     @property
     def batch_log(self) -> Path:
         """The output of the batch script itself; empty if all is well."""
-        return self.root / "batch.log"
+        task = self.array_task
+        return array_logs(self.root, task.array) / str(task.task) if task else self.root / "batch.log"
+
+    @property
+    def array_task(self) -> ArrayTask | None:
+        """The task of an array that its first attempt is; None without one, and for later attempts."""
+        is_first = not self._file("submission", 2).exists()
+        return read_as(ArrayTask, self.root / "array.json") if is_first else None
+
+    def note_array_task(self, task: ArrayTask) -> None:
+        """Records, before the submission, which task of an array the run is."""
+        private_files.write(self.root / "array.json", json.dumps(task._asdict()))
+
+    @property
+    def comment(self) -> str:
+        """The comment of its Slurm job: the guid of the run, or its array's."""
+        task = self.array_task
+        return task.array if task else self.root.name
 
     @property
     def secrets(self) -> Path:
@@ -269,6 +293,11 @@ class RunFiles:
     def _file(self, name: Note, attempt: int, restarts: int | None = None) -> Path:
         number = attempt if restarts is None else f"{attempt}.{restarts}"
         return self.root / f"{name}-{number}.json"
+
+
+def array_logs(root: Path, array: str) -> Path:
+    """The folder with the output of the batch scripts of an array that the run in `root` is a task of."""
+    return root.parents[1] / "arrays" / array
 
 
 def cut_off_folder(plan: Plan) -> Path:

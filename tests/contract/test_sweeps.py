@@ -1,0 +1,49 @@
+"""Jobs that are created together, and real sweeps with MPI ranks, on every backend."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.base import NewJob
+from batchai_magics.cell import Notebook
+from batchai_magics.cell.sweep_request import parse_sweep
+from batchai_magics.config import Settings
+from batchai_magics.errors import ConflictError
+from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
+from tests.contract.place import Place
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.slow
+MPI = """
+import os
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+total = world.allreduce(float(os.environ["PARAM_LR"]))
+if world.rank == 0:
+    print(f"step 1 loss {total:.3f}")
+"""
+
+
+def test_jobs_are_created_together_and_identical_ones_are_found(place: Place) -> None:
+    jobs = [NewJob(place.job(f"together-{n}x"), place.spec(f"echo {n}")) for n in range(3)]
+    place.backend.create(jobs[1].id, jobs[1].spec)
+    made = place.backend.create_jobs(jobs)
+    assert [job.id.name for job in made] == [job.id.name for job in jobs]
+    again = place.backend.create_jobs(jobs)
+    assert [job.output_path_segment for job in again] == [job.output_path_segment for job in made]
+    for job in jobs:
+        assert place.wait(job.id).execution.exit_code == 0
+    with pytest.raises(ConflictError):
+        place.backend.create_jobs([NewJob(jobs[0].id, place.spec("echo another"))])
+
+
+def test_a_sweep_with_mpi_ranks_finds_the_best_trial(place: Place) -> None:
+    line = 's --sweep "lr=0.3,0.1,0.2" --best "min loss" --parallel 2 --processes 2'
+    settings = Settings()
+    request = parse_sweep(line, MPI, settings=settings, notebook=Notebook())
+    sweep = submit_sweep(place.backend, request, settings).sweep.wait(PATIENCE_S)
+    results = sweep.results()
+    assert results["state"].to_list() == ["succeeded"] * 3
+    assert results["loss"].to_list() == [0.6, 0.2, 0.4]
+    assert sweep.best.name == "s-t2"
