@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pathspec
 
 from batchai_magics.cell import ScriptFolder
 from batchai_magics.cell.cell_uploads import EXCLUDED
+from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.file_names import text_of
 
@@ -21,8 +22,8 @@ _GIT_TIMEOUT_S = 10.0
 _LARGEST = 5  # files and folders that the error lists
 
 
-def read_script(path: Path, folder: Path) -> ScriptFolder:
-    """A script with the files of its folder.
+def read_script(path: Path, folder: Path, settings: Settings | None = None) -> ScriptFolder:
+    """A script with the files of its folder, without the homes of backends that the settings name.
 
     Raises:
         UsageError: It does not exist, it is left out by an ignore file, or the folder is too large.
@@ -32,16 +33,23 @@ def read_script(path: Path, folder: Path) -> ScriptFolder:
         near = [entry.name for entry in file.parent.glob("*.py")] if file.parent.is_dir() else []
         hint = did_you_mean(file.name, near) or f"the folder is {folder}"
         raise UsageError(f"{path}: there is no such script", hint=hint)
-    files = snapshot(file.parent)
+    files = snapshot(file.parent, _homes(settings) if settings else ())
     files.setdefault(file.name, file.read_bytes())  # also if an ignore file matches it
     return ScriptFolder(file.parent, file.name, files)
 
 
-def snapshot(folder: Path) -> dict[str, bytes]:
+def _homes(settings: Settings) -> list[Path]:
+    """The folders that backends keep their state in."""
+    homes = (getattr(section, "home", None) for section in settings.sections.values())
+    return [Path(home).expanduser().resolve() for home in homes if home]
+
+
+def snapshot(folder: Path, homes: Collection[Path] = ()) -> dict[str, bytes]:
     """Reads the files of a folder, by their path in it with `/`.
 
-    In a git repository these are the files that git tracks or does not ignore. Caches, version control,
-    links that leave the folder, and what `.batchaiignore` matches are left out.
+    The homes of backends are left out. In a git repository these are the files that git tracks or does not
+    ignore. Caches, version control, links that leave the folder, and what `.batchaiignore` matches are left
+    out.
 
     Raises:
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
@@ -50,6 +58,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     root = folder.resolve()
     ignored = pathspec.GitIgnoreSpec.from_lines([*EXCLUDED, *_lines(folder / IGNORE_FILE)])
     names = sorted({name for name in _names(root) if not ignored.match_file(text_of(name))})
+    names = [name for name in names if not any((root / name).is_relative_to(home) for home in homes)]
     files = {name: root / name for name in names if _is_inside(root / name, root)}
     _check(folder, {text_of(name): path.stat().st_size for name, path in files.items()})
     return {text_of(name): path.read_bytes() for name, path in files.items()}

@@ -115,7 +115,7 @@ def _script_request(
     path: Path, words: Sequence[str], args: Sequence[object], settings: Settings
 ) -> CellRequest:
     folder = Path.cwd()
-    script = read_script(path, folder)
+    script = read_script(path, folder, settings)
     notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
     return parse_script(words, [str(each) for each in args], script, settings=settings, notebook=notebook)
 

@@ -15,12 +15,17 @@ from batchai_magics.jobs.submit import submit
 HEAVY = {"azure", "cryptography", "IPython", "matplotlib", "numpy", "pandas", "psutil", "yaml", "asyncio"}
 
 
-def loaded_by(words, home):
-    """The modules that a process of the command loads."""
+def printed_by(words, home):
+    """What a process of the command prints, and on the last line the modules that it has loaded."""
     code = f"import sys; from batchai_magics.cli import main; main({words}); print(*sys.modules)"
     env = {**os.environ, "BATCHAI_HOME": str(home)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return done.stdout
+
+
+def loaded_by(words, home):
+    """The modules that a process of the command loads, among the words that it prints."""
+    return set(printed_by(words, home).split())
 
 
 MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.models.wire_model"}
@@ -66,3 +71,28 @@ def test_a_log_is_read_without_what_knows_of_jobs(tmp_path, output):
         "batchai_magics.models.job_spec",
         "batchai_magics.backends.local.backend",
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["--help"], ["logs", "-h"], ["run", "--help"]])
+def test_help_comes_without_what_draws_and_serves(tmp_path, words):
+    *_, modules = printed_by(words, tmp_path).splitlines()
+    drawing, serving = {"IPython", "matplotlib", "pandas", "rich"}, {"mcp", "uv", "optuna", "anywidget"}
+    assert not {*modules.split()} & (drawing | serving)
+
+
+@pytest.mark.slow
+def test_the_extension_is_loaded_without_what_draws_and_serves(tmp_path):
+    code = """if True:
+        import sys
+        from IPython.core.interactiveshell import InteractiveShell
+        shell = InteractiveShell()
+        before = set(sys.modules)
+        shell.extension_manager.load_extension("batchai_magics")
+        print(*{name.partition(".")[0] for name in set(sys.modules) - before})
+    """
+    env = {**os.environ, "BATCHAI_HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "batchai_magics" in loaded
+    assert not loaded & {*HEAVY, "rich", "mcp", "uv", "pydantic", "anywidget"}

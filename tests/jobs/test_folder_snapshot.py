@@ -2,12 +2,15 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs import folder_snapshot
-from batchai_magics.jobs.folder_snapshot import snapshot
+from batchai_magics.jobs.folder_snapshot import read_script, snapshot
 
 pytestmark = pytest.mark.slow  # they start git
 
@@ -83,3 +86,13 @@ def test_a_folder_with_too_many_files_is_refused(folder, monkeypatch):
     monkeypatch.setattr(folder_snapshot, "MAX_FILES", 2)
     with pytest.raises(UsageError, match="has 3 files"):
         snapshot(folder)
+
+
+def test_the_home_of_a_backend_in_the_folder_stays_behind(folder):
+    home = folder / "jobs"
+    (home / "shares").mkdir(parents=True)
+    (home / "state.db").write_text("x")
+    settings = Settings(sections={"local": LocalSettings(home=home)})
+    files = read_script(Path("train.py"), folder, settings).files
+    assert "train.py" in files
+    assert not [name for name in files if name.startswith("jobs/")]

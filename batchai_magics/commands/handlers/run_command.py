@@ -241,7 +241,7 @@ def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest
     if not line.command:
         raise UsageError("there is no script", hint=f"such as `batchai run train.py`; {_HINT}")
     translated = translate(line.command, _node_count(line.options))
-    script = read_script(Path(translated.script), folder)
+    script = read_script(Path(translated.script), folder, context.settings)
     notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
     options = (*_translated_options(translated), *line.options)
     request = parse_script(options, translated.args, script, settings=context.settings, notebook=notebook)
