@@ -49,9 +49,11 @@ def link_query(link: object) -> dict[str, str]:
 
 
 def check_inside(path: str) -> None:
-    """Raises StorageError for a path that leaves its folder."""
+    """Raises StorageError for a path that leaves its folder, and for a text that is no path."""
     if ".." in path.split("/"):
         raise StorageError(f"{path!r} is outside its folder", hint="Paths are relative and stay inside.")
+    if "\0" in path or any("\ud800" <= character <= "\udfff" for character in path):
+        raise StorageError(f"{path!r} is not a path", hint="A path is text without the character NUL.")
 
 
 _ERROR_TYPES: Mapping[int, type[ServiceError]] = {

@@ -29,6 +29,7 @@ _BURST = 3.0  # requests that may be sent at once after a pause
 _PIECE_BYTES = 8 << 20  # of one request
 _MIN_DELAY_S, _MAX_DELAY_S, _BACKOFF = 1.0, 10.0, 1.5  # between two requests for one log
 _MIN_LISTING_S, _MAX_LISTING_S = 3.0, 30.0  # between two lists of the logs
+_LONE_PATHS = ("stdout-0.txt", "stdout-wk-0.txt")  # what tutorials stream, also of a lone process
 _MAX_JOBS = 256  # whose journals are kept
 
 
@@ -315,6 +316,8 @@ class WatchedLogs:
     def names_of(self, path: str) -> list[str]:
         """The service's names of the files that a path in the directory `stdouterr` consists of."""
         own = [log.name for log in self._logs if path in (log.path, log.tailed_path)]
+        if not own and path in _LONE_PATHS:
+            own = [log.name for log in self._logs if log.tailed_path == OUT and not log.label]
         return own or [name for name in self._details.log_files if name == path]
 
 

@@ -127,6 +127,14 @@ def test_a_process_has_its_own_log_over_all_attempts(logs: JobLogs, source: LogS
     assert logs.read(own, 10, 4) == Chunk(b"agai", 10, 16, False)
 
 
+@pytest.mark.parametrize("path", ["stdout-0.txt", "stdout-wk-0.txt"])
+def test_the_log_of_a_lone_process_has_the_names_that_tutorials_stream(
+    logs: JobLogs, source: LogSource, path: str
+) -> None:
+    source.write(SINGLE, b"hello\n")
+    assert logs.read(FileRef(JOB, path), 0, 100).data == b"hello\n"
+
+
 def test_an_expired_address_is_renewed(logs: JobLogs, source: LogSource) -> None:
     source.write(SINGLE, b"before\n")
     seen = watch(logs, source, 5)

@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.base import FileRef
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.azureml.stand_in import AzureStandIn
 from tests.azureml.workspace import ARTIFACTS, DATASTORES
@@ -93,3 +93,10 @@ def test_the_address_of_a_file_works_for_an_hour_without_signing_in(
     assert blob
     assert blob.data == b"hello"
     assert urllib.request.Request(url).host == "standin.blob.core.windows.net"
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", "../x"])
+def test_what_is_no_path_is_refused(backend: AzureMLBackend, job: ResourceId, path: str) -> None:
+    for directory in ("stdouterr", "model"):
+        with pytest.raises(StorageError):
+            backend.read(FileRef(job, path, directory))
