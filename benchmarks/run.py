@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import commands, load_ext
+from benchmarks import commands, load_ext, sweeps
 from benchmarks.browser import seen
 from benchmarks.chaos import kills
 from benchmarks.jobs import allreduce, cost, history, many_jobs, slurm, start, telemetry, transfer
@@ -35,6 +35,7 @@ def main() -> None:
         start.rows,
         allreduce.rows,
         many_jobs.rows,
+        sweeps.rows,
         cost.rows,
         history.rows,
         watch_many.rows,

@@ -41,6 +41,19 @@ def test_five_runs_are_compared(tmp_path):
     assert re.search(r"^ +rate +0\.001 +0\.[13]$", notebook.text("diff"), re.MULTILINE)
 
 
+def test_a_sweep_finds_the_best_parameters(tmp_path):
+    notebook = run("12_sweep.ipynb", tmp_path)
+    assert notebook.text("results").count("succeeded") == 6
+    assert "slope-t6 {'lr': 0.1, 'steps': 60" in notebook.text("best")
+    assert notebook.text("script").count("succeeded") == 7
+    assert "The sweep slope continues." in notebook.text("script")
+    assert notebook.text("search").count("succeeded") == 8
+    assert re.findall(r"^(search|slope) +finished", notebook.text("list"), re.MULTILINE) == [
+        "search",
+        "slope",
+    ]
+
+
 def test_what_keras_prints_becomes_metrics(tmp_path):
     find = "import sysconfig; print(sysconfig.get_path('purelib'))"
     found = subprocess.run([python_of("keras"), "-c", find], capture_output=True, text=True, check=True)

@@ -297,12 +297,12 @@ class Sweep:
         goal, preferences = definition.goal, preferences_of(definition.goal)
         results = []
         for trial in trials:
-            job, resource = trial.job, trial.resource
-            if job is None or resource is None or resource.execution is None:
+            resource = trial.resource
+            if resource is None or resource.execution is None:
                 results.append((trial, TrialResult()))
                 continue
             key = f"{resource.output_path_segment} {goal}"
-            known = self._results.get(key) or result_of(job, goal, preferences)
+            known = self._results.get(key) or result_of(Job(self.backend, resource.id), goal, preferences)
             if not trial.is_open:
                 self._results[key] = known
             results.append((trial, known))
