@@ -1,5 +1,6 @@
 // The host of a view that replays a recording: what another view was sent, at the same times.
 
+import { RecordedLogs } from "./recorded_logs.js";
 import { StateHost } from "./state_host.js";
 
 /**
@@ -16,6 +17,7 @@ const TIMES = /** @type {const} */ (["created", "started", "ended"]);
 
 export class RecordingHost extends StateHost {
   #position = 0;
+  #logs = new RecordedLogs();
 
   /**
    * @param {Header} header
@@ -38,19 +40,22 @@ export class RecordingHost extends StateHost {
     const value = super.get(name);
     const shift = this.#shift;
     if (name === "history") return value.map((/** @type {number[]} */ [time = 0, ...counts]) => [time + shift, ...counts]);
-    return name === "facts" ? { ...shifted(value, shift), has_ranks: false, directories: [], can_again: false } : value;
+    return name === "facts" ? { ...shifted(value, shift), directories: [], can_again: false } : value;
   }
 
-  /** Answers a request if its answer was recorded. @param {Record<string, any>} content */
-  send({ kind, id }) {
+  /** Answers a request if its answer was recorded, or is in the recorded logs. @param {Record<string, any>} request */
+  send(request) {
+    const { kind, id } = request;
     if (id === undefined) return;
-    const content = this.replies.get(kind) ?? { kind: "answer", text: NOT_RECORDED };
-    queueMicrotask(() => this.emit("msg:custom", { ...content, id }, []));
+    const recorded = { content: this.replies.get(kind) ?? { kind: "answer", text: NOT_RECORDED }, buffers: [] };
+    const { content, buffers } = this.#logs.answer(request) ?? recorded;
+    queueMicrotask(() => this.emit("msg:custom", { ...content, id }, buffers));
   }
 
   /** Starts over: the views must be made anew. */
   rewind() {
     this.#position = this.time = 0;
+    this.#logs.clear();
   }
 
   /**
@@ -73,7 +78,11 @@ export class RecordingHost extends StateHost {
   /** @param {Entry} entry */
   #replay({ state, content, buffers = [], reply }) {
     if (state) this.setState(state);
-    else if (!reply && content) this.emit("msg:custom", this.#current(content), buffers.map(bytesOf));
+    else if (!reply && content) {
+      const views = buffers.map(bytesOf);
+      this.#logs.take(content, views);
+      this.emit("msg:custom", this.#current(content), views);
+    }
   }
 
   /** A message whose time of the job's end is as far away as it was. @param {any} content */
