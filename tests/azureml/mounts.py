@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,13 @@ class SyncedFolder:
         """Stores the files that have changed since, and removes those that are gone."""
         found = {}
         for file in sorted(self.folder.rglob("*")):
-            if file.is_file():
-                name = str(file.relative_to(self.folder))
-                found[name] = _version(file)
-                if self._known.get(name) != found[name]:
-                    self._storage.write(self._container, self._prefix + name, file.read_bytes())
+            with contextlib.suppress(FileNotFoundError):  # the job may rename or remove it meanwhile
+                if file.is_file():
+                    name = str(file.relative_to(self.folder))
+                    version = _version(file)
+                    if self._known.get(name) != version:
+                        self._storage.write(self._container, self._prefix + name, file.read_bytes())
+                    found[name] = version
         for name in self._known.keys() - found.keys():
             self._storage.remove(self._container, self._prefix + name)
         self._known = found

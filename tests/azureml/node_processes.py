@@ -44,17 +44,26 @@ class NodeProcesses:
     @property
     def exit_code(self) -> int | None:
         """That of the first that fails, or 0 once all workers have ended; None while they run."""
-        ends = [process.poll() for process in self._processes]
+        ends = [*(process.poll() for process in self._processes), *self._failed_ranks()]
         if failed := next((end for end in ends if end), None):
             return failed if failed > 0 else 128 - failed
         workers = [0] if is_mpi(self._job) else [n for n, role in enumerate(self.roles) if role.is_worker]
         return 0 if all(ends[number] == 0 for number in workers) else None
 
+    def _failed_ranks(self) -> list[int]:
+        """The exit codes of MPI's ranks that have failed: Open MPI ends the others then."""
+        files = [self._end_file(role) for role in self.roles]
+        codes = [int(file.read_text() or 0) for file in files if file.exists()]
+        return [code for code in codes if code]
+
+    def _end_file(self, role: Role) -> Path:
+        return self._folders.root / f"{role.log}.exit"
+
     def kill(self, *, grace_s: float = GRACE_S) -> None:
         """Ends them and all that they have started."""
         alive = [found for process in self._processes for found in _family(process.pid)]
         if grace_s:
-            _signal(alive, signal.SIGTERM)
+            _signal([process for process in alive if not _is_launcher(process)], signal.SIGTERM)
             _, alive = psutil.wait_procs(alive, timeout=grace_s)
         late = [found for process in self._processes for found in _family(process.pid)]
         _signal([*alive, *late], signal.SIGKILL)
@@ -72,19 +81,22 @@ class NodeProcesses:
         launcher = Path(sys.executable).with_name("mpiexec")
         argv: list[str] = [str(launcher)]
         for role in self.roles:
-            own = {**self._node_env(role.node), **role.env}
-            file = self._env_file(role, own)  # a command line would show secrets
+            file = self._env_file(role, {**self._node_env(role.node), **role.env})
             log = shlex.quote(str(self._logs / role.log))
-            shell = f'set -a; . {file}; set +a; exec bash -c "$1" >{log} 2>&1'
+            end = shlex.quote(str(self._end_file(role)))
+            run = f'bash -c "$1" >{log} 2>&1; code=$?; echo $code >{end}; exit $code'
+            shell = f"set -a; . {file}; set +a; {run}"
             part = ["-n", "1", "-wdir", str(self._folders.work(role.node))]
             argv += [*([":"] if len(argv) > 1 else []), *part, "bash", "-c", shell, "-", command]
         first = Role(0, "launcher", {})
         self._processes.append(self._popen(argv, first, {**self._node_env(0), **MPI_ENV}))
 
     def _env_file(self, role: Role, env: Mapping[str, str]) -> str:
+        """What differs between ranks; they inherit the job's own variables, which may be secret."""
+        own = self._job.properties.get("environmentVariables") or {}
+        told = {name: value for name, value in env.items() if name not in own}
         file = self._folders.root / f"{role.log}.env"
-        file.touch(0o600)
-        file.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in env.items()))
+        file.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in told.items()))
         return shlex.quote(str(file))
 
     def _popen(self, argv: Sequence[str], role: Role, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -119,6 +131,13 @@ def _family(pid: int) -> list[psutil.Process]:
     with contextlib.suppress(psutil.Error):
         found |= {child.pid: child for child in psutil.Process(pid).children(recursive=True)}
     return list(found.values())
+
+
+def _is_launcher(process: psutil.Process) -> bool:
+    """Whether it is a part of MPI's launcher, which would kill its ranks at once."""
+    with contextlib.suppress(psutil.Error):
+        return process.name() in ("mpiexec", "mpiexec.hydra", "hydra_pmi_proxy")
+    return False
 
 
 def _signal(processes: Sequence[psutil.Process], number: int) -> None:

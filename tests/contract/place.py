@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from batchai_magics import cell
@@ -47,6 +47,7 @@ class Place:
     cluster: ResourceId
     share: str
     reopen: Callable[[], AbstractContextManager[Backend]]
+    settings: Settings = field(default_factory=Settings)
 
     def job(self, name: str = "job") -> ResourceId:
         """The id of a job."""
@@ -80,7 +81,7 @@ class Place:
 
     def submit(self, line: str, script: str = "print('hello')", **others: Any) -> Job:
         """Submits a cell, with other settings than the defaults."""
-        settings = Settings(**others)
+        settings = replace(self.settings, **others)
         return submit(self.backend, cell.parse(line, script, settings=settings), settings).job
 
     def run_cell(self, line: str, script: str = "print('hello')", **others: Any) -> Job:

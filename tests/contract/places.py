@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from batchai_magics.backends.azure.arm_client import TIMING
+from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
 from batchai_magics.backends.local.backend import CAPABILITIES as LOCAL
@@ -25,6 +27,8 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.server.batchai.extensions import PACE
+from tests.azureml.conftest import reached
+from tests.azureml.stand_in import AzureStandIn
 from tests.backends.machines import real_sshd
 from tests.backends.slurm import real_slurm
 from tests.contract.place import Place, PlaceOptions
@@ -40,7 +44,22 @@ NOT_SLURMS = frozenset(
 # it begins a run again only when its credentials have expired
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "preparation"}
+# The service owns workspaces, nodes, queue and storage, and has experiments as names of jobs only.
+_AZURES = {"node_commands", "requeue", "ownership", "own_nodes", "workspaces", "experiments", "storage"}
+# A log has what a process writes to both streams, without times, and is shown by lines, with its secrets.
+_AZURES |= {"separate_stderr", "write_times", "links_to_logs", "partial_lines", "hidden_secrets"}
+# Each node has folders of its own, prices are Azure's, and a job waits for a cluster to get nodes.
+_AZURES |= {"shared_job_folder", "own_prices", "checked_nodes", "mpi_check", "telemetry"}
+NOT_AZURES = NOT_SLURMS | _AZURES
+_AZURE_TESTS = frozenset({"test_processes", "test_promises", "test_running", "test_wire"})
 DOCS = Path(__file__).parents[2] / "docs"
+AZUREML = Capabilities(
+    name="azureml",
+    **dict.fromkeys(("setup_tasks", "file_servers", "unmanaged_mounts", "key_vault", "logins"), False),
+    stop_conditions=True,
+    custom_processes=True,
+    backend_options=tuple(option.name for option in AzureMLSettings.BACKEND_OPTIONS),
+)
 PROCESSES = Capabilities(
     name="processes",
     **dict.fromkeys(("containers", "setup_tasks", "auto_scale", "file_servers"), False),
@@ -204,6 +223,38 @@ def _processes(folder: Path, options: PlaceOptions) -> Iterator[Place]:
         until(lambda: not processes_of(folder / "home"))
 
 
+@contextlib.contextmanager
+def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
+    """A workspace of the stand-in of Azure Machine Learning, with a cluster of two nodes."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        reached(AzureStandIn(folder / "azure", runs_jobs=True), patch) as azure,
+    ):
+        azure.computes.add("pair", minimum=2, maximum=2)
+        patch.setitem(cast("dict[str, float]", TIMING), "polling_interval", 0.05)
+        subscription, group, workspace = azure.place
+        settings = Settings(
+            backend="azureml",
+            subscription=subscription,
+            resource_group=group,
+            workspace=workspace,
+            cluster="pair",
+            sections={"azureml": AzureMLSettings(look_s=0.0, visible_secrets="yes")},
+        )
+        backend = open_backend(settings)
+        root = workspace_id(settings)
+        experiment, cluster = (
+            root.child(Kind.EXPERIMENT, settings.experiment),
+            root.child(Kind.CLUSTER, "pair"),
+        )
+
+        def reopen() -> AbstractContextManager[Backend]:
+            return contextlib.closing(open_backend(settings))
+
+        yield Place(backend, root, experiment, cluster, "batchaishare", reopen, settings)
+        backend.close()
+
+
 PLACES = {
     "local": PlaceKind(_local, LOCAL),
     "arm": PlaceKind(_arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"})),
@@ -219,6 +270,7 @@ PLACES = {
         _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.skip_reason, only=frozenset({"test_workdir"})
     ),
     "processes": PlaceKind(_processes, PROCESSES, NOT_OF_PROCESSES),
+    "azureml": PlaceKind(_azureml, AZUREML, NOT_AZURES, only=_AZURE_TESTS),
     "slurm on any nodes": PlaceKind(
         _slurm_any,
         SLURM,

@@ -60,6 +60,7 @@ def test_spans_fit_the_piece_that_is_read(place: Place) -> None:
     assert [(s.start, s.end) for s in chunk.spans] == [(5, 10), (10, 15)]
 
 
+@pytest.mark.needs("write_times")
 @pytest.mark.needs("mpi")
 def test_what_is_read_tells_when_it_was_written(place: Place) -> None:
     begun = time.time()
@@ -69,6 +70,7 @@ def test_what_is_read_tells_when_it_was_written(place: Place) -> None:
     assert all(begun <= written.time <= time.time() for written in chunk.times)
 
 
+@pytest.mark.needs("write_times")
 def test_a_lone_processs_numbers_have_the_time_at_which_it_printed_them(place: Place) -> None:
     begun = time.time()
     job = place.run_cell("j", "for i in range(3): print(f'step={i} loss=0.5', flush=True)")
@@ -94,6 +96,7 @@ def test_ranks_that_each_print_something_else_are_not(place: Place) -> None:
         assert not place.run_cell(f"{name} --nodes 2 --processes 2", body).show().execution.errors, name
 
 
+@pytest.mark.needs("mpi_check")
 @pytest.mark.parametrize("line", ["import mpi4py", "if True:\n    from mpi4py import __version__"])
 def test_ranks_whose_script_imports_an_mpi_that_they_do_not_join_are_told_of(place: Place, line: str) -> None:
     (warning,) = (
@@ -112,6 +115,7 @@ def test_the_first_failing_rank_is_named_with_its_code(place: Place) -> None:
     assert details == {"failedRank": "2", "failedNode": first.node, "exitCode": "7"}
 
 
+@pytest.mark.needs("separate_stderr")
 @pytest.mark.needs("mpi")
 def test_an_uncaught_error_in_one_rank_ends_the_job(place: Place) -> None:
     code = RANK + "if rank == 1: raise ValueError('boom')\nMPI.COMM_WORLD.Barrier()"
@@ -131,6 +135,7 @@ def test_a_rank_killed_by_a_signal_is_recorded_as_a_shell_would(place: Place) ->
     assert (job.exit_code, job.ranks()[0].rank) == (137, 1)
 
 
+@pytest.mark.needs("shared_job_folder")
 def test_the_environment_is_what_batch_ai_promised(place: Place) -> None:
     code = "import os\nfor k, v in sorted(os.environ.items()): print(f'{k}={v}')"
     job = place.run_cell("j --env COLOUR=red --output MODEL", code)
@@ -157,6 +162,7 @@ def test_what_the_notebook_exports_does_not_leak_into_jobs(
     assert job.log() == "False\n"
 
 
+@pytest.mark.needs("shared_job_folder")
 def test_preparation_runs_once_on_every_node_before_the_processes(place: Place) -> None:
     prep = "'echo prepared; echo x >> $AZ_BATCHAI_SHARED_JOB_TEMP/count'"
     code = "import os; print(open(os.environ['AZ_BATCHAI_SHARED_JOB_TEMP'] + '/count').read().count('x'))"
@@ -166,6 +172,7 @@ def test_preparation_runs_once_on_every_node_before_the_processes(place: Place) 
     assert [job.log(file=name) for name in logs] == ["prepared\n"] * 2
 
 
+@pytest.mark.needs("separate_stderr")
 def test_one_node_has_the_recorded_file_names(place: Place) -> None:
     job = place.run_cell("j --prep true", "print(1)")
     assert [file.name for file in job.files("stdouterr")] == [
@@ -177,6 +184,7 @@ def test_one_node_has_the_recorded_file_names(place: Place) -> None:
     ]
 
 
+@pytest.mark.needs("storage")
 def test_output_lies_where_the_service_put_it(place: Place) -> None:
     job = place.run_cell("j")
     segment = job.show().output_path_segment
@@ -231,6 +239,7 @@ def test_a_line_of_ten_megabytes_stays_one_line(place: Place) -> None:
     assert sorted(map(len, job.log().splitlines())) == [10 << 20] * 2
 
 
+@pytest.mark.needs("partial_lines")
 def test_output_without_any_line_end_is_seen_while_the_job_runs(place: Place) -> None:
     job = place.submit(
         "j", "import sys, time\nsys.stdout.write('no end'); sys.stdout.flush(); time.sleep(1000)"

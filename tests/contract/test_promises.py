@@ -26,6 +26,7 @@ VAULT = {"sourceVault": {"id": "v"}, "secretUrl": "https://v.vault.azure.net/sec
 # 1, 2, 10: creating
 
 
+@pytest.mark.needs("checked_nodes")
 @pytest.mark.parametrize(
     ("field", "value", "error"),
     [
@@ -56,6 +57,7 @@ def test_options_of_sbatch_are_refused_where_no_slurm_is(place: Place) -> None:
     assert not place.backend.list(place.experiment, Kind.JOB)
 
 
+@pytest.mark.needs("workspaces")
 def test_a_workspace_has_the_tags_that_it_was_given_last(place: Place) -> None:
     tagged = replace(place.workspace, workspace="tagged", name="tagged")
     place.backend.create(tagged, WorkspaceSpec(location="eastus", tags={"team": "a", "cost": "b"}))
@@ -81,6 +83,7 @@ def test_a_different_job_under_a_name_that_exists_is_a_conflict(place: Place) ->
     assert caught.value.code == "JobAlreadyExists"
 
 
+@pytest.mark.needs("setup_tasks")
 def test_creating_the_same_cluster_again_returns_it(place: Place) -> None:
     first, reopen = (place.make_cluster(vmPriority="lowpriority") for _ in range(2))
     assert (reopen.provisioning, reopen.spec) == (first.provisioning, first.spec)
@@ -98,12 +101,14 @@ def test_creating_the_same_cluster_with_a_setup_task_again_returns_it(place: Pla
         place.make_cluster(nodeSetup={"setupTask": {**task, "commandLine": "false"}})
 
 
+@pytest.mark.needs("workspaces")
 def test_workspaces_and_experiments_are_created_once(place: Place) -> None:
     before = place.backend.show(place.workspace)
     assert place.backend.create(place.workspace, WorkspaceSpec(location="elsewhere")) == before
     assert len(place.backend.list(place.workspace, Kind.EXPERIMENT)) == 1
 
 
+@pytest.mark.needs("storage")
 def test_what_a_job_needs_is_created_where_it_is_missing_and_left_as_it_is_elsewhere(place: Place) -> None:
     there = place.backend.show(place.cluster)
     experiment = place.workspace.child(Kind.EXPERIMENT, "new")
@@ -130,6 +135,7 @@ def test_the_runs_of_a_jobs_name_are_told_with_what_it_needs(place: Place) -> No
     assert runs[0].spec == place.backend.show(place.job()).spec
 
 
+@pytest.mark.needs("storage")
 def test_what_cannot_be_created_is_refused_and_nothing_else_is_there(place: Place) -> None:
     experiment = place.workspace.child(Kind.EXPERIMENT, "new")
     cluster = experiment.workspace_id.child(Kind.CLUSTER, "new")
@@ -148,11 +154,13 @@ def replace_size(spec: ClusterSpec) -> ClusterSpec:
     return spec.model_copy(update={"vm_size": "STANDARD_NC6"})
 
 
+@pytest.mark.needs("experiments")
 def test_names_are_not_told_apart_by_letter_case(place: Place) -> None:
     place.backend.create(place.workspace.child(Kind.EXPERIMENT, "One"), ExperimentSpec())
     assert place.backend.show(place.workspace.child(Kind.EXPERIMENT, "ONE")).id.name == "One"
 
 
+@pytest.mark.needs("experiments")
 def test_lists_are_in_the_order_of_creation(place: Place) -> None:
     for name in "cab":
         place.backend.create(place.workspace.child(Kind.EXPERIMENT, name), ExperimentSpec())
@@ -164,6 +172,7 @@ def test_lists_are_in_the_order_of_creation(place: Place) -> None:
 # 19: names
 
 
+@pytest.mark.needs("experiments")
 def test_names_are_those_that_begin_so_in_the_order_of_creation(place: Place) -> None:
     for name in ("resnet", "other", "resnet-2", "ResNet-10", "resne"):
         place.backend.create(place.workspace.child(Kind.EXPERIMENT, name), ExperimentSpec())
@@ -278,6 +287,7 @@ def test_secrets_reach_the_process_and_never_come_back(place: Place) -> None:
     assert job.to_wire()["properties"]["secrets"] == [{"name": "KEY"}]
 
 
+@pytest.mark.needs("separate_stderr")
 def test_what_a_job_prints_of_its_secrets_is_told_and_left_as_it_is(place: Place) -> None:
     command = "printf 'it is %s.\\n' $KEY; printf %s $KEY >&2"
     spec = {"secrets": [{"name": "KEY", "value": "hunter2"}]}
@@ -295,6 +305,7 @@ def test_what_a_job_prints_of_its_secrets_is_told_and_left_as_it_is(place: Place
         assert other.read(FileRef(id, "stderr.txt")).redacted.data == b"*******"
 
 
+@pytest.mark.needs("links_to_logs")
 def test_a_link_to_a_log_hides_its_secrets_too(place: Place) -> None:
     command = "echo $KEY; ln -s stdout.txt $AZ_BATCHAI_STDOUTERR_DIR/latest"
     id = place.start(command, secrets=[{"name": "KEY", "value": "hunter2"}])
@@ -302,6 +313,7 @@ def test_a_link_to_a_log_hides_its_secrets_too(place: Place) -> None:
     assert place.backend.tail(id, {})["latest"].redacted.data == b"*******\n"
 
 
+@pytest.mark.needs("hidden_secrets")
 def test_a_preparations_secrets_are_hidden(place: Place) -> None:
     secrets = [{"name": "KEY", "value": "hunter2"}]
     id = place.start("true", secrets=secrets, jobPreparation={"commandLine": "echo $KEY"})
@@ -319,6 +331,7 @@ def test_a_password_never_comes_back(place: Place) -> None:
 # 7: errors
 
 
+@pytest.mark.needs("experiments")
 @pytest.mark.parametrize("kind", [Kind.CLUSTER, Kind.EXPERIMENT, Kind.FILE_SERVER])
 def test_what_is_missing_has_the_services_code(place: Place, kind: Kind) -> None:
     id = place.workspace.child(kind, "nope")
@@ -338,6 +351,7 @@ def test_every_verb_about_a_job_says_that_it_is_missing(place: Place) -> None:
         assert caught.value.code == "JobNotFound"
 
 
+@pytest.mark.needs("experiments")
 def test_a_missing_parent_is_what_is_said_to_be_missing(place: Place) -> None:
     missing = place.workspace.child(Kind.EXPERIMENT, "nope")
     with pytest.raises(NotFoundError, match="experiment nope"):
@@ -364,6 +378,7 @@ def test_deleting_an_experiment_deletes_its_jobs(place: Place) -> None:
     assert not place.backend.list(place.experiment, Kind.JOB)
 
 
+@pytest.mark.needs("workspaces")
 def test_deleting_the_workspace_ends_and_forgets_everything(place: Place) -> None:
     place.is_up(place.start(HOLD))
     place.backend.delete(place.workspace)

@@ -174,7 +174,8 @@ class JobFields:
         if self.state is ExecutionState.QUEUED:
             return None
         ended = self.state_changed if self.state.is_final else None
-        exit_code = self._facts.exit_code if ended else None
+        was_stopped = self._job.status == _CANCELLED
+        exit_code = self._facts.exit_code if ended and not was_stopped else None
         if self.state is ExecutionState.SUCCEEDED:
             exit_code = 0
         return ExecutionInfo(self._started, ended, exit_code, self._errors)
@@ -202,7 +203,10 @@ class JobFields:
     def _errors(self) -> tuple[ErrorDetail, ...]:
         details = self._facts.details
         if self._job.status == _CANCELLED:
-            return (ErrorDetail(code=TERMINATED, message="The job was cancelled."), *details.warnings)
+            return (
+                ErrorDetail(code=TERMINATED, message="The specified job has been terminated by the user"),
+                *details.warnings,
+            )
         if self.state is not ExecutionState.FAILED or self._facts.errors:
             return (*self._facts.errors, *details.warnings)
         message = "The service reports that the job failed."

@@ -40,7 +40,9 @@ class RunFacts:
     @property
     def errors(self) -> tuple[ErrorDetail, ...]:
         """Why it failed: what our programs recorded, and what the service says."""
-        own = [self.end] if self.end else [_error_of(rank) for rank in self.ranks[:1] if rank.exit_code]
+        if self.end:  # the service only says that a process of ours has failed
+            return (self.end,)
+        own = [_error_of(rank) for rank in self.ranks[:1] if rank.exit_code]
         return (*own, *self.details.errors)
 
 
