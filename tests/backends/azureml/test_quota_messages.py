@@ -65,7 +65,7 @@ def test_the_quota_is_told_where_nodes_must_be_allocated(
 
 
 def test_nodes_that_may_be_preempted_have_their_own_price_and_quota() -> None:
-    usages = [usage(FAMILY, 0, 96), usage("low", 90, 100, "lowPriorityCores")]
+    usages = [usage(FAMILY, 95, 96), usage("low", 90, 100, "lowPriorityCores")]
     quota = core_quota(usages, FAMILY, is_spot=True)
     estimate = Estimate(1, A100, 1, quota, is_spot=True)
     assert estimate.sentence == (

@@ -101,7 +101,7 @@ def test_the_ranks_and_exit_codes_of_processes_are_reported(
     azure: AzureStandIn, backend: AzureMLBackend, start: Starter
 ) -> None:
     id = start()
-    for rank, code, ended in ((0, 1, 1764.9), (1, 3, 1764.5), (2, None, 1765.0)):
+    for rank, code, ended in ((0, 1, 1764.9), (1, 3, 1764.5), (2, None, 1765.0), (3, 0, 1764.1)):
         azure.write_log("resnet", f"user_logs/std_log_process_{rank}.txt", b"%d\n" % rank)
         record = {"rank": rank, "node": f"node-{rank}", "exit_code": code, "ended": ended, "peak_bytes": 7}
         azure.write_log("resnet", f"logs/batchai/exits/{rank}.json", json.dumps(record).encode())
@@ -110,6 +110,7 @@ def test_the_ranks_and_exit_codes_of_processes_are_reported(
     assert [(rank.rank, rank.node, rank.exit_code) for rank in job.ranks] == [
         (1, "node-1", 3),
         (0, "node-0", 1),
+        (3, "node-3", 0),
         (2, "node-2", None),
     ]
     assert job.execution
@@ -117,7 +118,7 @@ def test_the_ranks_and_exit_codes_of_processes_are_reported(
     assert [error.code for error in job.execution.errors] == ["JobFailed", "UserError"]
     assert [detail.value for detail in job.execution.errors[0].details] == ["1", "node-1", "3"]
     spans = backend.read(FileRef(id, "stdout.txt")).spans
-    assert [span.rank for span in spans] == [0, 1, 2]
+    assert [span.rank for span in spans] == [0, 1, 2, 3]
 
 
 def test_a_restart_by_the_service_is_an_attempt(
