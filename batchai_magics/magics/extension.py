@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
 _JOB_TYPE = ("batchai_magics.jobs.job_handle", "Job")
+_SWEEP_TYPE = ("batchai_magics.jobs.sweeps.sweep_handle", "Sweep")
 _RESULT_TYPE = ("batchai_magics.commands.output.command_result", "Result")
 _DIFF_TYPE = ("batchai_magics.jobs.run_diff", "RunDiff")
 _DASHBOARD_TYPE = ("batchai_magics.commands.output.command_result", "LiveResult")
@@ -38,6 +39,7 @@ def load(ip: InteractiveShell) -> None:
     ip.register_magics(magics)
     ip.input_transformers_cleanup.append(_add_cell_body)
     _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
+    _displays(ip).for_type_by_name(*_SWEEP_TYPE, magics.show_sweep)
     _displays(ip).for_type_by_name(*_DASHBOARD_TYPE, magics.show_dashboard)
     _html(ip).for_type_by_name(*_RESULT_TYPE, result_html)
     _html(ip).for_type_by_name(*_DIFF_TYPE, _diff_html)
@@ -103,7 +105,7 @@ def _remove_displays(ip: InteractiveShell) -> None:
         sys.modules[_WIDGETS].close_all()
     if _add_cell_body in ip.input_transformers_cleanup:
         ip.input_transformers_cleanup.remove(_add_cell_body)
-    for type_name in (_JOB_TYPE, _DASHBOARD_TYPE, *_CHARTED_TYPES):
+    for type_name in (_JOB_TYPE, _SWEEP_TYPE, _DASHBOARD_TYPE, *_CHARTED_TYPES):
         _displays(ip).pop(".".join(type_name), None)
     for type_name in (_RESULT_TYPE, _DIFF_TYPE):
         _html(ip).pop(".".join(type_name), None)

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.options.option import DisplayText
+    from batchai_magics.widgets.comparison.sweep_feed import ShownSweep
 
 
 NAMELESS = "job"  # used when the notebook is unknown
@@ -200,6 +201,16 @@ class BatchAIMagics(Magics):
         from batchai_magics.widgets import show
 
         show(job, ui=self.context.settings.ui)
+
+    def show_sweep(self, sweep: Sweep) -> None:
+        """Display a sweep below the cell, live if possible; one that was waited for, as one line."""
+        if waits_at_end(self._source):
+            print(repr(sweep))
+            return
+        from batchai_magics.widgets import show_sweep
+
+        # Its protocol has attributes where the values are frozen.
+        show_sweep(cast("ShownSweep", sweep), ui=self.context.settings.ui)
 
     def show_dashboard(self, result: LiveResult) -> None:
         """Display a cluster or a list of jobs below the cell, live if possible."""

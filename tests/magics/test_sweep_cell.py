@@ -41,5 +41,12 @@ def test_a_dry_run_lists_the_trials_and_creates_nothing(run, capsys):
     assert not run("%batchai sweep list").data
 
 
+def test_a_sweep_is_shown_below_its_cell(run, shell, capsys):
+    run(CELL.format(options=""))
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("2 trials", "lr-t1", "lr-t2", "%batchai sweep show -n lr"))
+    run("sweep.wait()")
+
+
 def test_a_sweep_that_does_not_exist_is_told(fail, run):
     assert "there is no sweep none" in fail("%batchai sweep show -n none")
