@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,14 @@ from typing import Any
 import pytest
 import requests
 
+from batchai_magics.backends.azureml.settings import AzureMLSettings
+from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base.backend_registry import open_backend
+from batchai_magics.cell import parse
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import submit as submit_cell
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.states import ExecutionState
 from tests.azureml.stand_in import AzureStandIn
 from tests.azureml.test_job_runs import ended, submit
 from tests.azureml.tls_proxy import Exchange
@@ -121,6 +130,30 @@ def test_a_workspace_without_keys_crashes_its_stream(running_azure):
     ended(running_azure, "one")
     (streamed,) = perform(running_azure, step("stream", "one"))
     assert streamed["error"]
+
+
+def test_it_and_we_see_each_others_jobs(running_azure):
+    subscription, group, workspace = running_azure.place
+    names = {"subscription": subscription, "resource_group": group, "workspace": workspace}
+    settings = Settings(backend="azureml", sections={"azureml": AzureMLSettings(look_s=0.0)}, **names)
+    with contextlib.closing(open_backend(settings)) as backend:
+        job = submit_cell(backend, parse("ours", "print('from us')", settings=settings), settings).job
+        run = until(lambda: running_azure.jobs.jobs and next(iter(running_azure.jobs.jobs)))
+        ended(running_azure, run)
+        shown, listed, streamed, theirs = perform(
+            running_azure,
+            step("show", run),
+            step("names"),
+            step("stream", run),
+            step("submit", "theirs", "echo from them", experiment_name="default"),
+        )
+        assert (shown["status"], shown["experiment"], listed) == ("Completed", "default", [run])
+        assert (streamed["error"], theirs["name"]) == (None, "theirs")
+        ended(running_azure, "theirs")
+        other = job.id.parent.child(Kind.JOB, "theirs")
+        assert backend.show(other).state is ExecutionState.SUCCEEDED
+        assert backend.read(FileRef(other, "stdout.txt")).data == b"from them\n"
+        assert {item.id.name for item in backend.list(job.id.parent, Kind.JOB)} == {"ours", "theirs"}
 
 
 def body(azure: AzureStandIn, method: str, url: str, json: object = None) -> dict[str, Any]:
