@@ -113,12 +113,21 @@ def _run(words: list[str]) -> int:
         return _run_shell_word(words[0], words[1:])
     invocation = parse(words)
     if isinstance(invocation, DisplayText):
-        print(invocation)
-        if set(words) <= {"-h", "--help"}:
-            print("\n".join(f"    {name:<11} : {text}" for name, text in SHELL_WORDS.items()))
+        print(_overview(invocation, SHELL_WORDS) if set(words) <= {"-h", "--help"} else invocation)
         return 0
     _confirm(invocation)
     return _carry_out(invocation)
+
+
+def _overview(help: str, programs: Mapping[str, str]) -> str:
+    """The help of all commands: what a newcomer starts with stands first."""
+    head, _, rest = help.partition("\n\n")
+    lines = "\n".join(f"    {name:<11} : {text}" for name, text in sorted(programs.items(), key=_is_not_run))
+    return f"{head}\n\nStart with: batchai run train.py\n{lines}\n\n{rest}"
+
+
+def _is_not_run(program: tuple[str, str]) -> bool:
+    return program[0] != "run"
 
 
 def _run_shell_word(word: str, words: Sequence[str]) -> int:

@@ -53,6 +53,14 @@ def test_help_goes_to_stdout(capsys):
     assert "list " in capsys.readouterr().out
 
 
+def test_the_help_begins_with_how_to_run_a_script(capsys):
+    assert main(["--help"]) == 0
+    _, _, _, start, first, *rest = capsys.readouterr().out.splitlines()
+    assert start == "Start with: batchai run train.py"
+    assert first.split()[0] == "run"
+    assert any(line.split()[:1] == ["completion"] for line in rest)
+
+
 def test_the_version_is_told(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"{__version__}\n"
