@@ -46,8 +46,8 @@ NOT_SLURMS = frozenset(
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "preparation"}
 # The service owns workspaces, nodes, queue and storage, and has experiments as names of jobs only.
 _AZURES = {"node_commands", "requeue", "ownership", "own_nodes", "workspaces", "experiments", "storage"}
-# A log has what a process writes to both streams, without times, and is shown by lines, with its secrets.
-_AZURES |= {"separate_stderr", "write_times", "links_to_logs", "partial_lines", "hidden_secrets"}
+# A log has what a process writes to both streams, without times, and with its secrets.
+_AZURES |= {"separate_stderr", "write_times", "links_to_logs", "hidden_secrets"}
 # Each node has folders of its own, prices are Azure's, and a job waits for a cluster to get nodes.
 _AZURES |= {"shared_job_folder", "own_prices", "checked_nodes", "mpi_check", "telemetry"}
 NOT_AZURES = NOT_SLURMS | _AZURES

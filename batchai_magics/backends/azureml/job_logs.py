@@ -29,6 +29,7 @@ _BURST = 3.0  # requests that may be sent at once after a pause
 _PIECE_BYTES = 8 << 20  # of one request
 _MIN_DELAY_S, _MAX_DELAY_S, _BACKOFF = 1.0, 10.0, 1.5  # between two requests for one log
 _MIN_LISTING_S, _MAX_LISTING_S = 3.0, 30.0  # between two lists of the logs
+_UNFINISHED_LINE_S = 3.0  # how long the end of a line is waited for
 _LONE_PATHS = ("stdout-0.txt", "stdout-wk-0.txt")  # what tutorials stream, also of a lone process
 _MAX_JOBS = 256  # whose journals are kept
 
@@ -142,6 +143,7 @@ class WatchedLogs:
         self._journals = {OUT: LogJournal()}
         self._schedules: dict[str, Schedule] = {}
         self._drained: set[str] = set()
+        self._grown_at: dict[str, float] = {}
         self._has_ended = self._is_listed_since_end = self._is_complete = False
 
     def note_end(self) -> None:
@@ -243,8 +245,17 @@ class WatchedLogs:
         written = blob.modified.timestamp() if blob and blob.modified and not self._has_ended else 0.0
         self._journals[path].add(log, data, written)
         self._schedules[log.name].note(self._clock(), has_changed=bool(data))
+        self._release_line(log, has_grown=bool(data))
         if self._has_ended and offset + len(data) >= size:
             self._drained.add(log.name)
+
+    def _release_line(self, log: RankLog, *, has_grown: bool) -> None:
+        """Shows an unfinished line, such as a question, once its process has been silent for seconds."""
+        grown_at = self._grown_at.setdefault(log.name, self._clock())
+        if has_grown:
+            self._grown_at[log.name] = self._clock()
+        elif self._clock() - grown_at >= _UNFINISHED_LINE_S:
+            self._journals[log.tailed_path].release(log.name)
 
     def _range(self, name: str, offset: int, limit: int) -> BlobRange | None:
         """A range of a log file; an expired address is renewed once."""

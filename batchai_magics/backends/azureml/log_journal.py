@@ -71,6 +71,11 @@ class LogJournal:
             self._held[log.name] = log, data[cut:], time
         self._append(log, data[:cut], time)
 
+    def release(self, name: str) -> None:
+        """Appends the unfinished line of a process's log: it has been waiting for its end for long."""
+        if name in self._held:
+            self._append(*self._held.pop(name))
+
     def finish(self) -> None:
         """Appends the last lines that have no end: no log grows any more."""
         held, self._held = self._held, {}

@@ -108,6 +108,15 @@ def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(
     assert sorted(whole.split(b"\n")) == sorted(b"".join(map(bytes, source.files.values())).split(b"\n"))
 
 
+def test_an_unfinished_line_is_shown_when_its_process_falls_silent(logs: JobLogs, source: LogSource) -> None:
+    source.write(ranked(0), b"Continue? ")
+    assert watch(logs, source, 3) == b""
+    assert watch(logs, source, 9) == b"Continue? "
+    source.write(ranked(0), b"yes\n")
+    watch(logs, source, 12)
+    assert logs.read(OUT, 0, 100).data == b"Continue? yes\n"
+
+
 def test_the_logs_of_a_retry_follow(logs: JobLogs, source: LogSource) -> None:
     source.write(SINGLE, b"first\n")
     watch(logs, source, 5)
