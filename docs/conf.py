@@ -5,12 +5,12 @@ The source folder is the repository: links among pages, notebooks and the pages 
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipython_pygments_lexers import IPython3Lexer
-from pygments.lexers.special import TextLexer
 
 from batchai_magics.version import __version__
 
@@ -72,8 +72,26 @@ def mark_code(app: Sphinx, what: str, name: str, obj: object, options: object, l
             lines[i - 1 : i] = ["", "::", ""]
 
 
+FLOWCHART = re.compile(r"^```mermaid\nflowchart \w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EDGE = re.compile(r'(\w+)(?:\["([^"]*)"\])? *-->(?:\|"([^"]*)"\|)? *(\w+)(?:\["([^"]*)"\])?')
+
+
+def tabulate_flowcharts(app: Sphinx, name: str, source: list[str]) -> None:
+    """Writes the flowcharts, which GitHub draws, as tables: a row an arrow."""
+    source[0] = FLOWCHART.sub(_table_of_flowchart, source[0])
+
+
+def _table_of_flowchart(chart: re.Match[str]) -> str:
+    edges = EDGE.findall(chart[1])
+    labels = {
+        name: label for a, first, _, b, last in edges for name, label in ((a, first), (b, last)) if label
+    }
+    rows = [(labels[a], f"`{by}`" if by else "", labels[b]) for a, _, by, b, _ in edges]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [("from", "by", "to"), ("---",) * 3, *rows])
+
+
 def setup(app: Sphinx) -> None:
     """Reads Python as notebooks do, where `%%batchai_job` is no error of syntax, and code in docstrings."""
     app.connect("autodoc-process-docstring", mark_code, priority=400)  # before napoleon
     app.add_lexer("python", IPython3Lexer)
-    app.add_lexer("mermaid", TextLexer)  # GitHub draws it; here it stays readable text
+    app.connect("source-read", tabulate_flowcharts)

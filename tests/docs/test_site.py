@@ -145,3 +145,9 @@ def test_the_gallery_says_which_process_failed(address, chrome):
     failure.locator(".ba-scrubber").evaluate(TO_THE_END)
     expect(failure).to_contain_text("shard-0040.tar is not in the share", timeout=1000 * PATIENCE_S)
     page.close()
+
+
+def test_a_flowchart_is_a_table(site):
+    text = (site / "docs/architecture.html").read_text(encoding="utf-8")
+    assert "flowchart" not in text
+    assert "<p>CellRequest</p>" in text
