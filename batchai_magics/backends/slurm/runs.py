@@ -111,7 +111,7 @@ class Runs:
             partition=more["partition"],
             node_count=more["node_count"],
             minutes=more["minutes"],
-            log=files.batch_log,
+            log=files.own_log,
             niceness=more["niceness"],
             # Slurm rejects what can never start: a held job gets its exclusions on release.
             excluded=() if is_held else placement.excluded,

@@ -135,10 +135,15 @@ class RunFiles:
         return self.root / "batch.sh"
 
     @property
+    def own_log(self) -> Path:
+        """The output of the batch script of an attempt that is submitted alone."""
+        return self.root / "batch.log"
+
+    @property
     def batch_log(self) -> Path:
         """The output of the batch script itself; empty if all is well."""
         task = self.array_task
-        return array_logs(self.root, task.array) / str(task.task) if task else self.root / "batch.log"
+        return array_logs(self.root, task.array) / str(task.task) if task else self.own_log
 
     @property
     def array_task(self) -> ArrayTask | None:
