@@ -49,7 +49,8 @@ _AZURES = {"node_commands", "requeue", "ownership", "own_nodes", "workspaces", "
 # A log has what a process writes to both streams, without times, and with its secrets.
 _AZURES |= {"separate_stderr", "write_times", "links_to_logs", "hidden_secrets"}
 # Each node has folders of its own, prices are Azure's, and a job waits for a cluster to get nodes.
-_AZURES |= {"shared_job_folder", "own_prices", "checked_nodes", "mpi_check", "telemetry"}
+# Processes may be told to stop twice: by the service, and by our program.
+_AZURES |= {"shared_job_folder", "own_prices", "checked_nodes", "mpi_check", "telemetry", "one_signal"}
 NOT_AZURES = NOT_SLURMS | _AZURES
 _AZURE_TESTS = frozenset({"test_processes", "test_promises", "test_running", "test_wire"})
 DOCS = Path(__file__).parents[2] / "docs"

@@ -270,6 +270,7 @@ def test_terminate_ends_stubborn_processes_and_what_they_daemonized(place: Place
     job.wait(PATIENCE_S)
 
 
+@pytest.mark.needs("one_signal")
 def test_a_script_may_clean_up_when_it_is_told_to_stop(place: Place) -> None:
     code = """
         import signal, sys, time
