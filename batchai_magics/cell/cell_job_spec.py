@@ -197,6 +197,7 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     """Overrides `body` by the options: replaces single values, merges lists by id or name."""
     merged = dict(body)
     _replace(merged, "nodeCount", asked.nodes)
+    _replace(merged, "batchaiGpus", asked.gpus)
     _replace(merged, "schedulingPriority", asked.priority)
     if asked.max_time:
         merged["constraints"] = {**_object(merged, "constraints"), "maxWallClockTime": asked.max_time}

@@ -36,6 +36,7 @@ class CellOptions:
     cluster: str | None = None
     nodes: int | None = None
     processes: int | None = None
+    gpus: int | None = None  # of each node
     toolkit: str | None = None
     args: str | None = None
     image: str | None = None
@@ -101,6 +102,7 @@ def values_of(
         **{name: getattr(given, name) for name in _TEXTS},
         nodes=_count("--nodes", given.nodes),
         processes=_count("--processes", given.processes),
+        gpus=_count("--gpus", given.gpus),
         toolkit=_lower(given.toolkit),
         env=_pairs("--env", given.env, "NAME=VALUE"),
         secrets=_secrets(given.secret, env),

@@ -28,6 +28,7 @@ _OF_JOB: tuple[Option, ...] = (
     Option(("--cluster",), "cluster to run on: a name or a full id", "CLUSTER", completes=NameKind.CLUSTER),
     Option(("--nodes",), "number of nodes (1)", "N"),
     Option(("--processes",), "number of processes over all nodes (one for each node or GPU)", "N"),
+    Option(("--gpus",), "GPUs of each node, the others being left to other jobs (the whole node)", "N"),
     Option(("--toolkit",), "how the processes are started (horovod)", "KIND", choices=TOOLKITS),
     Option(("--args",), "arguments for the script, as one text", "TEXT"),
     Option(("--image",), "container image to run in", "IMAGE"),

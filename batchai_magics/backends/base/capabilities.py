@@ -42,6 +42,7 @@ class Capabilities:
         logins: People log in: to the subscription, and to nodes with a password or key.
         stop_conditions: Running jobs are stopped for what their logs say.
         restarts: Jobs continue after losing their nodes or reaching their time limit, and are warned before.
+        shared_gpus: Jobs may ask for some of the GPUs of a node.
         preflight: Nodes are checked before a job's first rank.
         custom_processes: Jobs of the custom toolkit may have several processes.
         known_sizes: It has the VM sizes of `models.vm_sizes`, and no others.
@@ -59,6 +60,7 @@ class Capabilities:
     logins: bool = True
     stop_conditions: bool = False
     restarts: bool = False
+    shared_gpus: bool = False
     preflight: bool = False
     custom_processes: bool = False
     known_sizes: bool = False
@@ -78,6 +80,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "stop_conditions": ("batchaiStopIf",),
     "restarts": ("batchaiMaxRestarts", "batchaiSignalBefore"),
+    "shared_gpus": ("batchaiGpus",),
     "preflight": ("batchaiPreflight",),
     "custom_processes": ("customToolkitSettings.batchaiProcessCount",),
     "key_vault": (

@@ -114,7 +114,7 @@ class RunPlanner:
         nodes = str(self._layout.nodes(run.cluster_guid))
         return NodeShare(
             id=name,
-            gpu_count=lookup(run.cluster.vm_size).gpus,
+            gpu_count=run.spec.batchai_gpus or lookup(run.cluster.vm_size).gpus,
             mount_root=str(self._layout.mounts(run.cluster_guid)),
             job_mount_root=str(self._job.mounts),
             temp=joined([self._work_folder, "/", name]),

@@ -37,6 +37,7 @@ CAPABILITIES = Capabilities(
     stop_conditions=True,
     custom_processes=True,
     restarts=True,
+    shared_gpus=True,
     preflight=True,
 )
 SETTING = "BATCHAI_HOME"

@@ -117,7 +117,22 @@ class LocalRunner:
 
     def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
         """What the queue needs to know."""
-        return {"node_count": request.node_count, "priority": request.priority}
+        state = {"node_count": request.node_count, "priority": request.priority}
+        if not request.gpu_count:
+            return state
+        self._check_gpus(request, cluster)
+        return {**state, "gpu_count": request.gpu_count}
+
+    def _check_gpus(self, request: RunRequest, cluster: ClusterRef) -> None:
+        """Raises SpecError if a node of the cluster has fewer GPUs."""
+        from batchai_magics.backends.local import machine_devices
+        from batchai_magics.errors import Problem, SpecError
+
+        own, wanted = len(machine_devices.machine().gpus) // max(1, cluster.scale.maximum), request.gpu_count
+        if wanted > own:
+            text = f"{wanted} GPUs of a node were requested, but a node of {cluster.name} has {own}"
+            hint = "ask for fewer, or leave it out for whole nodes"
+            raise SpecError([Problem("properties.batchaiGpus", text, hint)], what=request.what)
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         """The command that runs containers; CapabilityError for a private image that it cannot pull."""
@@ -172,6 +187,7 @@ class LocalRunner:
                     changed=time.time(),
                     spawner=process.own_identity(),
                     owner=owner,
+                    gpu_count=run.state.get("gpu_count", 0),
                     max_running=self._settings.max_running_jobs,
                     job_group=run.group.name,
                     group_limit=run.group.limit,

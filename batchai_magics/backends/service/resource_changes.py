@@ -252,6 +252,7 @@ def _request(spec: JobSpec) -> RunRequest:
         what=spec.what,
         max_restarts=spec.batchai_max_restarts,
         notice_s=duration(notice).total_seconds() if notice else 0.0,
+        gpu_count=spec.batchai_gpus or 0,
     )
 
 

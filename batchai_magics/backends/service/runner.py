@@ -56,6 +56,7 @@ class RunRequest:
 
     `backend_options` are the engine's native options, as text by name, see `models.backend_options`.
     `what` names the job's description in errors. `priority` is 0 for high, 1 for normal and 2 for low.
+    `gpu_count` is how many GPUs of each node are requested, 0 for all of them with the node to itself.
     `max_restarts` and `notice_s` are those of `launch.plan.Limits`.
     """
 
@@ -66,6 +67,7 @@ class RunRequest:
     what: str
     max_restarts: int | None = None
     notice_s: float = 0.0
+    gpu_count: int = 0
 
 
 class JobGroup(NamedTuple):

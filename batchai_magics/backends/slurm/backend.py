@@ -20,6 +20,7 @@ CAPABILITIES = Capabilities(
     logins=False,
     stop_conditions=True,
     restarts=True,
+    shared_gpus=True,
     preflight=True,
     custom_processes=True,
     backend_options=(SBATCH.name,),

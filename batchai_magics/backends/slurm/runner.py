@@ -9,6 +9,7 @@ import shlex
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from batchai_magics.backends.base import CommandOutput
 from batchai_magics.backends.folders.file_repository import FileClock
@@ -157,11 +158,16 @@ class SlurmRunner:
 
     def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
         """Checks a run's options against the partition; returns what its submission needs."""
+        text, general = request.backend_options.get(SBATCH.name, ""), self._settings.options
+        if request.gpu_count:  # Slurm keeps the GPUs of jobs apart that share a node
+            general = " ".join(word for word in general.split() if word != "--exclusive")
+            text = f"--gpus-per-node={request.gpu_count} {text}".rstrip()
+            request = replace(request, backend_options={**request.backend_options, SBATCH.name: text})
         self._clusters.check(cluster, request)
-        more, text = cluster.state, request.backend_options.get(SBATCH.name, "")
+        more = cluster.state
         return {
             "partition": more["partition"],
-            "options": " ".join((self._settings.options, more["options"], text)),
+            "options": " ".join((general, more["options"], text)),
             "minutes": bundle_writer.minutes(request.wall_s, more["limit"]),
             "niceness": bundle_writer.NICENESS[request.priority],
             "is_restarted": bool(request.max_restarts),

@@ -46,6 +46,7 @@ class ScriptedSlurm(LocalMachine):
     streamed: list[CommandLine] = field(default_factory=list)
     programs: set[str] = field(default_factory=set)
     refusal: str = ""
+    gres: str = "(null)"  # of each node
     is_closed: bool = False
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
@@ -82,7 +83,7 @@ class ScriptedSlurm(LocalMachine):
         if "--version" in words:
             return "slurm 23.11.4"
         rows = [
-            (name, partition, state, "4", "1-00:00:00", "none", "a100", "(null)", "1-infinite")
+            (name, partition, state, "4", "1-00:00:00", "none", "a100", self.gres, "1-infinite")
             for partition in ("batch*", "debug")
             for name, state in self.nodes.items()
         ]

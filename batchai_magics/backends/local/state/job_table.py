@@ -69,6 +69,7 @@ class JobRow(NamedTuple):
     again: str = ""  # why it is to be queued again
     attempts: Attempts = ()  # JSON of each time that it was begun
     owner: str = ""  # the user who created it; empty for this machine's own
+    gpu_count: int = 0  # how many GPUs of each node it shares with others; 0: it has whole nodes
     max_running: int = 0  # how many jobs of its owner may run at a time; 0: any number
     job_group: str = ""  # the jobs that share a limit
     group_limit: int = 0  # how many of them may have nodes at once; 0: any number
@@ -269,13 +270,14 @@ _HAS_ROOM_IN_GROUP = (
 
 
 def waiting_clusters(db: sqlite3.Connection) -> list[str]:
-    """The clusters with idle nodes and queued jobs; cost is independent of queue length."""
+    """The clusters with idle or shared nodes, and queued jobs; cost is independent of queue length."""
     query = (
-        "SELECT DISTINCT cluster FROM node WHERE state = ? AND EXISTS"
+        "SELECT DISTINCT cluster FROM node WHERE (state = ? OR (state = ? AND node.job IS NULL)) AND EXISTS"
         " (SELECT 1 FROM job WHERE job.cluster = node.cluster AND job.state = ? AND is_assigned = 0"
         f" AND {_HAS_ROOM_IN_GROUP})"
     )
-    return [cluster for (cluster,) in db.execute(query, (NodeState.IDLE.value, ExecutionState.QUEUED.value))]
+    values = (NodeState.IDLE.value, NodeState.RUNNING.value, ExecutionState.QUEUED.value)
+    return [cluster for (cluster,) in db.execute(query, values)]
 
 
 class Usage(NamedTuple):
@@ -288,8 +290,8 @@ class Usage(NamedTuple):
 def usage_by_owner(db: sqlite3.Connection) -> dict[str, Usage]:
     """The usage of each user whose jobs hold nodes of any cluster."""
     query = (
-        "SELECT job.owner, count(*), count(DISTINCT node.job)"
-        " FROM node JOIN job ON job.guid = node.job GROUP BY job.owner"
+        "SELECT job.owner, count(*), count(DISTINCT held.job)"
+        " FROM node_run AS held JOIN job ON job.guid = held.job GROUP BY job.owner"
     )
     return {owner: Usage(nodes, jobs) for owner, nodes, jobs in db.execute(query)}
 

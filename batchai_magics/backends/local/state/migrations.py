@@ -137,6 +137,24 @@ ALTER TABLE job ADD COLUMN job_group TEXT NOT NULL DEFAULT '';
 ALTER TABLE job ADD COLUMN group_limit INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX job_limited ON job (job_group) WHERE group_limit > 0 AND is_assigned = 1;
 """
+# Which GPUs of a node a job has that shares it with others; such a node runs no job of its own. `node_run`
+# has all jobs of each node.
+_GPU_SHARES = """
+ALTER TABLE job ADD COLUMN gpu_count INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE gpu_share (
+    job TEXT NOT NULL,
+    node TEXT NOT NULL,
+    gpus TEXT NOT NULL,            -- as CUDA_VISIBLE_DEVICES names them
+    PRIMARY KEY (job, node)
+) STRICT;
+CREATE INDEX gpu_share_node ON gpu_share (node);
+CREATE VIEW node_run AS
+    SELECT id AS node, job, '' AS gpus FROM node WHERE job IS NOT NULL
+    UNION ALL SELECT node, job, gpus FROM gpu_share;
+CREATE TRIGGER node_deleted AFTER DELETE ON node BEGIN
+    DELETE FROM gpu_share WHERE node = old.id;
+END;
+"""
 STEPS = (
     _FIRST,  # the schema of 0.1.0, which set no version: version 0 has these tables or none
     _RUNS,
@@ -146,6 +164,7 @@ STEPS = (
     _RECORDS,
     _FAIR_QUEUE,
     _JOB_GROUPS,
+    _GPU_SHARES,
 )
 LATEST_VERSION = len(STEPS)
 

@@ -112,6 +112,7 @@ class JobNode(NamedTuple):
     guid: str  # of its cluster
     mates: int  # how many nodes its cluster has
     position: int  # how many of them come before it
+    gpus: str  # those that the job has there; empty for all of the node's
 
 
 def of_guid(db: sqlite3.Connection, cluster_guid: str) -> list[NodeRow]:
@@ -141,8 +142,9 @@ def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
         "SELECT node.id, cluster.guid,"
         " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
         " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
-        " AND mate.ordinal < node.ordinal) AS position"
-        " FROM node JOIN cluster ON cluster.key = node.cluster WHERE job = ? ORDER BY ordinal",
+        " AND mate.ordinal < node.ordinal) AS position, held.gpus"
+        " FROM node_run AS held JOIN node ON node.id = held.node"
+        " JOIN cluster ON cluster.key = node.cluster WHERE held.job = ? ORDER BY ordinal",
         (guid,),
     ).fetchall()
     return [JobNode(**columns(row)) for row in rows]
@@ -166,7 +168,8 @@ def is_any_preparing(db: sqlite3.Connection) -> bool:
 
 def ids_of_run(db: sqlite3.Connection, guid: str) -> list[str]:
     """The ids of the nodes assigned to a run."""
-    return [id for (id,) in db.execute("SELECT id FROM node WHERE job = ? ORDER BY ordinal", (guid,))]
+    query = "SELECT id FROM node_run AS held JOIN node ON id = held.node WHERE held.job = ? ORDER BY ordinal"
+    return [id for (id,) in db.execute(query, (guid,))]
 
 
 def ids(db: sqlite3.Connection) -> set[str]:
@@ -237,8 +240,51 @@ def assign(db: sqlite3.Connection, cluster: str, job: job_table.JobRow) -> bool:
     return True
 
 
+class SharedNode(NamedTuple):
+    """A node whose GPUs jobs may share: its position in its cluster, as in `JobNode`, and the GPUs in use."""
+
+    id: str
+    mates: int
+    position: int
+    used: frozenset[str]
+
+
+def shared_nodes(db: sqlite3.Connection, cluster: str) -> list[SharedNode]:
+    """The nodes of a cluster that share their GPUs already, then those that are idle."""
+    used: dict[str, set[str]] = {}
+    for node, gpus in db.execute("SELECT node, gpus FROM gpu_share"):
+        used.setdefault(node, set()).update(gpus.split(","))
+    rows = of_cluster(db, cluster)
+    found = [
+        SharedNode(row.id, len(rows), position, frozenset(used.get(row.id, ())))
+        for position, row in enumerate(rows)
+        if row.state is NodeState.IDLE or (row.state is NodeState.RUNNING and row.job is None)
+    ]
+    return sorted(found, key=lambda node: not node.used)
+
+
+def assign_gpus(db: sqlite3.Connection, guid: str, gpus: Mapping[str, Sequence[str]]) -> None:
+    """Assigns some GPUs of nodes (by id) to a run."""
+    for id, names in gpus.items():
+        db.execute("INSERT INTO gpu_share (job, node, gpus) VALUES (?, ?, ?)", (guid, id, ",".join(names)))
+        statement = "UPDATE node SET state = ?, since = ? WHERE id = ? AND state = ?"
+        db.execute(statement, (NodeState.RUNNING.value, time.time(), id, NodeState.IDLE.value))
+
+
+def _release_gpus(db: sqlite3.Connection, guid: str) -> None:
+    """Returns the GPUs of a run, and with the last ones their nodes."""
+    nodes = [node for (node,) in db.execute("SELECT node FROM gpu_share WHERE job = ?", (guid,))]
+    db.execute("DELETE FROM gpu_share WHERE job = ?", (guid,))
+    for id in nodes:
+        is_unused = "id = ? AND NOT EXISTS (SELECT 1 FROM gpu_share WHERE node = id)"
+        db.execute(f"DELETE FROM node WHERE {is_unused} AND state = ?", (id, NodeState.LEAVING.value))
+        statement = f"UPDATE node SET state = ?, since = ? WHERE {is_unused}"
+        db.execute(statement, (NodeState.IDLE.value, time.time(), id))
+
+
 def release(db: sqlite3.Connection, guid: str) -> None:
     """Returns the nodes of a run to idle, and deletes those that were leaving."""
+    _release_gpus(db, guid)
     db.execute("DELETE FROM node WHERE job = ? AND state = ?", (guid, NodeState.LEAVING.value))
     db.execute(
         "UPDATE node SET state = ?, since = ?, job = NULL WHERE job = ?",
@@ -293,13 +339,15 @@ def _remove(
 ) -> list[str]:
     stopped = []
     for node in leaving:
-        if node.state is not NodeState.RUNNING or node.job is None:
+        guids = [guid for (guid,) in db.execute("SELECT job FROM node_run WHERE node = ?", (node.id,))]
+        if node.state is not NodeState.RUNNING or not guids:
             db.execute("DELETE FROM node WHERE id = ?", (node.id,))
             continue
         db.execute("UPDATE node SET state = ? WHERE id = ?", (NodeState.LEAVING.value, node.id))
         if option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
-            job_table.ask_run_to_stop(db, node.job, option.value, again=why)
-            stopped.append(node.job)
+            for guid in guids:
+                job_table.ask_run_to_stop(db, guid, option.value, again=why)
+            stopped += guids
     return stopped
 
 

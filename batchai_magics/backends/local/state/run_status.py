@@ -138,17 +138,19 @@ def _attempt(stored: Mapping[str, Any]) -> Attempt:
 def _nodes(db: sqlite3.Connection) -> Mapping[str, tuple[str, ...]]:
     """The nodes of each run that has some."""
     held: dict[str, tuple[str, ...]] = {}
-    for run, node in db.execute("SELECT job, id FROM node WHERE job IS NOT NULL ORDER BY ordinal"):
+    query = "SELECT held.job, held.node FROM node_run AS held JOIN node ON id = held.node ORDER BY ordinal"
+    for run, node in db.execute(query):
         held[run] = (*held.get(run, ()), node)
     return held
 
 
 def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
-    """The nodes of a cluster or job, each with the job that it runs."""
+    """The nodes of a cluster or job, each with the job that it runs, or one of them."""
     column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
     query = (
-        "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN job ON job.guid = node.job"
-        f" LEFT JOIN resource ON resource.key = job.key WHERE {column} = ? ORDER BY ordinal"
+        "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN node_run AS held ON held.node = node.id"
+        " LEFT JOIN job ON job.guid = held.job LEFT JOIN resource ON resource.key = job.key"
+        f" WHERE {column} = ? GROUP BY node.id ORDER BY ordinal"
     )
     return [_node(**columns(row)) for row in db.execute(query, (id.key,)).fetchall()]
 

@@ -164,7 +164,11 @@ def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -
     db.execute(f"{statement} WHERE key = ?", values)
     for node in Plan.read(str(kept.folder.plan)).nodes:
         ordinal = node_table.get_cluster(db, kept.job["cluster"]).next_ordinal
-        row = (node.id, kept.job["cluster"], ordinal, NodeState.RUNNING.value, began, kept.job["guid"])
+        guid, is_shared = kept.job["guid"], bool(kept.job.get("gpu_count"))
+        if is_shared:
+            node_table.assign_gpus(db, guid, {node.id: node.env.get("CUDA_VISIBLE_DEVICES", "").split(",")})
+        owner = None if is_shared else guid
+        row = (node.id, kept.job["cluster"], ordinal, NodeState.RUNNING.value, began, owner)
         statement = "INSERT OR IGNORE INTO node (id, cluster, ordinal, state, since, job)"
         db.execute(f"{statement} VALUES (?, ?, ?, ?, ?, ?)", row)
         node_table.skip_ordinals(db, kept.job["cluster"], 1)

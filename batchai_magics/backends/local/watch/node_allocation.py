@@ -2,7 +2,8 @@
 
 An auto-scale cluster grows at once for queued jobs, and shrinks when nodes have been idle for a while. Jobs
 are ordered by priority; within one, the user whose jobs hold the fewest nodes is next, then the oldest job.
-A job that does not fit blocks those behind it, so that large jobs do not starve.
+A job that does not fit blocks those behind it, so that large jobs do not starve. Jobs that ask for some GPUs of
+a node share it with others of that kind.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
@@ -23,9 +25,24 @@ if TYPE_CHECKING:
 def assign_nodes(db: Database, cluster: str) -> list[JobRow]:
     """Assigns a cluster's idle nodes to the next jobs, for this process to start."""
     assigned: list[JobRow] = []
-    while (job := job_table.next_job(db, cluster)) and node_table.assign(db, cluster, job):
+    while (job := job_table.next_job(db, cluster)) and _assign(db, cluster, job):
         assigned.append(job_table.assign(db, job, spawner=process.own_identity()))
     return assigned
+
+
+def _assign(db: Database, cluster: str, job: JobRow) -> bool:
+    """Assigns nodes to a job, or some GPUs of nodes; False, without change, if there are too few."""
+    if not job.gpu_count:
+        return node_table.assign(db, cluster, job)
+    here, chosen = machine_devices.machine(), dict[str, list[str]]()
+    for node in node_table.shared_nodes(db, cluster):
+        free = [gpu for gpu in here.gpu_share(node.position, node.mates) if gpu not in node.used]
+        if len(free) >= job.gpu_count and len(chosen) < job.node_count:
+            chosen[node.id] = free[: job.gpu_count]
+    if len(chosen) < job.node_count:
+        return False
+    node_table.assign_gpus(db, job.guid, chosen)
+    return True
 
 
 def hand_over_nodes(db: Database, ended: JobRow) -> JobRow | None:
@@ -36,7 +53,7 @@ def hand_over_nodes(db: Database, ended: JobRow) -> JobRow | None:
     job = job_table.next_job(db, ended.cluster)
     if job is None or job.needs_secrets or job.python != ended.python:
         return None
-    is_given = node_table.assign(db, ended.cluster, job)
+    is_given = _assign(db, ended.cluster, job)
     return job_table.assign(db, job, spawner=process.own_identity()) if is_given else None
 
 

@@ -87,9 +87,15 @@ def _bindings(submitted: SubmittedRun, nodes: Sequence[JobNode]) -> Bindings:
         nodes=[node.id for node in nodes],
         addresses=[LOOPBACK] * len(nodes),
         ports=free_ports(submitted.port_count, LOOPBACK),
-        devices=[",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
-        threads=thread_share(here.core_share(nodes[0].mates), submitted.plan.processes_per_node),
+        devices=[node.gpus or ",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
+        threads=thread_share(_core_count(here, nodes[0]), submitted.plan.processes_per_node),
     )
+
+
+def _core_count(here: machine_devices.Machine, node: JobNode) -> int:
+    """The cores of a node; of one that is shared, the same part as of its GPUs."""
+    cores, gpus = here.core_share(node.mates), here.gpu_share(node.position, node.mates)
+    return max(1, cores * len(node.gpus.split(",")) // len(gpus)) if node.gpus and gpus else cores
 
 
 def _make_folders(layout: Layout, job: JobLayout, nodes: Sequence[JobNode]) -> None:

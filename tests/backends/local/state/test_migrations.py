@@ -28,7 +28,7 @@ STORES = Path(__file__).with_name("stores")  # made by releases; home and interp
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/batchai"
 RECIPES = ResourceId.parse(f"{GROUP}/providers/Microsoft.BatchAI/workspaces/recipes")
 # Columns of later versions.
-ADDED = ("again", "attempts", "owner", "guid", "more", "max_running", "job_group", "group_limit")
+ADDED = ("again", "attempts", "owner", "guid", "more", "max_running", "job_group", "group_limit", "gpu_count")
 ODD = "ALTER TABLE resource ADD COLUMN odd TEXT NOT NULL DEFAULT ''"
 
 
@@ -51,6 +51,7 @@ def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
             for (name,) in tables
         }
         first = {name: ", ".join(each for each in own if each not in ADDED) for name, own in columns.items()}
+        first.pop("gpu_share", None)  # a table of a later version
         return {name: db.execute(f"SELECT {names} FROM {name}").fetchall() for name, names in first.items()}
 
 

@@ -453,6 +453,16 @@ def test_the_engine_is_given_numbers_and_words_that_it_needs(world: World) -> No
     assert {name: state[name] for name in expected} == expected
 
 
+def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:
+    cluster = cluster_of(world.backend.context.repository.get(CLUSTER))
+    request = RunRequest(2, 0, 60.0, {"slurm": "--qos=high"}, "a job", gpu_count=2)
+    world.slurm.gres = "gpu:a100:4"
+    state = world.backend.runner.admit(request, cluster)
+    assert state["options"].split() == ["--gpus-per-node=2", "--qos=high"]
+    with pytest.raises(SpecError, match="--gpus-per-node: no node of the partition batch has"):
+        world.backend.runner.admit(replace(request, gpu_count=5), cluster)
+
+
 # -- what the home has
 
 

@@ -79,10 +79,13 @@ def test_what_waits_for_nodes(still: Still) -> None:
     put(still, "given", is_assigned=True, node_count=160)
     with still.store.write() as db:
         assert job_table.waiting_clusters(db) == []  # no node is idle
-        statement = "INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, 0, ?, 0)"
-        db.executemany(statement, [("1", "c", "running"), ("2", "busy", "idle")])
+        statement = "INSERT INTO node (id, cluster, ordinal, state, since, job) VALUES (?, ?, 0, ?, 0, ?)"
+        db.executemany(statement, [("1", "c", "running", "whole"), ("2", "busy", "idle", None)])
         assert job_table.waiting_clusters(db) == []
-        db.executemany(statement, [("3", "c", "idle"), ("4", "d", "idle"), ("5", "c", "idle")])
+        db.execute("UPDATE node SET job = NULL WHERE id = '1'")  # its GPUs are shared
+        assert job_table.waiting_clusters(db) == ["c"]
+        db.execute("DELETE FROM node WHERE id = '1'")
+        db.executemany(statement, [(id, cluster, "idle", None) for id, cluster in ("3c", "4d", "5c")])
         assert sorted(job_table.waiting_clusters(db)) == ["c", "d"]
         assert job_table.nodes_waited_for(db, "c") == 5
         assert job_table.nodes_waited_for(db, "busy") == 0

@@ -65,8 +65,8 @@ def test_a_run_is_told_its_places_among_all_nodes_of_the_cluster(still: Still, c
     guid = guid_of(still, cluster)
     with still.store.read() as db:
         assert node_table.job_nodes(db, "run") == [
-            JobNode("z", guid, 4, 1),
-            JobNode("y", guid, 4, 3),
+            JobNode("z", guid, 4, 1, ""),
+            JobNode("y", guid, 4, 3, ""),
         ]
         assert node_table.job_nodes(db, "no run") == []
 

@@ -1,0 +1,148 @@
+"""Jobs that ask for some of a node's GPUs share the node, and never a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local import machine_devices
+from batchai_magics.backends.local.machine_devices import Machine
+from batchai_magics.backends.local.state import job_table, node_table, run_status
+from batchai_magics.backends.local.watch import node_allocation
+from batchai_magics.errors import SpecError
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.cluster_spec import ClusterPatch
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.states import ExecutionState
+from tests.backends.local.still import Still
+from tests.contract.place import manual
+from tests.world import World, until
+
+SEEN = "import os, time\nprint(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\ntime.sleep(1000)"
+
+
+@pytest.fixture(autouse=True)
+def _four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8, ("0", "1", "2", "3")))
+
+
+@pytest.fixture
+def shared(still: Still) -> Still:
+    """A home with a cluster of two nodes, each with two GPUs."""
+    still.cluster(scale=manual(2))
+    still.change("UPDATE node SET state = 'idle'")
+    return still
+
+
+def assign(still: Still) -> list[str]:
+    """Gives nodes to as many jobs as possible; their names in that order."""
+    with still.store.write() as db:
+        return [
+            job.key.rpartition("/")[2]
+            for cluster in job_table.waiting_clusters(db)
+            for job in node_allocation.assign_nodes(db, cluster)
+        ]
+
+
+def held(still: Still) -> dict[str, list[tuple[int, str]]]:
+    """The nodes (by position) and GPUs of each job."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    with still.store.read() as db:
+        for row in db.execute("SELECT key, guid FROM job WHERE is_assigned = 1").fetchall():
+            nodes = node_table.job_nodes(db, row["guid"])
+            found[row["key"].rpartition("/")[2]] = [(node.position, node.gpus) for node in nodes]
+    return found
+
+
+def states(still: Still) -> list[str]:
+    return [state for (state,) in still.rows("SELECT state FROM node ORDER BY ordinal")]
+
+
+def test_jobs_fill_one_node_before_the_next_and_have_gpus_of_their_own(shared: Still) -> None:
+    for name in ("a", "b", "c"):
+        shared.job(name, batchaiGpus=1)
+    assert assign(shared) == ["a", "b", "c"]
+    assert held(shared) == {"a": [(0, "0")], "b": [(0, "2")], "c": [(1, "1")]}
+
+
+def test_a_job_that_wants_whole_nodes_waits_for_those_that_are_shared(shared: Still) -> None:
+    shared.job("a", batchaiGpus=1)
+    assert assign(shared) == ["a"]
+    shared.job("whole", 2)
+    shared.job("b", batchaiGpus=1)
+    assert assign(shared) == []  # nor does a later job overtake it
+    shared.fail(shared.experiment.child(Kind.JOB, "a"))
+    assert states(shared) == ["idle", "idle"]
+    assert assign(shared) == ["whole"]
+    assert held(shared) == {"whole": [(0, ""), (1, "")]}
+
+
+def test_a_gpu_is_free_again_when_its_job_has_ended(shared: Still) -> None:
+    for name in ("a", "b"):
+        shared.job(name, batchaiGpus=1)
+    assert assign(shared) == ["a", "b"]
+    shared.fail(shared.experiment.child(Kind.JOB, "a"))
+    assert states(shared) == ["running", "idle"]  # another job is on the first
+    shared.job("c", batchaiGpus=1)
+    assert assign(shared) == ["c"]
+    assert held(shared) == {"b": [(0, "2")], "c": [(0, "0")]}
+
+
+def test_a_job_on_two_nodes_has_gpus_of_both(shared: Still) -> None:
+    shared.job("a", 2, batchaiGpus=1)
+    shared.job("b", batchaiGpus=2)
+    assert assign(shared) == ["a"]
+    assert held(shared) == {"a": [(0, "0"), (1, "1")]}
+
+
+def test_all_jobs_of_a_node_are_stopped_when_it_leaves(shared: Still) -> None:
+    for name in ("a", "b", "c"):
+        shared.job(name, batchaiGpus=1)
+    assert assign(shared) == ["a", "b", "c"]
+    shared.resize(shared.workspace.child(Kind.CLUSTER, "c"), 0)
+    assert states(shared) == ["leaving", "leaving"]
+    assert [row["stop"] for row in shared.rows("SELECT stop FROM job")] == ["requeue"] * 3
+    for name in ("a", "b", "c"):
+        shared.fail(shared.experiment.child(Kind.JOB, name))
+    assert (states(shared), shared.rows("SELECT * FROM gpu_share")) == ([], [])
+
+
+def test_a_shared_node_is_listed_once_and_each_job_has_it(shared: Still) -> None:
+    ids = [shared.job(name, batchaiGpus=1) for name in ("a", "b")]
+    assert assign(shared) == ["a", "b"]
+    with shared.store.read() as db:
+        cluster = run_status.nodes_of(db, shared.workspace.child(Kind.CLUSTER, "c"))
+        (first,), (second,) = (run_status.nodes_of(db, id) for id in ids)
+    assert [node.state.value for node in cluster] == ["running", "idle"]
+    assert first.id == second.id == cluster[0].id
+
+
+def test_more_gpus_than_a_node_has_are_refused(shared: Still) -> None:
+    with pytest.raises(SpecError, match="3 GPUs of a node were requested, but a node of c has 2"):
+        shared.job("a", batchaiGpus=3)
+
+
+@pytest.fixture
+def one_node(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "home")
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": manual(1)}})
+    made.backend.update(made.cluster, patch)
+    yield made
+    made.close()
+
+
+def seen(job: Job) -> str:
+    """The GPUs that a job's process sees, once it runs."""
+    return until(job.log).strip()
+
+
+@pytest.mark.slow
+def test_processes_of_jobs_on_one_node_see_different_gpus(one_node: World) -> None:
+    lines = ("a --gpus 2 --processes 1", "b --gpus 1", "c --gpus 1")
+    assert [seen(one_node.submit(line, SEEN)) for line in lines] == ["0,1", "2", "3"]
+    waiting = one_node.submit("d --gpus 1", SEEN)
+    assert waiting.state is ExecutionState.QUEUED
+    Job(one_node.backend, one_node.job_id("b")).cancel()
+    assert seen(waiting) == "2"
