@@ -59,14 +59,15 @@ class JobList(list[JobResource]):
         """The jobs in the JSON of `az`."""
         from batchai_magics.commands.output.resource_json import as_json
 
-        return as_json([job.with_cost(self._costs.of_job(job)) for job in self])
+        costs = self._costs
+        return as_json([job.with_cost(costs.of_job(job)) if costs else job for job in self])
 
     def json_pieces(self) -> Iterator[str]:
         """Yields the JSON text of `to_data` in chunks of some hundred jobs."""
         from batchai_magics.commands.output.job_list_json import JobListJson
         from batchai_magics.commands.output.result_formats import escaped_json
 
-        texts, opening = JobListJson(self._costs.of_job if self._costs.has_prices else None), "["
+        texts, opening = JobListJson(self._costs.of_job if self._costs else None), "["
         for start in range(0, len(self), JOBS_PER_CHUNK):
             yield opening + escaped_json(",".join(map(texts.item_of, self[start : start + JOBS_PER_CHUNK])))
             opening = ","
@@ -93,14 +94,20 @@ class JobList(list[JobResource]):
         return table
 
     @cached_property
-    def _costs(self) -> JobCosts:
-        from batchai_magics.jobs.job_costs import job_costs
+    def _costs(self) -> JobCosts | None:
+        """The costs by the settings of this process; None without prices, to load none of the models."""
+        from batchai_magics.backends.base.backend_registry import load_settings
 
-        return job_costs(self._backend)
+        settings = load_settings()
+        if not (settings.prices or self._backend.prices):
+            return None
+        from batchai_magics.jobs.job_costs import JobCosts
+
+        return JobCosts(self._backend, settings)
 
     def _cost_texts(self) -> Mapping[str, str]:
         """Key of a job → its cost."""
-        costs = {job.id.key: self._costs.of_job(job) for job in self} if self._costs.has_prices else {}
+        costs = {job.id.key: self._costs.of_job(job) for job in self} if self._costs else {}
         return {key: cost.text for key, cost in costs.items() if cost}
 
     def _elapsed(self) -> Mapping[str, str]:

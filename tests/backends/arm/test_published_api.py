@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from batchai_magics.backends.arm import connection, server_extensions
+from batchai_magics.backends.arm import server_extensions
 from batchai_magics.backends.arm.arm_backend import ArmBackend
+from batchai_magics.backends.azure import arm_client
 from batchai_magics.backends.base import CONTAINERS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, FileRef
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, StorageError
 from batchai_magics.models.job_execution import FileKind
@@ -28,7 +29,7 @@ DATA = bytes(range(256)) * 40
 @pytest.fixture
 def backend(server: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArmBackend]:
     """Our own client of a server that says nothing of what it is; operations take their long way."""
-    monkeypatch.setattr(connection, "REPRESENTATION", "handling=lenient")
+    monkeypatch.setattr(arm_client, "REPRESENTATION", "handling=lenient")
     monkeypatch.setattr(server_extensions.extension_wire, "info_from_wire", lambda data, name: None)
     made = connected(server.url)
     made.accounts.create("plain", "batchai", "eastus")

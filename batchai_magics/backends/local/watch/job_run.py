@@ -31,7 +31,6 @@ from batchai_magics.backends.node.outcome import (
     time_limit_reached,
     unwritable,
 )
-from batchai_magics.backends.node.preflight import Preflight, PreflightRequest
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
@@ -185,10 +184,13 @@ class JobRun:
 
     def _check_nodes(self) -> Outcome | None:
         """Checks the nodes, if the job asks for it, and leaves out bad ones, if it may."""
-        request, job = PreflightRequest.read(self._layout.preflight), self._layout
-        if request is None:
+        job = self._layout
+        if not job.preflight.exists():
             return None
         from batchai_magics.backends.local.watch import plan_binding  # few jobs ask for it
+        from batchai_magics.backends.node.preflight import Preflight, PreflightRequest
+
+        request = PreflightRequest.read(job.preflight) or PreflightRequest()
 
         private_files.make_folder(job.preflight_exits)
         with contextlib.closing(Preflight(self._plan, LOOPBACK, job.preflight_exits)) as check:

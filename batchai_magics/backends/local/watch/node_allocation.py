@@ -2,8 +2,8 @@
 
 An auto-scale cluster grows at once for queued jobs, and shrinks when nodes have been idle for a while. Jobs
 are ordered by priority; within one, the user whose jobs hold the fewest nodes is next, then the oldest job.
-A job that does not fit blocks those behind it, so that large jobs do not starve. Jobs that ask for some GPUs of
-a node share it with others of that kind.
+A job that does not fit blocks those behind it, so that large jobs do not starve. Jobs that ask for some GPUs
+of a node share it with others of that kind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
@@ -34,6 +33,8 @@ def _assign(db: Database, cluster: str, job: JobRow) -> bool:
     """Assigns nodes to a job, or some GPUs of nodes; False, without change, if there are too few."""
     if not job.gpu_count:
         return node_table.assign(db, cluster, job)
+    from batchai_magics.backends.local import machine_devices  # few jobs ask for GPUs
+
     here, chosen = machine_devices.machine(), dict[str, list[str]]()
     for node in node_table.shared_nodes(db, cluster):
         free = [gpu for gpu in here.gpu_share(node.position, node.mates) if gpu not in node.used]

@@ -176,7 +176,10 @@ def test_large_files_go_there_and_come_back(far_place: Place, tmp_path: Path) ->
 def test_choosing_a_login_node_that_is_not_there_says_so(sshd: RealSshd, monkeypatch) -> None:
     monkeypatch.setenv("BATCHAI_SLURM_SSH_COMMAND", sshd.ssh)
     monkeypatch.setenv("BATCHAI_SLURM_HOME", str(sshd.folder / "data"))
-    line = dict.fromkeys((*SETTING_NAMES, *BACKEND_OPTIONS)) | {"backend": "slurm", "ssh": HOST}
+    line = dict.fromkeys((*SETTING_NAMES, *BACKEND_OPTIONS, "subscription")) | {
+        "backend": "slurm",
+        "ssh": HOST,
+    }
     context = SimpleNamespace(settings=Settings())
     chosen = use(context, Namespace(**line))
     assert chosen.value.to_data()["ssh"] == HOST
