@@ -69,7 +69,7 @@ class NodeCheck(NamedTuple):
     processor_rate: float | None = None  # of a hash function
     memory_rate: float | None = None
     disk_rate: float | None = None
-    network_rate: float | None = None  # to the best of the other nodes
+    network_rate: float | None = None  # to the best of at least two other nodes
     python: str = ""
     packages: Mapping[str, str] = {}
     gpus: tuple[GpuHealth, ...] = ()
@@ -108,7 +108,8 @@ class PreflightReport(NamedTuple):
         cls, nodes: Sequence[NodeCheck], pairs: Sequence[PairCheck], duration_s: float = 0.0
     ) -> PreflightReport:
         """The report on these measurements."""
-        rated = [node._replace(network_rate=_best_rate(node.node, pairs)) for node in nodes]
+        partners = min(2, max(1, len(nodes) - 1))
+        rated = [node._replace(network_rate=_best_rate(node.node, pairs, partners)) for node in nodes]
         return cls(tuple(rated), tuple(pairs), tuple(_findings(rated, pairs)), round(duration_s, 3))
 
     @property
@@ -158,9 +159,10 @@ class PreflightReport(NamedTuple):
         )
 
 
-def _best_rate(node: str, pairs: Iterable[PairCheck]) -> float | None:
-    """The rate to the best of the other nodes: one slow partner makes no slow node."""
-    return max((pair.rate for pair in pairs if pair.rate and node in pair[:2]), default=None)
+def _best_rate(node: str, pairs: Iterable[PairCheck], min_partners: int) -> float | None:
+    """The rate to the best of so many other nodes at least: one slow partner makes no slow node."""
+    rates = [pair.rate for pair in pairs if pair.rate and node in pair[:2]]
+    return max(rates) if len(rates) >= min_partners else None
 
 
 def _findings(nodes: Sequence[NodeCheck], pairs: Sequence[PairCheck]) -> Iterator[Finding]:

@@ -100,6 +100,12 @@ def test_a_slow_node_makes_no_other_one_look_slow() -> None:
     assert finding == Finding("c", SLOW, "it exchanges 100 MB/s, the median is 1 GB/s")
 
 
+def test_a_node_that_only_met_a_slow_one_is_not_slow() -> None:
+    pairs = [PairCheck("a", "b", rate=1e9), PairCheck("c", "d", rate=1e8)]
+    report = PreflightReport.of([NodeCheck(name) for name in "abcd"], pairs)
+    assert report.findings == ()
+
+
 def test_a_node_that_reaches_no_other_one_is_bad() -> None:
     nodes = [WELL._replace(node=name) for name in "abc"]
     lost = [PairCheck("a", "c", problem="refused"), PairCheck("b", "c", problem="refused")]
