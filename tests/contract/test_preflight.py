@@ -54,7 +54,7 @@ def test_a_job_runs_without_a_node_that_is_slow(place: Place) -> None:
     report = report_of(place, id)
     names = [node.node for node in report.nodes]
     good = [*names[:2], names[3]]
-    assert (report.flagged, report.excluded) == ((names[2],), (names[2],))
+    assert (report.flagged, report.excluded) == ((names[2],), (names[2],)), report.findings
     assert FindingKind.SLOW in [finding.kind for finding in report.findings]
     lines = sorted(place.log(id).decode().splitlines())
     assert job.state is ExecutionState.SUCCEEDED

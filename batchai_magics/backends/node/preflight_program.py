@@ -32,7 +32,7 @@ ANSWER_TIMEOUT_S = 60.0  # for the next request: whoever asks has ended long bef
 PROCESSOR_S, MEMORY_S = 0.15, 0.05  # how long is measured
 _BLOCK = bytes(64 << 10)
 _MEMORY_BYTES, _DISK_BYTES = 16 << 20, 4 << 20
-_PINGS, _EXCHANGES = 10, 3
+_PINGS, _EXCHANGES = 10, 8
 
 Reply = dict[str, Any]
 
