@@ -21,7 +21,8 @@ from benchmarks.row import Row, table
 RUNS, POINTS = 200, 1000
 UPDATES = 50
 CHROMIUM = "/usr/bin/chromium"
-PAGE = """async ([script, style, state, messages, update, count]) => {
+PAGE = """async ([script, style, state, messages, update, count, source]) => {
+  const change = new Function('state', 'tell', 'update', 'i', source); // of a trait or message, for update i
   document.head.append(Object.assign(document.createElement('style'), { textContent: style }));
   const url = URL.createObjectURL(new Blob([script], { type: 'text/javascript' }));
   const view = (await import(url)).default;
@@ -56,16 +57,17 @@ PAGE = """async ([script, style, state, messages, update, count]) => {
   await new Promise((done) => setTimeout(done, 1000));
   spent = 0;
   for (let i = 0; i < count; i += 1) {
-    timed(() => {
-      update.runs[0].metrics.loss[1][0] = 5 + i / 100;
-      tell('msg:custom', structuredClone(update));
-      state.rows = state.rows.map((row, k) => (k ? row : { ...row, steps: 2000 + i }));
-      tell('change:rows');
-    });
+    timed(() => change(state, tell, update, i));
     await new Promise((done) => setTimeout(done, 100));
   }
   return { first, update: spent / count, rows: root.querySelectorAll('tbody tr').length };
 }"""
+CHANGE = """
+update.runs[0].metrics.loss[1][0] = 5 + i / 100;
+tell('msg:custom', structuredClone(update));
+state.rows = state.rows.map((row, k) => (k ? row : { ...row, steps: 2000 + i }));
+tell('change:rows');
+"""
 
 
 def rows() -> Iterator[Row]:
@@ -93,8 +95,6 @@ def runs() -> Comparison:
 
 def in_page(value: Comparison) -> dict[str, Any]:
     """What the page measured."""
-    from playwright.sync_api import sync_playwright
-
     feed = ComparisonFeed(value.runs)
     view = ComparisonView(feed, view_id="bench", work=lambda task: task(), clock=time.monotonic)
     state = {"facts": view.facts, "rows": view.rows, "view_id": "bench"}
@@ -102,21 +102,22 @@ def in_page(value: Comparison) -> dict[str, Any]:
     while message := view.next_message(1 << 20):
         messages.append(message)
     update = {"kind": "lines", "runs": [messages[0]["runs"][0]]}
-    arguments = [
-        pages.script("comparison_view"),
-        pages.style("comparison_view"),
-        state,
-        messages,
-        update,
-        UPDATES,
-    ]
+    found = measured("comparison_view", state, messages, update, CHANGE)
+    assert found["rows"] == RUNS
+    return found
+
+
+def measured(name: str, state: object, messages: object, update: object, change: str) -> dict[str, Any]:
+    """The times of a view's first paint and of its updates, made by the script `change`."""
+    from playwright.sync_api import sync_playwright
+
+    arguments = [pages.script(name), pages.style(name), state, messages, update, UPDATES, change]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1200, "height": 1000})
         page.set_content("<html><body></body></html>")
         found: dict[str, Any] = page.evaluate(PAGE, json.loads(json.dumps(arguments)))
         browser.close()
-    assert found["rows"] == RUNS
     return found
 
 

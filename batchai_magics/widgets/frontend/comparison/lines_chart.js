@@ -17,7 +17,8 @@ import { el, setText } from "../core/dom.js";
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
 
 const MAX_ENTRIES = 4; // lines whose values the legend shows; of more, only the one under the cursor
-const MANY_POINTS = 300; // which are small then
+const MANY_POINTS = 300; // which are small squares then
+const SQUARE_PX = 3;
 const MANY = 18; // lines, from which on they are thin
 const COLOURS = 9;
 const MARGIN = 1.08; // right of the last point, where points are drawn
@@ -189,7 +190,8 @@ export class LinesChart extends FramedChart {
    */
   #dashed(series, line) {
     if (!line) return series;
-    if (line.isPoints) return { ...series, paths: () => null, points: { ...series.points, show: true, size: line.x.length > MANY_POINTS ? 4 : 7 } };
+    if (line.isPoints && line.x.length > MANY_POINTS) return { ...series, fill: series.stroke ?? "", paths: squares, points: { show: false } };
+    if (line.isPoints) return { ...series, paths: () => null, points: { ...series.points, show: true, size: 7 } };
     if (line.isStepped) return { ...series, ...STEPPED, points: { show: false } };
     const points = { ...series.points, show: !line.isQuiet, size: this.lines.length > MANY ? 6 : 8 };
     return { ...series, ...(line.dash ? { dash: line.dash } : {}), ...(this.isScatter ? { points } : {}) };
@@ -262,6 +264,22 @@ export class LinesChart extends FramedChart {
   #edgeOf(line) {
     return this.lines.length + 2 * this.lines.filter((each) => each.spread).indexOf(line);
   }
+}
+
+/**
+ * A small square for each value: thousands of circles take too long.
+ * @type {uPlot.Series.PathBuilder}
+ */
+function squares(plot, index, first, last) {
+  const fill = new Path2D();
+  const size = SQUARE_PX * devicePixelRatio;
+  const [xs, ys = []] = [plot.data[0], plot.data[index]];
+  for (let i = first; i <= last; i += 1) {
+    const value = ys[i];
+    if (value === null || value === undefined) continue;
+    fill.rect(plot.valToPos(Number(xs[i]), "x", true) - size / 2, plot.valToPos(value, "y", true) - size / 2, size, size);
+  }
+  return { stroke: null, fill };
 }
 
 /**

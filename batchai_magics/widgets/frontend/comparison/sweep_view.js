@@ -1,7 +1,7 @@
 // The live view of a sweep: its progress, the metric of its trials as a chart, and the trials as a table.
 
 import { countAxis } from "../core/chart_axes.js";
-import { el, setText } from "../core/dom.js";
+import { el, oncePerFrame, setText } from "../core/dom.js";
 import { counted, quantity } from "../core/format.js";
 import { Dashboard } from "../dashboards/dashboard.js";
 import { OpenedView } from "../dashboards/opened_view.js";
@@ -106,17 +106,21 @@ export class SweepTrials {
  * @param {() => void} draw
  */
 function resting(draw) {
-  let [handle, dueAt] = [0, 0];
-  const run = () => {
+  let [timer, dueAt] = [0, 0];
+  const frame = oncePerFrame(() => {
     const began = performance.now();
-    handle = 0;
     draw();
-    const ended = performance.now();
-    dueAt = ended + (ended - began) * REST;
-  };
+    // uPlot draws in a microtask of its own, before this one.
+    queueMicrotask(() => (dueAt = performance.now() + (performance.now() - began) * REST));
+  });
+  const later = () => ((timer = 0), frame.ask());
   return {
-    ask: () => (handle ||= window.setTimeout(run, Math.max(0, dueAt - performance.now()))),
-    stop: () => clearTimeout(handle),
+    ask: () => {
+      const wait = dueAt - performance.now();
+      if (wait <= 0) frame.ask();
+      else timer ||= window.setTimeout(later, wait);
+    },
+    stop: () => (clearTimeout(timer), frame.stop()),
   };
 }
 

@@ -1,0 +1,74 @@
+"""A sweep with 1,000 and 10,000 trials: what one changed trial costs the kernel, and the page in Chromium."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from batchai_magics.metrics.runs.metric_traits import Direction
+from batchai_magics.widgets.comparison.sweep_feed import SweepFeed, SweepUpdate, TrialRow
+from batchai_magics.widgets.comparison.sweep_output import SweepView
+from benchmarks.row import Row, table
+from benchmarks.views.compare import UPDATES, measured
+
+SIZES = (1000, 10_000)
+CHANGE = """
+update.rows[0][4] = update.rows[0][5] = 0.5 + i / 1000;
+tell('msg:custom', structuredClone(update));
+state.facts = { ...state.facts, cost: `${i} USD` };
+tell('change:facts');
+"""
+
+
+def rows() -> Iterator[Row]:
+    """The times of both sizes, beside each other."""
+    small, large = map(times_ms, SIZES)
+    for name, label in (("kernel", "in the kernel"), ("update", "in the page"), ("first", "first paint")):
+        yield Row(f"{SIZES[1]:,} trials, {label}", large[name], f"{SIZES[0]:,} trials", small[name], "ms")
+
+
+def times_ms(count: int) -> dict[str, float]:
+    """What a change of one trial takes in the kernel and in the page, and the first paint there."""
+    feed = SweepFeed("bench")
+    feed.take(update_of([trial(n, 1 / n) for n in range(1, count + 1)]))
+    view = SweepView(
+        _NoSweep(),
+        feed,
+        view_id="bench",
+        work=lambda task: task(),
+        clock=time.monotonic,
+        open_jobs=lambda *_: "",
+    )
+    messages = []
+    while message := view.next_message(1 << 20):
+        messages.append(message)
+    began = time.perf_counter()
+    for n in range(1, UPDATES + 1):
+        feed.take(update_of([trial(n, 0.5)]))
+        view.send_next(1 << 20)
+        update = view.next_message(1 << 20)
+    kernel_ms = (time.perf_counter() - began) * 1000 / UPDATES
+    found = measured("sweep_view", {"facts": feed.facts(), "view_id": "bench"}, messages, update, CHANGE)
+    return {"kernel": kernel_ms, "update": found["update"], "first": found["first"]}
+
+
+class _NoSweep:
+    name, backend = "bench", None
+
+
+def trial(number: int, value: float) -> TrialRow:
+    """An ended trial."""
+    parameters = (float(f"{10 ** -(number % 5):g}"), 32 << (number % 3))
+    started = 1_700_000_000_000
+    times = {"started": started, "ended": started + 60_000, "cost": "0.10 USD"}
+    return TrialRow(number, f"bench-t{number}", "succeeded", 1, value, value, **times, parameters=parameters)
+
+
+def update_of(rows: list[TrialRow]) -> SweepUpdate:
+    """An update with these trials."""
+    head = {"state": "running", "note": "", "parameters": ("lr", "batch"), "metric": "loss", "cost": None}
+    return SweepUpdate(**head, direction=Direction.FALLS, rows=tuple(rows), is_over=False)
+
+
+if __name__ == "__main__":
+    print(table(rows()))

@@ -1,0 +1,80 @@
+"""A sweep in a real JupyterLab: its trials grow before one's eyes; a table and a figure are saved."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.widgets.axe import violations
+from tests.widgets.browser.test_looks import NOTHING_MOVES
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+SETUP = """
+%load_ext batchai_magics
+from batchai_magics import widgets
+from tests.widgets.comparison.scripted_sweep import ScriptedSweep
+from tests.widgets.scripted_cluster import ExecutionState, ScriptedCluster
+world = ScriptedCluster("{folder}")
+sweep = ScriptedSweep(world, {count})
+def end(first, last):
+    for trial in sweep.trials[first:last]:
+        world.run(trial.name, ExecutionState.SUCCEEDED)
+        sweep.run(trial)
+end(0, 4)
+sweep.trials[5].become(ExecutionState.RUNNING)
+"""
+MORE = "end(4, 9); sweep.trials[4].become(ExecutionState.FAILED)"
+END = "end(0, len(sweep.trials)); sweep.state = 'finished'"
+
+
+def opened(lab, tmp_path, name, count, *cells):
+    """The view of a sweep with so many trials, of which four have ended."""
+    lab.open(
+        name, SETUP.format(folder=tmp_path / "cluster", count=count), "widgets.show_sweep(sweep)", *cells
+    )
+    lab.run(0)
+    lab.run(1)
+    return lab.page.locator(".ba-dashboard").first
+
+
+def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path):
+    view = opened(lab, tmp_path, "sweep", 12, MORE, END)
+    expect(view.locator("tbody tr")).to_have_count(12)
+    expect(view.get_by_text("★ best loss 0.421: lr-t3 with lr 0.0114, batch 128")).to_be_visible()
+    view.get_by_role("img", name=re.compile("^best loss, latest: trial .*, best so far 0.421$")).wait_for()
+    lab.run(2)
+    expect(view.get_by_role("img", name="8 succeeded, 1 failed, 3 waiting")).to_be_visible()
+    best = view.locator("tr:has(td[data-best])")
+    expect(best).to_have_count(1)
+    assert view.locator("tbody tr").first.inner_text() == best.inner_text()
+    view.get_by_label("Draw over").select_option("lr")
+    view.locator(".ba-plot[data-along=lr] canvas").first.wait_for()
+    view.locator("th[data-column=number] button").click()
+    expect(view.locator("tbody tr").first).to_contain_text("lr-t1")
+    view.get_by_role("button", name="▸ lr-t1", exact=True).click()
+    expect(view.locator(".ba-opened .ba-view")).to_contain_text("lr-t1")
+    lab.run(3)
+    expect(view.locator(".ba-badge").first).to_have_text("finished")
+    lab.page.locator(".jp-CodeCell").nth(1).locator("img").wait_for(state="attached")
+    outputs = lab.save()["cells"][1]["outputs"]
+    assert [set(output["data"]) for output in outputs[-2:]] == [
+        {"text/html", "text/plain"},
+        {"image/png", "text/plain"},
+    ]
+    assert "★" in "".join(outputs[-2]["data"]["text/plain"])
+    assert lab.errors == []
+
+
+def test_of_many_trials_the_first_hundred_have_rows_and_more_on_request(lab, tmp_path):
+    view = opened(lab, tmp_path, "many", 1000)
+    expect(view.get_by_text("100 of 1,000 trials")).to_be_visible()
+    expect(view.locator("tbody tr")).to_have_count(100)
+    view.get_by_role("button", name="Show 100 more").click()
+    expect(view.locator("tbody tr")).to_have_count(200)
+    lab.page.emulate_media(reduced_motion="reduce")
+    lab.page.mouse.move(1, 1)
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        lab.theme(theme)
+        lab.page.wait_for_function(NOTHING_MOVES)
+        assert violations(lab.page, ".ba-dashboard") == []
