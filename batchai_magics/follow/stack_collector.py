@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -73,7 +74,7 @@ class StandstillPoller:
     def __init__(self, backend: Backend, limit_s: float, *, clock: Callable[[], float] = time.time) -> None:
         self._backend, self._limit_s, self._clock = backend, limit_s, clock
         self._printed_at, self._is_reported = clock(), False
-        self._found: list[Standstill] = []
+        self._found: deque[Standstill] = deque()  # by the threads that ask the ranks
 
     def printed(self, chunk: Chunk) -> None:
         """Takes note of new output."""
@@ -88,7 +89,7 @@ class StandstillPoller:
         if not self._is_reported and self._clock() - since >= self._limit_s:
             self._is_reported = True
             threading.Thread(target=self._collect, args=(job, since), daemon=True).start()
-        found, self._found = self._found, []
+        found = [self._found.popleft() for _ in range(len(self._found))]
         return [each for each in found if each.since == since]
 
     def _collect(self, job: JobResource, since: float) -> None:
@@ -97,4 +98,4 @@ class StandstillPoller:
             finding = stacks_of(self._backend, job).finding if is_small else ""
         except BatchAIError:  # it has ended, or the backend runs no commands on nodes
             finding = ""
-        self._found = [Standstill(job.id, since, self._limit_s, finding)]
+        self._found.append(Standstill(job.id, since, self._limit_s, finding))

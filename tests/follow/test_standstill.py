@@ -1,5 +1,7 @@
 """A job that prints nothing for a while, and where its ranks are then."""
 
+import threading
+
 import pytest
 
 from batchai_magics.backends.base import Chunk, WriteTime
@@ -7,6 +9,7 @@ from batchai_magics.follow import stack_collector
 from batchai_magics.follow.stack_collector import StandstillPoller
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks
+from tests.patience import PATIENCE_S
 from tests.widgets.scripted_job import resource
 from tests.world import until
 
@@ -70,10 +73,14 @@ def test_a_job_that_does_not_run_does_not_stand_still(poller, clock):
     assert poller.poll(resource(ExecutionState.QUEUED)) == []
 
 
-def test_output_while_the_ranks_are_asked_makes_the_report_void(poller, clock, job):
+def test_output_while_the_ranks_are_asked_makes_the_report_void(poller, clock, job, monkeypatch):
+    has_printed, ask = threading.Event(), stack_collector.stacks_of
+    monkeypatch.setattr(
+        stack_collector, "stacks_of", lambda *words: has_printed.wait(PATIENCE_S) and ask(*words)
+    )
     clock.now += MINUTE_S
-    assert not poller._found
-    poller.poll(job)
+    assert poller.poll(job) == []
     poller.printed(Chunk(b"x", 0, 1, is_complete=False))
+    has_printed.set()
     until(lambda: poller._found)
     assert poller.poll(job) == []
