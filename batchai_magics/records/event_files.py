@@ -73,7 +73,7 @@ class EventFileReader:
                 yield from _scalars(event)
 
     def _next_event(self, stream: BinaryIO) -> bytes | None:
-        """The next complete event, empty if it is large; None if there is none, or the file is damaged."""
+        """The next complete event, empty if it is large; None without one, or if the file is damaged."""
         stream.seek(self._offset)
         header = stream.read(_HEADER_BYTES)
         if len(header) < _HEADER_BYTES:

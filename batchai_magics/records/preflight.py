@@ -56,7 +56,7 @@ class NodeCheck(NamedTuple):
     """What was measured on a node; rates are in bytes per second, None if they were not measured.
 
     `problem` is why the node could not be checked, `machine` the name of its host. The clock is compared
-    with that of the first node.
+    with the first node's.
     """
 
     node: str

@@ -17,7 +17,7 @@ class WatchRequest(NamedTuple):
 
     `name` and `experiment` are the job's, `patterns` the expressions of its metrics, `exports` the targets of
     live exports, `link` what notifications link to. After `stalled_s` without output, users are notified; 0:
-    never. `node_price` is that of a node for an hour; 0: unknown.
+    never. `node_price` is the price of a node for an hour; 0: unknown.
     """
 
     name: str

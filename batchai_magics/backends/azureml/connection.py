@@ -41,7 +41,7 @@ HINTS = Hints(
 
 @dataclass(frozen=True)
 class WorkspaceInfo:
-    """What a workspace says of itself.
+    """The facts of a workspace.
 
     Attributes:
         location: The region of its computes, quotas and prices.
@@ -130,7 +130,7 @@ class Connection(ArmClient):
 
     @cached_property
     def workspace(self) -> WorkspaceInfo:
-        """What the workspace says of itself, asked once.
+        """The facts of the workspace, read once.
 
         Raises:
             NotFoundError: It does not exist.

@@ -105,7 +105,7 @@ class JobCreation:
         return self._jobs.resource(found)
 
     def _size(self, spec: JobSpec) -> str:
-        """The VM size of a job without a cluster: the last one that it names, else that of the settings."""
+        """The VM size of a job without a cluster: the last one that it names, else the setting."""
         return (spec.backend_options.get("size") or self._own.size).split()[-1]
 
     def _size_of(self, cluster: str) -> str:

@@ -1,6 +1,6 @@
 """Tags, notes and parameters of runs as the tags of jobs, which Azure's studio shows and filters by. Pure.
 
-A tag of ours is one without a value; the value of any other is a parameter, and that of `note` the note.
+A tag of ours is one without a value; the value of any other is a parameter, and `note` holds the note.
 """
 
 from __future__ import annotations

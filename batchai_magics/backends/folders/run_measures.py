@@ -24,7 +24,7 @@ READ_BYTES = 1 << 20  # of samples, at a time
 class RunMeasures:
     """Measures what the conditions of a run need, and nothing else.
 
-    `price` is that of a node, None if it is unknown; `times` are the node times of all attempts so far.
+    `price` is what a node costs, None if it is unknown; `times` are the node times of all attempts so far.
     """
 
     def __init__(

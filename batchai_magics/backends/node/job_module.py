@@ -176,7 +176,7 @@ def save(path: str | os.PathLike[str], name: str = "", *, step: int | None = Non
 
     Args:
         path: The file.
-        name: The name to keep it under, which may contain folders; by default that of the file.
+        name: The name to keep it under, which may contain folders; by default the file's name.
         step: The step it belongs to.
 
     Returns:

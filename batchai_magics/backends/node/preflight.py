@@ -56,7 +56,7 @@ class PreflightRequest(NamedTuple):
 
     @classmethod
     def read(cls, file: Path) -> PreflightRequest | None:
-        """The request in a file; None if there is none."""
+        """The request in a file; None without one."""
         with contextlib.suppress(FileNotFoundError):
             return cls(tuple(SmallerPlans(**plans) for plans in json.loads(file.read_text(encoding="utf-8"))))
         return None
@@ -267,7 +267,7 @@ class _Program:
             self._stream.flush()
 
     def reply(self) -> Reply | None:
-        """The reply; None if there is none."""
+        """The reply; None without one."""
         try:
             reply: Reply = json.loads(self._stream.readline())
         except (OSError, ValueError):

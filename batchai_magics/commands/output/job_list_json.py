@@ -1,8 +1,8 @@
 """Fast `-o json` of long job lists, from the stored text of each job.
 
 Jobs that differ only in free text share a template: the first is converted, the others fill in their values.
-What the models say of a job's fields is read from `job_fields.json`, which is generated from them, because
-importing the models takes longer than converting thousands of jobs.
+The models' declarations of a job's fields are read from `job_fields.json`, which is generated from them,
+because importing the models takes longer than converting thousands of jobs.
 """
 
 from __future__ import annotations

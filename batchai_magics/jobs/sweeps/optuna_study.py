@@ -20,7 +20,7 @@ WARM_UP_TRIALS = 4  # that ended before the first one is pruned
 
 
 class StudiedTrial(NamedTuple):
-    """What Optuna is told of a trial.
+    """A trial, as reported to Optuna.
 
     Attributes:
         parameters: Its parameters.

@@ -145,7 +145,7 @@ class Sweep:
         """One row per trial, indexed by its number.
 
         Returns:
-            A column for each parameter, then `state`, `attempts`, the metric (the headline, or that of
+            A column for each parameter, then `state`, `attempts`, the metric (the headline, or
             `--best`) and `best_` with its name; those two are missing as long as no trial has a value.
         """
         import pandas as pd
@@ -224,7 +224,7 @@ class Sweep:
             sweep_steps.terminate(self.backend, still_open)
 
     def step(self) -> None:
-        """Takes the sweep's next step, whatever that is; no effect if there is none."""
+        """Takes the sweep's next step, whatever that is; no effect without one."""
         self._read(takes_step=True)
 
     def _read(self, *, takes_step: bool) -> tuple[SweepDefinition, tuple[Trial, ...]]:

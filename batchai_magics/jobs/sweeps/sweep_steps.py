@@ -49,7 +49,7 @@ class SteppedSweep(Protocol):
 
 
 def take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
-    """Takes the next step of a sweep; False if there is none."""
+    """Takes the next step of a sweep; False without one."""
     if definition.ended:
         return _end_rest(sweep, trials) if definition.ended == STOPPED else False
     failures = quick_failures(trials, definition.since)
@@ -99,7 +99,7 @@ def failure_note(failures: Sequence[Trial]) -> str:
     return text
 
 
-Due = tuple[int, int, Mapping[str, Parameter]]  # the number of a trial, that of its run, its parameters
+Due = tuple[int, int, Mapping[str, Parameter]]  # the numbers of a trial and of its run, its parameters
 
 
 def new_job_of(
@@ -170,7 +170,7 @@ def _prune(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tr
 
 
 def _study(sweep: SteppedSweep, definition: SweepDefinition, begun: Sequence[Trial]) -> Study:
-    """What Optuna is told of the sweep."""
+    """The sweep, as reported to Optuna."""
     results = [sweep.result(trial) for trial in begun]
     studied = [
         StudiedTrial(

@@ -57,7 +57,7 @@ class Trial:
 
     @property
     def word(self) -> str:
-        """Its state: that of its job, `waiting` or `pruned`."""
+        """Its state: its job's state, `waiting` or `pruned`."""
         if not self.runs:
             return WAITING
         return PRUNED if self.is_pruned else self.runs[-1].word

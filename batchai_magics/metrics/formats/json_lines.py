@@ -43,7 +43,7 @@ _LARGEST_COUNT = 10**18
 
 
 def parse_object(text: bytes) -> Mapping[str, Any]:
-    """The JSON object in a text; empty if there is none."""
+    """The JSON object in a text; empty without one."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -223,7 +223,7 @@ class LiveComparison(LiveDashboard):
 
     @property
     def figure_id(self) -> str:
-        """The display id of the figure: where no page has asked for the view, that of the snapshot."""
+        """The display id of the figure: where no page has asked for the view, the snapshot's."""
         return f"{self.id}-figure" if self._has_figure_place else self.second_id
 
     def send_next(self, limit_bytes: int) -> int:

@@ -97,7 +97,7 @@ def _ports(env: Mapping[str, str], config: Mapping[str, Any]) -> Sequence[int]:
 
 
 def environment(env: Mapping[str, str], planned: Mapping[str, str], folder: str) -> dict[str, str]:
-    """The variables of a process: the planned ones, except for what the service says of its nodes itself.
+    """The variables of a process: the planned ones, except for the service's own facts of its nodes.
 
     Paths below `folder` are always ours.
     """

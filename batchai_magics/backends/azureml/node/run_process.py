@@ -99,7 +99,7 @@ def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> Any:
 
 
 def _fail(folder: Path, failure: Failure) -> int:
-    """Records why the job ends, and says so in the log."""
+    """Writes why the job ends into its record and its log."""
     print(f"batchai: {failure.message}", flush=True)
     _write(folder, "end.json", failure._asdict())
     return failure.exit_code
