@@ -151,7 +151,11 @@ class _GrowingColumn:
 
 
 def _has_only(column: Array, value: Array) -> bool:
-    return bool(np.isnan(column).all() if np.isnan(value).any() else (column == value).all())
+    """Whether the column repeats one value; -0.0 is another value than 0.0, though they are equal."""
+    if np.isnan(value).any():
+        return bool(np.isnan(column).all())
+    is_equal = bool((column == value).all())
+    return is_equal and bool(value.any() or (np.signbit(column) == np.signbit(value)).all())
 
 
 _FLOATS = ("images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")

@@ -39,7 +39,9 @@ def test_columns_give_the_records_that_they_are_made_of() -> None:
     assert list(StepColumns.of([known, records[1]]).records()) == [known, records[1]]
 
 
-@pytest.mark.parametrize("losses", [[0.5] * 9, [0.5] * 8 + [0.25], [float("nan")] * 9, [1.0, *[0.5] * 8]])
+@pytest.mark.parametrize(
+    "losses", [[0.5] * 9, [0.5] * 8 + [0.25], [float("nan")] * 9, [1.0, *[0.5] * 8], [0.0, -0.0] * 4]
+)
 def test_a_store_gives_the_rows_of_all_parts(losses):
     records = [StepRecord(10 * n, None, 1.5, 1.0, 1.0, loss, offset=n) for n, loss in enumerate(losses)]
     store = StepStore()
