@@ -81,6 +81,7 @@ def _settings_of_its_own(tmp_path_factory, request, monkeypatch):
     folder = tmp_path_factory.getbasetemp() / f"settings-{abs(hash(request.node.nodeid)):x}"
     monkeypatch.setenv("BATCHAI_HOME", str(folder / "home"))
     monkeypatch.setenv("BATCHAI_CONFIG", str(folder / "config.yaml"))
+    monkeypatch.setattr("batchai_magics.backends.base.backend_registry._selected", [])
 
 
 class Starts:
