@@ -45,7 +45,7 @@ test("times are as long ago as they were when it was recorded", () => {
 test("a request gets the answer that was recorded, or learns that there is none", async () => {
   const { host, messages } = replayed();
   host.send({ kind: "failure", id: "q1" });
-  host.send({ kind: "search", id: "q2" });
+  host.send({ kind: "stacks", id: "q2" });
   host.send({ kind: "ready" });
   await Promise.resolve();
   assert.deepEqual(messages.map(([content]) => content), [
