@@ -14,11 +14,11 @@ from batchai_magics.cell.sweep_options import SweepOptions, sweep_options_of
 from batchai_magics.errors import UsageError
 from batchai_magics.models.backend_options import BackendOption, given_options
 from batchai_magics.models.run_tags import check_tags
+from batchai_magics.models.runs.notifications import channels
+from batchai_magics.models.runs.scalar_export import export_targets
 from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.regular_expressions import compile_number
-from batchai_magics.records.notifications import channels
-from batchai_magics.records.scalar_export import export_targets
 
 # Options whose text is their value.
 _TEXTS = (

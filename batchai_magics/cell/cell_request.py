@@ -46,10 +46,10 @@ from batchai_magics.models.resource_ids import (
     cluster_named_in,
     workspace_id,
 )
+from batchai_magics.models.runs.notifications import channels
+from batchai_magics.models.runs.scalar_export import export_targets
+from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.options.option_parsing import expand, split_line
-from batchai_magics.records.notifications import channels
-from batchai_magics.records.scalar_export import export_targets
-from batchai_magics.records.watch_request import WatchRequest
 
 _MAX_LISTED = 200  # uploaded files that a dry run lists
 

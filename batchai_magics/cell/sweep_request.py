@@ -24,8 +24,8 @@ from batchai_magics.cell.sweep_options import GRID, RANDOM, ROWS, TPE, SweepOpti
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.options.option_parsing import expand
-from batchai_magics.records.parameters import Parameter
 
 _MARKER = "__param_{}__"  # stands for a value in the template: a Python name, so that the script stays valid
 _MARKERS = re.compile(r"__param_(\w+?)__")

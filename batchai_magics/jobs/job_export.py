@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.service.log_records import MetricPoints
 from batchai_magics.errors import StorageError, UnreachableError, UsageError, did_you_mean
+from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.resources import JobResource
-from batchai_magics.records.event_files import EventFileWriter
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarWriter, check_tracking_uri
 from batchai_magics.records.mlflow_runs import MlflowRun
-from batchai_magics.records.scalar_export import ExportedRun, ScalarWriter, check_tracking_uri
 
 if TYPE_CHECKING:
     from pandas import DataFrame

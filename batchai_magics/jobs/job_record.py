@@ -11,9 +11,9 @@ from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_files import entries_below, one_level
 from batchai_magics.models.job_execution import WORKDIR
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.runs.labels import LabelChange, Labels
+from batchai_magics.models.runs.notifications import Delivery
 from batchai_magics.records.artifacts import FOLDER, Artifact, artifacts_in
-from batchai_magics.records.labels import LabelChange, Labels
-from batchai_magics.records.notifications import Delivery
 from batchai_magics.records.preflight import PreflightReport
 from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
 from batchai_magics.records.provenance import Provenance

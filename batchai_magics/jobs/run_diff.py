@@ -14,7 +14,7 @@ from batchai_magics.errors import visible
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.run_selection import metrics_of
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.records.labels import Labels
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.provenance import Provenance, git_text, variable_text
 
 CONTEXT = 3  # unchanged lines around a change of the code

@@ -13,8 +13,8 @@ from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics.runs.metric_traits import find_metric
 from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.stop_conditions import StopCondition, stop_condition
-from batchai_magics.records.labels import Labels
 
 _NO_LABELS = Labels()
 

@@ -22,9 +22,9 @@ from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.config import Settings
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.runs import parameters
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
-from batchai_magics.records import parameters
-from batchai_magics.records.labels import Labels
 from batchai_magics.records.record_files import LABELS, SUBMISSION
 from batchai_magics.records.submission import (
     MAX_DIFF,

@@ -12,12 +12,12 @@ from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
 from batchai_magics.jobs.job_costs import JobCosts
+from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.runs.notifications import MLFLOW_SCHEME, channels
+from batchai_magics.models.runs.scalar_export import ExportKind
+from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.stop_conditions import metric_name, stop_condition
-from batchai_magics.records.labels import Labels
-from batchai_magics.records.notifications import MLFLOW_SCHEME, channels
 from batchai_magics.records.record_files import CHANNELS, LABELS, WATCH
-from batchai_magics.records.scalar_export import ExportKind
-from batchai_magics.records.watch_request import WatchRequest
 
 
 def with_watch_settings(request: CellRequest, settings: Settings, backend: Backend) -> CellRequest:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint, metric_of_rank
 from batchai_magics.records import http_client
-from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint, metric_of_rank
 
 T = TypeVar("T")
 TIMEOUT_S = 10.0

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from batchai_magics.records.notifications import Delivery
+from batchai_magics.models.runs.notifications import Delivery
 from batchai_magics.records.record_files import DELIVERIES, MACHINES, SUBMISSION
 from batchai_magics.records.submission import GitState, Submission, Variable, made
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from batchai_magics.records.notifications import ChannelKind, channels
-from batchai_magics.records.scalar_export import ExportKind
+from batchai_magics.models.runs.notifications import ChannelKind, channels
+from batchai_magics.models.runs.scalar_export import ExportKind
+from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.trial_record import TrialRecord
-from batchai_magics.records.watch_request import WatchRequest
 
 FOLDER = "records"  # in a run's own folder
 
@@ -16,7 +16,7 @@ SUBMISSION = "submission.json"  # what the submitter knows: written with the job
 LABELS = "labels.json"  # tags, note, parameters
 PARAMETERS = "parameters.json"  # of `log(params=…)`, written by rank 0
 MACHINES = "machines/"  # a file for each machine, written beside the running ranks
-WATCH = "watch.json"  # what the program that watches the run is to do; see `records.watch_request`
+WATCH = "watch.json"  # what the program that watches the run is to do; see `models.runs.watch_request`
 CHANNELS = "notify.json"  # where notifications go: moved to the outbox, since the addresses are secrets
 DELIVERIES = "deliveries/"  # a file for each notification and channel: when it was delivered, by whom
 PREFLIGHT = "preflight.json"  # what was measured before its first rank, if it asked for that

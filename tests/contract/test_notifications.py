@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.records.event_files import EventFileReader
+from batchai_magics.metrics.reading.event_files import EventFileReader
 from tests.contract.place import Place
 from tests.webhook import SECRET, Webhook, webhook
 from tests.world import until

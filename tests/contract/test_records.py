@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
-from batchai_magics.records.labels import BASELINE, LabelChange
+from batchai_magics.models.runs.labels import BASELINE, LabelChange
 from batchai_magics.records.record_files import SUBMISSION
 from tests.contract.place import Place
 from tests.world import until

@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.errors import ConflictError
 from batchai_magics.follow import Follower, Standstill
-from batchai_magics.records.watch_request import WatchRequest
+from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 from tests.webhook import Webhook, webhook

@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.errors import UnreachableError, UsageError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.records.event_files import EventFileReader
+from batchai_magics.metrics.reading.event_files import EventFileReader
 from tests.ports import free_port
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 

@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.run_selection import RunSelection
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.records.labels import Labels, varying_parameters
+from batchai_magics.models.runs.labels import Labels, varying_parameters
 from tests.commands.conftest import cluster, context, do, job_file
 from tests.widgets.scripted_job import ScriptedBackend, resource
 

@@ -16,7 +16,7 @@ from batchai_magics.jobs.submission_recorder import (
     with_status,
 )
 from batchai_magics.models.resource_ids import Kind, workspace_id
-from batchai_magics.records.labels import Labels
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.record_files import LABELS, SUBMISSION, check_submitted
 from batchai_magics.records.submission import GitState, Submission
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.records.event_files import EventFileReader
+from batchai_magics.metrics.reading.event_files import EventFileReader
 from tests.ports import free_port
 from tests.server.clients import drive, python_of
 from tests.world import World, processes_of, until, world

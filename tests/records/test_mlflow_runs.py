@@ -13,16 +13,16 @@ import pytest
 
 from batchai_magics.backends.folders.outbox import Outbox, Sender
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.records import http_client
-from batchai_magics.records.mlflow_runs import MlflowError, MlflowRun
-from batchai_magics.records.notifications import (
+from batchai_magics.models.runs.notifications import (
     MLFLOW_SCHEME,
     Delivery,
     DeliveryState,
     Notification,
     NotificationKind,
 )
-from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.records import http_client
+from batchai_magics.records.mlflow_runs import MlflowError, MlflowRun
 from tests.ports import free_port
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 

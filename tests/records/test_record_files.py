@@ -2,6 +2,7 @@
 
 import pytest
 
+from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.record_files import (
     CHANNELS,
     LABELS,
@@ -11,7 +12,6 @@ from batchai_magics.records.record_files import (
     check_confined,
     check_submitted,
 )
-from batchai_magics.records.watch_request import WatchRequest
 
 
 def test_a_submitter_sends_the_records_of_a_submitter():

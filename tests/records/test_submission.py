@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchai_magics.records.labels import LabelChange, Labels
+from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.records.submission import Code, GitState, Submission, Variable, shape_of
 
 RECORD = Submission(

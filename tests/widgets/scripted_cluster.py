@@ -10,8 +10,8 @@ from batchai_magics.models.job_execution import ExecutionInfo, FileKind, OutputF
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster, JobResource, Node
 from batchai_magics.models.response_object import Provisioning
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from batchai_magics.records.labels import Labels
 from tests.widgets.scripted_job import JOB, SPEC, JobSpec, step_line
 
 CLUSTER = JOB.workspace_id.child(Kind.CLUSTER, "nc6")

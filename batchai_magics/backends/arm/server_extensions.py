@@ -50,8 +50,8 @@ from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.telemetry_records import TelemetryRecord
-from batchai_magics.records.labels import LabelChange, Labels
 
 _ACCESS_DENIED = (
     "AuthenticationFailed",

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from batchai_magics.records.labels import Labels
-from batchai_magics.records.parameters import Parameter
+from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.records.record_files import LABELS
 
 NOTE = "note"

@@ -13,7 +13,7 @@ from batchai_magics.backends.azureml.node.job_variables import RUN, unpacked
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.run_tags import check_tags
-from batchai_magics.records.labels import BASELINE, LabelChange, Labels
+from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels
 from batchai_magics.records.record_files import LABELS, MAX_BYTES
 
 _FOLDER = "logs/batchai/records/"

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from batchai_magics.models.prices import Price
     from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.resources import Cluster
+    from batchai_magics.models.runs.labels import LabelChange, Labels
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
-    from batchai_magics.records.labels import LabelChange, Labels
 
 AnyFacet = TypeVar("AnyFacet")
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from batchai_magics.records.event_files import EventFileWriter
-from batchai_magics.records.mlflow_runs import MlflowRun
-from batchai_magics.records.scalar_export import (
+from batchai_magics.metrics.reading.event_files import EventFileWriter
+from batchai_magics.models.runs.scalar_export import (
     ExportedRun,
     ExportKind,
     ExportTarget,
     ScalarPoint,
     ScalarWriter,
 )
+from batchai_magics.records.mlflow_runs import MlflowRun
 
 MAX_POINTS = 200_000  # that wait for a target which does not respond
 FLUSH_S = {ExportKind.TENSORBOARD: 1.0, ExportKind.MLFLOW: 3.0}

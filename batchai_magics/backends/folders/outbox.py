@@ -17,8 +17,8 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import ProcessExit
-from batchai_magics.records import notifications, record_files
-from batchai_magics.records.notifications import (
+from batchai_magics.models.runs import notifications
+from batchai_magics.models.runs.notifications import (
     Channel,
     ChannelKind,
     Delivery,
@@ -27,7 +27,8 @@ from batchai_magics.records.notifications import (
     NotificationKind,
     to_text,
 )
-from batchai_magics.records.watch_request import WatchRequest
+from batchai_magics.models.runs.watch_request import WatchRequest
+from batchai_magics.records import record_files
 
 RETRIES_S = (0.0, 1.0, 5.0, 25.0, 60.0)  # the pauses before the attempts of one sender
 RETRY_LATER_S = 600.0  # after which another sender tries again

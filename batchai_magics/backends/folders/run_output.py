@@ -21,9 +21,9 @@ from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import ERR, OUT, FileKind, OutputFile
+from batchai_magics.models.runs.parameters import Parameter, bounded
 from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
 from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
-from batchai_magics.records.parameters import Parameter, bounded
 from batchai_magics.records.record_files import MAX_BYTES
 
 HEAD_BYTES = 256

@@ -36,15 +36,12 @@ from batchai_magics.metrics.record import Record, ValueRecord
 from batchai_magics.metrics.runs.metric_traits import headline_of, traits_of
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
+from batchai_magics.models.runs.notifications import Notification, NotificationKind
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records import record_files
-from batchai_magics.records.notifications import Notification, NotificationKind
 from batchai_magics.records.rank_stacks import RankStacks, duration_text
-from batchai_magics.records.scalar_export import (
-    ExportedRun,
-    ScalarPoint,
-)
-from batchai_magics.records.watch_request import WatchRequest
 
 BLOCK_BYTES = 1 << 20
 POLL_S = 0.5  # poll interval

@@ -13,10 +13,16 @@ import subprocess
 import urllib.error
 from typing import Any
 
+from batchai_magics.models.runs.notifications import (
+    Channel,
+    ChannelKind,
+    Notification,
+    NotificationKind,
+    to_text,
+)
+from batchai_magics.models.runs.scalar_export import ExportedRun
 from batchai_magics.records import http_client
 from batchai_magics.records.mlflow_runs import MlflowError, MlflowLoginError, MlflowRun
-from batchai_magics.records.notifications import Channel, ChannelKind, Notification, NotificationKind, to_text
-from batchai_magics.records.scalar_export import ExportedRun
 
 TIMEOUT_S = 10.0  # of a webhook
 COMMAND_TIMEOUT_S = 30.0

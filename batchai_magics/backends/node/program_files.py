@@ -34,7 +34,7 @@ _FILES = (
 )
 _FOLDERS = (
     *("backends/node", "backends/node/ranks"),
-    *("metrics/formats", "metrics/grammar", "metrics/progress", "metrics/reading", "records"),
+    *("metrics/formats", "metrics/grammar", "metrics/progress", "metrics/reading", "models/runs", "records"),
 )
 
 

@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 
 from batchai_magics.backends.base import Chunk, CommandBytes, CommandEnd, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.models.response_object import ResponseObject, unreadable
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records import record_files
-from batchai_magics.records.labels import Labels
 
 MAX_FILES, MAX_BYTES = 500, 2 << 20  # of content; with the JSON lines, a pack stays below 4 MiB
 

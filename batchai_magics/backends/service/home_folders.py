@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
+    from batchai_magics.models.runs.parameters import Parameter
     from batchai_magics.models.telemetry_records import TelemetryRecord
-    from batchai_magics.records.parameters import Parameter
 
 CLUSTER_SPEC, OUTPUT_ROOT = "cluster_spec", "output_root"  # keys in a job's `more`
 

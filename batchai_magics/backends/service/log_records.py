@@ -15,7 +15,7 @@ from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, PatternRecord, Record, ValueRecord, at_offset
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
-from batchai_magics.records.scalar_export import ScalarPoint
+from batchai_magics.models.runs.scalar_export import ScalarPoint
 
 
 class _RankSpan(Protocol):

@@ -14,9 +14,9 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.runs.labels import LabelChange, Labels
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
-    from batchai_magics.records.labels import LabelChange, Labels
 
 
 class ServiceNodeCommands:

@@ -13,7 +13,7 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import ServiceError, UsageError
 from batchai_magics.jobs.watch_records import addresses_in
-from batchai_magics.records.notifications import Channel, Notification, NotificationKind, channels
+from batchai_magics.models.runs.notifications import Channel, Notification, NotificationKind, channels
 
 
 @dataclass(frozen=True)

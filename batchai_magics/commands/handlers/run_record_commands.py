@@ -17,7 +17,7 @@ from batchai_magics.jobs.run_diff import RunDiff, diff_runs
 from batchai_magics.jobs.submit import find
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
-from batchai_magics.records.labels import LabelChange, Labels
+from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.records.provenance import NAMES, Provenance
 from batchai_magics.records.rank_stacks import RankStacks
 

@@ -13,8 +13,8 @@ from batchai_magics.launch import planning as launch
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
+from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.options.option import DisplayText
-from batchai_magics.records.parameters import Parameter
 
 _MAX_TRIALS = 20  # that a dry run lists
 

@@ -125,7 +125,7 @@ class JobList(list[JobResource]):
         labels = records.labels([job.id for job in self]) if records and self else {}
         if not labels:
             return
-        from batchai_magics.records.labels import varying_parameters
+        from batchai_magics.models.runs.labels import varying_parameters
 
         names = varying_parameters(labels.values(), MAX_PARAMETERS)
         if self._has_all_parameters:

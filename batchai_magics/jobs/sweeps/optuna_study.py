@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.cell.search_space import Choices, Range, Scale, SearchSpace
 from batchai_magics.errors import CapabilityError
-from batchai_magics.records.parameters import Parameter
+from batchai_magics.models.runs.parameters import Parameter
 
 WARM_UP_TRIALS = 4  # that ended before the first one is pruned
 

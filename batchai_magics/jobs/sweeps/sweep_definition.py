@@ -15,8 +15,8 @@ from batchai_magics.cell.sweep_options import HEADLINE, Goal
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.record_files import CHANNELS
-from batchai_magics.records.watch_request import WatchRequest
 
 VERSION = 1
 FOLDER = "sweeps"  # on the share, with a folder for each experiment

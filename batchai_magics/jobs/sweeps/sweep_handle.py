@@ -26,9 +26,9 @@ from batchai_magics.jobs.sweeps.trial import (
 )
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.states import CANCELLED as CANCELLED_JOB
-from batchai_magics.records.labels import Labels
-from batchai_magics.records.parameters import Parameter
 from batchai_magics.records.trial_record import PRUNED, TAG, trial_of
 
 if TYPE_CHECKING:

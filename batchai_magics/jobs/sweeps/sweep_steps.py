@@ -25,8 +25,8 @@ from batchai_magics.jobs.sweeps.trial import Trial, is_max
 from batchai_magics.jobs.watch_records import watch_records
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster
-from batchai_magics.records.labels import LabelChange, Labels
-from batchai_magics.records.parameters import Parameter, bounded
+from batchai_magics.models.runs.labels import LabelChange, Labels
+from batchai_magics.models.runs.parameters import Parameter, bounded
 from batchai_magics.records.record_files import LABELS, TRIAL
 from batchai_magics.records.trial_record import PRUNED, TAG, TrialRecord, trial_name
 

@@ -15,8 +15,8 @@ from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import Metric, run_metrics
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.states import CANCELLED
-from batchai_magics.records.parameters import Parameter
 from batchai_magics.records.trial_record import PRUNED, trial_name
 
 WAITING = "waiting"  # the state of a trial whose job does not exist yet

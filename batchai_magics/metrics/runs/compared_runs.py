@@ -15,7 +15,7 @@ from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.summary_builder import summarize
-from batchai_magics.records.labels import BASELINE, Labels
+from batchai_magics.models.runs.labels import BASELINE, Labels
 
 NO_LABELS = Labels()
 

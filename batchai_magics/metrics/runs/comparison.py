@@ -21,7 +21,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     headline_of,
     ordered,
 )
-from batchai_magics.records.labels import varying_parameters
+from batchai_magics.models.runs.labels import varying_parameters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -237,7 +237,7 @@ def read_log(
 
 def _trainer_lines(folder: Path) -> bytes:
     """What the files of trainers below a folder hold, as lines of a log."""
-    from batchai_magics.records import trainer_files  # few readers need it
+    from batchai_magics.metrics.reading import trainer_files  # few readers need it
 
     if not trainer_files.find(folder):
         text = f"the folder {folder} has no event files of TensorBoard, no metrics.csv and no *.jsonl"

@@ -31,7 +31,7 @@ from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, check_share_name
 from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
-from batchai_magics.records.labels import LabelChange
+from batchai_magics.models.runs.labels import LabelChange
 from batchai_magics.server.api_call import (
     MAX_READ_BYTES,
     ApiCall,

@@ -21,8 +21,8 @@ from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, Metr
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE
 from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import CANCELLED, STOPPED
-from batchai_magics.records.labels import Labels
 from batchai_magics.widgets.comparison.comparison_source import (
     DELETED,
     ComparisonEvent,

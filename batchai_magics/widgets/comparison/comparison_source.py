@@ -13,7 +13,7 @@ from batchai_magics.follow.follower import read_progress
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.record import Record
-from batchai_magics.records.labels import Labels
+from batchai_magics.models.runs.labels import Labels
 
 POLL_S = 1.0  # poll interval of the jobs
 LABELS_INTERVAL_S = 10.0  # between two reads of their labels

@@ -18,7 +18,7 @@ from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.prices import Cost, total
 from batchai_magics.models.resources import JobResource
-from batchai_magics.records.parameters import Parameter
+from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.widgets.comparison.comparison_feed import json_number
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.display import Bundle, figure

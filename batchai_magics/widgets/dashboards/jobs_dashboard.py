@@ -15,8 +15,8 @@ from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.runs.labels import Labels, varying_parameters
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.records.labels import Labels, varying_parameters
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import DashboardFeed, PageData

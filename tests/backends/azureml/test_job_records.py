@@ -12,7 +12,7 @@ from batchai_magics.backends.azureml.job_names import run_name
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.errors import UsageError
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.records.labels import BASELINE, LabelChange, Labels
+from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels
 from tests.backends.azureml.job_specs import job_spec
 
 RECORDS = {

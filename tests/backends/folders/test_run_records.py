@@ -10,7 +10,7 @@ import pytest
 from batchai_magics.backends.folders import run_output
 from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
-from batchai_magics.records.labels import LabelChange
+from batchai_magics.models.runs.labels import LabelChange
 from tests.backends.local.still import Still, still
 
 __all__ = ["still"]

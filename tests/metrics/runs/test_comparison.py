@@ -4,7 +4,7 @@ from batchai_magics.errors import UsageError
 from batchai_magics.metrics import compare, read_metrics
 from batchai_magics.metrics.charts.comparison_chart import NOTHING
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
-from batchai_magics.records.labels import Labels
+from batchai_magics.models.runs.labels import Labels
 from tests.metrics.log_text import run
 from tests.metrics.runs.scaling_logs import log
 

@@ -132,7 +132,7 @@ def test_no_column_is_cut_off_and_each_axis_says_what_it_counts(lab, setup_cell)
 
 
 SWEEP = """
-from batchai_magics.records.labels import Labels
+from batchai_magics.models.runs.labels import Labels
 class Trial(Job):
     def labels(self):
         return Labels(("baseline",) if self.name == "t-0" else (), parameters={{"rate": RATES[self.name]}})

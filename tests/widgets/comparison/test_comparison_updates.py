@@ -8,7 +8,7 @@ import pytest
 from batchai_magics import widgets
 from batchai_magics.follow.metric_streams import METRICS_FILES
 from batchai_magics.metrics import compare, read_metrics
-from batchai_magics.records.labels import Labels
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.widgets.comparison import comparison_output as comparisons
 from batchai_magics.widgets.comparison.comparison_feed import MAX_INTERVAL_S, ComparisonFeed
 from batchai_magics.widgets.comparison.comparison_output import MAX_POINTS, ComparisonView, line_columns

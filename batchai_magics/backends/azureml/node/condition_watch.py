@@ -11,9 +11,9 @@ from batchai_magics.backends.folders.run_measures import RunMeasures
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
+from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records.record_files import WATCH
-from batchai_magics.records.watch_request import WatchRequest
 
 
 class ConditionWatch:

@@ -19,8 +19,8 @@ from batchai_magics.backends.local.state.table_rows import FILL_RECORDS, columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.runs.labels import BASELINE
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
-from batchai_magics.records.labels import BASELINE
 from batchai_magics.records.record_files import LABELS
 
 VERSION = 1

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batchai_magics.launch.plan import TRAINER_LOG, Plan
 
 if TYPE_CHECKING:
-    from batchai_magics.records.trainer_files import NumberLines, TrainerFile
+    from batchai_magics.metrics.reading.trainer_files import NumberLines, TrainerFile
 
 FIRST_S, PERIOD_S, MAX_IDLE_S = 0.5, 2.0, 10.0
 MAX_CPU_SHARE = 0.005  # of one core
@@ -107,7 +107,7 @@ class TrainerFileLog:
 
     def _copy(self, file: _FoundFile, deadline_s: float, *, is_last: bool) -> None:
         """Appends the new numbers of a file to the log; the rest follows next time."""
-        from batchai_magics.records.trainer_files import NumberLines  # few jobs have such files
+        from batchai_magics.metrics.reading.trainer_files import NumberLines  # few jobs have such files
 
         self._lines = self._lines or NumberLines()
         if file.path not in self._files:
@@ -153,7 +153,7 @@ def _reader(file: _FoundFile, old: _FoundFile | None) -> TrainerFile:
     """The reader of a file; what an earlier attempt wrote is left out, unless the file was replaced."""
     from pathlib import Path  # slows each rank
 
-    from batchai_magics.records.trainer_files import TrainerFile
+    from batchai_magics.metrics.reading.trainer_files import TrainerFile
 
     is_continued = old is not None and old.inode == file.inode and old.size_bytes <= file.size_bytes
     return TrainerFile(Path(file.path), offset=old.size_bytes if old and is_continued else 0)

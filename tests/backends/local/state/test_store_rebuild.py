@@ -18,8 +18,8 @@ from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.records.labels import LabelChange, Labels
 from tests.backends.local.still import Still, dead
 from tests.contract.place import manual
 from tests.patience import PATIENCE_S

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from batchai_magics.jobs.submit import find
-from batchai_magics.records.labels import Labels
+from batchai_magics.models.runs.labels import Labels
 from tests.world import World
 
 # Forks that submit are killed at their n-th change of a file: finds the first n after which there is a job.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.records.watch_request import WatchRequest
+from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.webhook import SECRET, Webhook, webhook
 from tests.world import World, files_containing, processes_of, until
 

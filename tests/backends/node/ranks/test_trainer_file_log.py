@@ -11,8 +11,8 @@ import pytest
 from batchai_magics.backends.node.ranks import trainer_file_log
 from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog
 from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Node, Output, Plan, Process
-from batchai_magics.records.event_files import EventFileWriter
-from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.metrics.reading.event_files import EventFileWriter
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.slurm.node import notification_sending
 from batchai_magics.backends.slurm.node.run_files import RunFiles
-from batchai_magics.records.watch_request import WatchRequest
+from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.webhook import Webhook, webhook
 
 __all__ = ["webhook"]

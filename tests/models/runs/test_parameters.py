@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.records.parameters import MAX_LENGTH, MAX_PARAMETERS, of_arguments, of_variables
+from batchai_magics.models.runs.parameters import MAX_LENGTH, MAX_PARAMETERS, of_arguments, of_variables
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from batchai_magics.records.event_files import EventFileReader
+from batchai_magics.metrics.reading.event_files import EventFileReader
 
 MAX_DEPTH, MAX_ENTRIES = 6, 20_000  # of the folders that are searched
 MAX_TEXT_BYTES = 256 << 20  # of a file of text

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from batchai_magics.records.scalar_export import ExportTarget, export_targets
+from batchai_magics.models.runs.scalar_export import ExportTarget, export_targets
 
 STALLED_S = 900.0  # how long a running job may print nothing before its user is notified
 

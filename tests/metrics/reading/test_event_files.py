@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.records.event_files import EventFileReader, EventFileWriter
-from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.metrics.reading.event_files import EventFileReader, EventFileWriter
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from tests.server.clients import drive
 
-PROGRAMS = Path(__file__).parent / "programs"
+PROGRAMS = Path(__file__).parents[2] / "records" / "programs"
 RUN = ExportedRun("resnet", "12345678-0000", "default", 1000.0)
 POINTS = [
     ScalarPoint("loss", 2.5, 1, 1001.25),

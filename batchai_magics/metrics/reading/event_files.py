@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 
 OWN_PREFIX = "events.out.tfevents.batchai-"  # of the files that `EventFileWriter` writes
 MAX_EVENT_BYTES = 1 << 16  # larger events hold images or graphs

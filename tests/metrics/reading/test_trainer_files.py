@@ -6,8 +6,8 @@ import pytest
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import read_metrics
-from batchai_magics.records.event_files import EventFileWriter
-from batchai_magics.records.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.metrics.reading.event_files import EventFileWriter
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 
 LIGHTNING = """epoch,step,train_loss,val_acc
 0,9,2.5,

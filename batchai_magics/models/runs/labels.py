@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from batchai_magics.records.parameters import Parameter, bounded
+from batchai_magics.models.runs.parameters import Parameter, bounded
 
 BASELINE = "baseline"  # the tag of at most one run of an experiment: what others are compared with
 MAX_TAGS = 50
