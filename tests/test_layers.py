@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
     "errors lazy_exports log_lines version | models config options | launch cell metrics records"
     " | backends.base | backends.service backends.node | backends.folders backends.azure | backends.machines"
-    " | backends.* | follow | jobs | cards | commands | widgets server | magics agents | cli"
+    " | backends.* | follow | jobs | cards commands | widgets server | magics agents | cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 

@@ -33,7 +33,6 @@ _ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"
 _WARNING = f"margin-top:8px;padding:4px 10px;border-left:3px solid {AMBER}"
 _TABLE = "border:none;border-collapse:collapse;margin:8px 0 0;font-size:13px"
 _CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;background:none;border:none"
-_NODE = re.compile(r"tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?")
 _SHORT, _LONG = "white-space:nowrap", "overflow-wrap:anywhere;min-width:7em"
 _MOST_SHORT = 16  # letters of a cell that never wrap
 _FACT = "text-align:left;vertical-align:top;padding:1px 16px 1px 0;background:none;border:none"
@@ -112,11 +111,6 @@ def _row(cells: Iterable[str]) -> str:
     return f'<tr style="background:none">{"".join(cells)}</tr>'
 
 
-def node_name(name: str) -> str:
-    """A node name without the common parts: `tvm-1690037429_2-20261121t033128z-p` becomes `node 2`."""
-    return _NODE.sub(r"node \1", name)
-
-
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as aligned text."""
     lines = [titles, *([visible(cell) for cell in row] for row in rows)]
@@ -133,13 +127,6 @@ def sparkline(values: Sequence[float]) -> str:
     stride = (len(values) - 1) / max(1, count - 1)
     kept = [values[round(i * stride)] for i in range(count)]
     return "".join(_BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in kept)
-
-
-def duration(seconds: float) -> str:
-    """A duration: `0:07`, `12:31`, `3:04:05`."""
-    whole = max(0, int(seconds))
-    minutes, hours = whole // 60, whole // 3600
-    return f"{hours}:{minutes % 60:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 def pluralize(count: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
+from batchai_magics.jobs.job_overview import elapsed_time, node_name
 from batchai_magics.models.cluster_spec import ScaleSettings
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
@@ -62,7 +63,7 @@ class ClusterCard:
     def rows(self) -> Iterator[tuple[Node, str]]:
         """The nodes and the time in their state; at most `MAX_NODES`."""
         for node in self.nodes[:MAX_NODES]:
-            yield node, card_parts.duration((self.now - node.since).total_seconds()) if node.since else ""
+            yield node, elapsed_time((self.now - node.since).total_seconds()) if node.since else ""
 
     @property
     def omitted(self) -> str:
@@ -91,9 +92,7 @@ def describe_scale(scale: ScaleSettings | None) -> str:
 def to_html(card: ClusterCard) -> str:
     """The card as one self-contained HTML element, with node names as in the live view."""
     sheet = _sheet(card)
-    return table_card_html(
-        replace(sheet, rows=[(card_parts.node_name(name), *rest) for name, *rest in sheet.rows])
-    )
+    return table_card_html(replace(sheet, rows=[(node_name(name), *rest) for name, *rest in sheet.rows]))
 
 
 def to_text(card: ClusterCard) -> str:

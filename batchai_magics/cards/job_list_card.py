@@ -9,6 +9,7 @@ from datetime import datetime
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
 from batchai_magics.jobs.job_logs import progress_text
+from batchai_magics.jobs.job_overview import elapsed_time
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.models.resources import JobResource
@@ -90,9 +91,7 @@ class JobListCard:
     def _duration(self, job: JobResource) -> str:
         if job.execution is None:
             return ""
-        return card_parts.duration(
-            ((job.execution.ended or self.now) - job.execution.started).total_seconds()
-        )
+        return elapsed_time(((job.execution.ended or self.now) - job.execution.started).total_seconds())
 
 
 def cluster_of(job: JobResource) -> str:

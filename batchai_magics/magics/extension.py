@@ -67,7 +67,7 @@ def _card(job: Job) -> str:
 
 
 def _diff_html(diff: RunDiff) -> str:
-    from batchai_magics.cards.run_diff_card import run_diff_html
+    from batchai_magics.cards.job_card import run_diff_html
 
     return run_diff_html(diff)
 

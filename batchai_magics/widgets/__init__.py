@@ -176,10 +176,11 @@ def _embed_jobs(*jobs: Job) -> str:
 def _show_text(job: Job) -> None:
     from dataclasses import replace
 
-    from batchai_magics.cards.job_card import job_card, to_text
+    from batchai_magics.cards.job_card import to_text
+    from batchai_magics.jobs.job_overview import job_overview
     from batchai_magics.widgets.core import display
     from batchai_magics.widgets.job.job_feed import process_count_of
 
     way_back = f"%batchai job show -n {job.name}"
-    card = replace(job_card(job), processes=process_count_of(job), reopen_command=way_back)
+    card = replace(job_overview(job), processes=process_count_of(job), reopen_command=way_back)
     display.show({"text/plain": to_text(card)}, "")

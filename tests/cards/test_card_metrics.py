@@ -1,6 +1,6 @@
 """The metrics on a job's card."""
 
-from batchai_magics.cards.job_card import MOST_METRICS, metrics_of
+from batchai_magics.jobs.job_overview import MOST_METRICS, metrics_of
 from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from tests.metrics.log_text import run

@@ -5,17 +5,16 @@ from html.parser import HTMLParser
 import pytest
 
 from batchai_magics.cards import card_parts
-from batchai_magics.cards.job_card import (
+from batchai_magics.cards.job_card import to_html, to_text
+from batchai_magics.cards.job_list_card import JobListCard
+from batchai_magics.jobs.job_overview import (
     MAX_LINE_LENGTH,
     MAX_LINES,
-    JobCard,
+    JobOverview,
     clean_lines,
     first_failure,
     recent_lines,
-    to_html,
-    to_text,
 )
-from batchai_magics.cards.job_list_card import JobListCard
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
@@ -41,13 +40,13 @@ class Tags(HTMLParser):
 
 
 def test_a_card_says_state_size_and_time():
-    text = to_text(JobCard(resource(), NOW, processes=4))
+    text = to_text(JobOverview(resource(), NOW, processes=4))
     assert "[running] resnet   nc6 · 2 nodes × 2 processes" in text
     assert "1:02:03" in text
 
 
 def test_a_failed_card_says_what_failed_first():
-    card = JobCard(resource(ExecutionState.FAILED, **FAILURE), NOW, failure_lines=("boom",))
+    card = JobOverview(resource(ExecutionState.FAILED, **FAILURE), NOW, failure_lines=("boom",))
     for text in (to_html(card), to_text(card)):
         assert "rank 2 on node-1 failed first, with exit code 1" in text
         assert "non-zero exit code" not in text  # it is said once
@@ -57,7 +56,7 @@ def test_a_failed_card_says_what_failed_first():
 def test_a_card_says_what_a_job_waits_for_and_what_became_of_its_attempts():
     attempts = (Attempt(1, ("n1",), START, NOW, "Slurm lost a node of it"), Attempt(2, ("n2",), NOW))
     job = replace(resource(), attempts=attempts, waiting="too few of its nodes are free")
-    for text in (to_text(JobCard(job, NOW)), to_html(JobCard(job, NOW))):
+    for text in (to_text(JobOverview(job, NOW)), to_html(JobOverview(job, NOW))):
         assert "attempt 1 on n1: Slurm lost a node of it" in text
         assert "too few of its nodes are free" in text
 
@@ -67,7 +66,7 @@ CANCELLED = {"exit_code": None, "errors": [ErrorDetail(code="JobTerminated", mes
 
 def test_a_cancelled_job_is_no_failure():
     job = resource(ExecutionState.FAILED, **CANCELLED)
-    card = JobCard(job, NOW, lines=("last",))
+    card = JobOverview(job, NOW, lines=("last",))
     assert "[cancelled] resnet" in to_text(card)
     assert "fail" not in to_text(card) + to_html(card)
     assert card_parts.JOB_COLOURS["cancelled"] in to_html(card)
@@ -79,7 +78,7 @@ def test_a_cancelled_job_is_no_failure():
 
 def test_what_a_job_that_succeeded_has_to_say_is_on_its_card():
     errors = [ErrorDetail(code="MpiNotUsed", message="none of the 2 processes joined the MPI of this job")]
-    card = JobCard(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors), NOW)
+    card = JobOverview(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors), NOW)
     assert "  warning: none of the 2 processes joined the MPI of this job" in to_text(card).splitlines()
     html = to_html(card)
     assert html.count("Warning: none of the 2 processes joined the MPI of this job") == 1
@@ -92,13 +91,13 @@ def test_a_failed_job_shows_its_failure_and_its_warning_apart():
         ErrorDetail(code="JobTerminated", message="too long"),
         ErrorDetail(code="MpiNotUsed", message="none joined"),
     ]
-    card = JobCard(resource(ExecutionState.FAILED, errors=errors, exit_code=None), NOW)
+    card = JobOverview(resource(ExecutionState.FAILED, errors=errors, exit_code=None), NOW)
     assert card.warnings == ["none joined"]
     assert "none joined" not in "".join(card.problems)
 
 
 def test_a_card_has_no_script_and_no_image_and_is_well_formed():
-    card = JobCard(
+    card = JobOverview(
         resource(),
         NOW,
         lines=("<script>x</script><img src=x>", "a & b"),
@@ -111,7 +110,7 @@ def test_a_card_has_no_script_and_no_image_and_is_well_formed():
 
 
 def test_lines_are_shown_as_a_terminal_leaves_them():
-    card = JobCard(resource(), NOW, lines=("10%\r20%\r100%\r\n", "\x1b[31mred\x1b[0m", "x" * 5000))
+    card = JobOverview(resource(), NOW, lines=("10%\r20%\r100%\r\n", "\x1b[31mred\x1b[0m", "x" * 5000))
     text = to_text(card)
     assert "100%\nred\n" in text
     assert "20%" not in text
@@ -119,7 +118,7 @@ def test_lines_are_shown_as_a_terminal_leaves_them():
 
 
 def test_no_control_character_of_a_line_is_left_and_nothing_is_concealed():
-    card = JobCard(resource(), NOW, lines=("a\x9b31m\x9d0;t\x07b\b\b", "\x1b[8mshown\x1b[0m"))
+    card = JobOverview(resource(), NOW, lines=("a\x9b31m\x9d0;t\x07b\b\b", "\x1b[8mshown\x1b[0m"))
     for text in (to_html(card), to_text(card)):
         assert "a31m0;tb" in text
         assert "shown" in text
@@ -127,7 +126,7 @@ def test_no_control_character_of_a_line_is_left_and_nothing_is_concealed():
 
 
 def test_only_the_last_lines_are_shown_and_the_long_ones_cut():
-    card = JobCard(resource(), NOW, lines=tuple(f"line {number}" for number in range(MAX_LINES + 1)))
+    card = JobOverview(resource(), NOW, lines=tuple(f"line {number}" for number in range(MAX_LINES + 1)))
     assert to_text(card).splitlines()[-MAX_LINES - 1 :][:2] == ["-- last lines --", "line 1"]
     assert clean_lines(("x" * MAX_LINE_LENGTH, "x" * (MAX_LINE_LENGTH + 1))) == [
         "x" * MAX_LINE_LENGTH,
@@ -136,12 +135,12 @@ def test_only_the_last_lines_are_shown_and_the_long_ones_cut():
 
 
 def test_the_clock_of_a_card_stops_with_its_job():
-    assert JobCard(resource(ExecutionState.SUCCEEDED, seconds=34), NOW).elapsed == "0:34"
+    assert JobOverview(resource(ExecutionState.SUCCEEDED, seconds=34), NOW).elapsed == "0:34"
     late = replace(resource(ExecutionState.QUEUED), provisioning=Provisioning(NOW, NOW))
-    assert JobCard(late, NOW + timedelta(seconds=5)).elapsed == "0:05"
+    assert JobOverview(late, NOW + timedelta(seconds=5)).elapsed == "0:05"
     waited = resource()
     began = replace(waited.execution, started=START + timedelta(hours=1))
-    assert JobCard(replace(waited, execution=began), NOW).elapsed == "2:03"
+    assert JobOverview(replace(waited, execution=began), NOW).elapsed == "2:03"
 
 
 def test_a_job_that_was_ended_from_outside_has_no_first_failure():
@@ -154,15 +153,15 @@ def test_a_job_that_was_ended_from_outside_has_no_first_failure():
 
 def test_the_nodes_of_a_job_that_ended_are_others_business():
     counts = NodeStateCounts(idle_node_count=2)
-    assert "nodes" not in JobCard(resource(ExecutionState.SUCCEEDED), NOW, counts=counts).details
-    assert JobCard(resource(), NOW, counts=NodeStateCounts()).details["nodes"] == "none yet"
+    assert "nodes" not in JobOverview(resource(ExecutionState.SUCCEEDED), NOW, counts=counts).details
+    assert JobOverview(resource(), NOW, counts=NodeStateCounts()).details["nodes"] == "none yet"
 
 
 @pytest.mark.parametrize(
     ("state", "colour"), [(ExecutionState.RUNNING, card_parts.BLUE), (ExecutionState.FAILED, card_parts.RED)]
 )
 def test_a_card_has_the_colour_of_its_state(state, colour):
-    assert card_parts.badge(state.value, colour) in to_html(JobCard(resource(state), NOW))
+    assert card_parts.badge(state.value, colour) in to_html(JobOverview(resource(state), NOW))
 
 
 def test_quotes_cannot_end_an_attribute():
@@ -171,25 +170,25 @@ def test_quotes_cannot_end_an_attribute():
 
 def test_a_waiting_card_says_what_the_nodes_do():
     counts = NodeStateCounts(preparing_node_count=2)
-    assert "2 preparing" in to_text(JobCard(resource(ExecutionState.QUEUED), NOW, counts=counts))
+    assert "2 preparing" in to_text(JobOverview(resource(ExecutionState.QUEUED), NOW, counts=counts))
 
 
 def test_a_card_says_what_a_job_does_that_has_printed_nothing():
-    card = JobCard(resource(ExecutionState.QUEUED), NOW, activity="Waiting for 2 nodes: one has them.")
+    card = JobOverview(resource(ExecutionState.QUEUED), NOW, activity="Waiting for 2 nodes: one has them.")
     assert card.details["now"] == "Waiting for 2 nodes: one has them."
     waiting = replace(card.job, waiting="a limit is reached")
     assert "now" not in replace(card, job=waiting).details, "it is said once"
 
 
 def test_an_odd_number_of_processes_is_not_divided():
-    assert "2 nodes, 3 processes" in JobCard(resource(), NOW, processes=3).title
-    assert JobCard(resource(), NOW, processes=1).title.endswith("2 nodes, 1 process")
+    assert "2 nodes, 3 processes" in JobOverview(resource(), NOW, processes=3).title
+    assert JobOverview(resource(), NOW, processes=1).title.endswith("2 nodes, 1 process")
 
 
 def test_a_card_names_a_node_as_the_view_does():
     first = RankExit(1, "tvm-1690037429_2-20261121t033128z-p", 1)
     job = resource(ExecutionState.FAILED, exit_code=1, ranks=[first])
-    for text in (to_html(JobCard(job, START)), to_text(JobCard(job, START))):
+    for text in (to_html(JobOverview(job, START)), to_text(JobOverview(job, START))):
         assert "rank 1 on node 2 failed first, with exit code 1" in text
         assert "tvm-" not in text
 
@@ -202,7 +201,7 @@ def test_lines_of_log_leave_room_for_what_else_was_printed():
 
 def test_a_missing_module_names_the_python_and_what_to_do():
     line = "ModuleNotFoundError: No module named 'einops.layers'"
-    card = JobCard(
+    card = JobOverview(
         resource(ExecutionState.FAILED, **FAILURE),
         NOW,
         failure_lines=("Traceback (most recent call last):", line),

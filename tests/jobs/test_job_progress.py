@@ -2,8 +2,9 @@
 
 import pytest
 
-from batchai_magics.cards.job_card import job_card, to_text
+from batchai_magics.cards.job_card import to_text
 from batchai_magics.commands.output.job_list import JobList
+from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, until, world
@@ -35,7 +36,7 @@ def test_a_running_bar_without_an_end_of_its_line_is_read(world: World) -> None:
     job = world.submit("bar", BAR)
     progress = until(job.progress)
     assert (progress.fraction, progress.words) == (0.45, "45/100")
-    assert "45 %, 45/100, " in job_card(job).details["progress"]
+    assert "45 %, 45/100, " in job_overview(job).details["progress"]
     shown = table(world)
     assert shown.titles[-1] == "Progress"
     assert shown.rows[0][-1] == ""
@@ -43,9 +44,9 @@ def test_a_running_bar_without_an_end_of_its_line_is_read(world: World) -> None:
     job.cancel()
     until(lambda: job.state is ExecutionState.FAILED)
     assert job.progress().words == "45/100"
-    assert job_card(job).details["progress"] == "cancelled at 45/100, 45 %"
+    assert job_overview(job).details["progress"] == "cancelled at 45/100, 45 %"
     assert table(world).rows[1][-1] == "cancelled at 45/100, 45 %"
-    assert "left" not in to_text(job_card(job))
+    assert "left" not in to_text(job_overview(job))
 
 
 @pytest.mark.parametrize(("ending", "told"), [("sys.exit(3)", "failed at step 120/500, 24 %"), ("", None)])
@@ -53,7 +54,7 @@ def test_a_job_that_failed_says_how_far_it_came_and_one_that_succeeded_does_not(
     world: World, ending: str, told: str | None
 ) -> None:
     job = world.run("short", f"import sys\nprint('step 120/500')\n{ending}\n")
-    assert job_card(job).details.get("progress") == told
+    assert job_overview(job).details.get("progress") == told
     assert ("Progress" in table(world).titles) == (told is not None)
     assert (job.progress() is None) == (told is None)
 

@@ -12,9 +12,10 @@ import pytest
 
 from batchai_magics import cli
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.cards.job_card import job_card, to_html, to_text
+from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.follow import LogBytes
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import card_bundle, chart_bundle
 from batchai_magics.widgets.job.page_requests import RequestHandler
@@ -41,7 +42,7 @@ def test_the_handle_and_the_cards_hide_it(job: Job) -> None:
     stars = "*" * len(SECRET)
     assert f"model: {stars}\n" in job.log()
     assert f"it failed with {stars}" in job.log(tail=1, file="stderr.txt")
-    card = job_card(job)
+    card = job_overview(job)
     for text in (job.log(tail=9), to_html(card), to_text(card), repr(job.records()), repr(job.summary())):
         assert SECRET not in text
     assert f"it failed with {stars}" in to_text(card)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.cards.run_diff_card import run_diff_html
+from batchai_magics.cards.job_card import run_diff_html
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.run_diff import MAX_CODE, Difference, RunDiff, diff_runs
 from tests.commands.conftest import context, do

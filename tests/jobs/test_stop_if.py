@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cli
-from batchai_magics.cards.job_card import job_card, to_text
+from batchai_magics.cards.job_card import to_text
 from batchai_magics.commands.handlers.job_wait import job_exit
 from batchai_magics.errors import JobFailedError, SpecError, UsageError
+from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
@@ -40,7 +41,7 @@ def test_a_job_ends_when_its_condition_is_met_and_says_why(world: World) -> None
     assert shown.word == "stopped"
     assert error.code == "JobStopConditionMet"
     assert error.message == 'stop-if "loss is nan": loss was nan at step 4'
-    assert error.message in to_text(job_card(job))
+    assert error.message in to_text(job_overview(job))
     assert error.message in job.log(file="execution.log")
     assert job_exit(shown).exit_code == 143
     with pytest.raises(JobFailedError, match="it was stopped: stop-if"):
@@ -75,7 +76,7 @@ def test_a_number_that_never_comes_is_told_of_at_the_end(world: World, tmp_path:
     text = 'stop-if "los is nan" had nothing to check: no los was printed (loss)'
     assert job.state is ExecutionState.SUCCEEDED
     assert text in job.log(file="execution.log")
-    assert text in to_text(job_card(job))
+    assert text in to_text(job_overview(job))
 
 
 def test_a_bad_condition_is_refused_and_nothing_written(world: World) -> None:

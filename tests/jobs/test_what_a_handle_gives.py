@@ -2,11 +2,11 @@
 
 import pytest
 
-from batchai_magics.cards import job_card as job_card_data
-from batchai_magics.cards.job_card import job_card
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs import job_handle
+from batchai_magics.jobs import job_overview as job_overview_module
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.metrics import MetricsWarning
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted_job import FAILURE, JOB, ScriptedBackend, step_line
@@ -117,17 +117,17 @@ def test_a_missing_file_is_named_with_those_that_are(backend, job, tmp_path):
 def test_the_card_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_first(backend, job):
     for rank in (0, 2):
         backend.write(f"words of {rank}\n", "stderr.txt", rank=rank)
-    assert job_card(job).failure_lines == ()
+    assert job_overview(job).failure_lines == ()
     backend.finish(ExecutionState.FAILED, **FAILURE)
-    assert job_card(job).failure_lines == ("words of 2",)
+    assert job_overview(job).failure_lines == ("words of 2",)
 
 
 @pytest.mark.slow
 def test_the_card_has_so_many_last_lines_and_the_numbers(backend, job):
     backend.write("".join(f"{number}\n" for number in range(50)) + step_line(3))
-    card = job_card(job)
+    card = job_overview(job)
     assert card.lines[-2:] == ("49", step_line(3).rstrip())
-    assert (len(card.lines), card.metrics["steps"]) == (job_card_data.LAST_LINES, "3")
+    assert (len(card.lines), card.metrics["steps"]) == (job_overview_module.LAST_LINES, "3")
 
 
 def test_metrics_warn_of_numbers_that_were_not_read(backend, job):

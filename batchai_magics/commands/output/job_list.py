@@ -114,10 +114,10 @@ class JobList(list[JobResource]):
         """Key of a job → how long it has run, or waited."""
         if not self._has_elapsed:
             return {}
-        from batchai_magics.cards.job_card import JobCard
+        from batchai_magics.jobs.job_overview import JobOverview
 
         now = datetime.now(timezone.utc)
-        return {job.id.key: JobCard(job, now).elapsed for job in self}
+        return {job.id.key: JobOverview(job, now).elapsed for job in self}
 
     def _labels(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The columns of labels: a title, and key of a job → cell."""

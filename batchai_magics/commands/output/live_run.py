@@ -15,8 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from batchai_magics.backends.base import Chunk, FileRef
-from batchai_magics.cards.job_card import JobCard
-from batchai_magics.commands.output.shell_output import STATE_STYLES, fitted_table, job_text, read_card
+from batchai_magics.commands.output.shell_output import STATE_STYLES, fitted_table, job_text, read_overview
 from batchai_magics.commands.output.terminal_text import TerminalText
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import visible_lines
@@ -33,6 +32,7 @@ from batchai_magics.follow import (
 )
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_overview import JobOverview
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.log_lines import line_bounds, visible_text, whole_lines_end
@@ -63,7 +63,7 @@ def watch_run(job: Job, console: Console) -> JobResource:
             lines = view.feed(event)
             if lines:
                 console.print(Text("\n").join(lines), soft_wrap=True)
-    console.print(job_text(read_card(job)), soft_wrap=True)
+    console.print(job_text(read_overview(job)), soft_wrap=True)
     assert view.job is not None, "a followed job has a state"
     return view.job
 
@@ -125,8 +125,8 @@ class RunView:
         return Group(*self._rows(self.job))
 
     def _rows(self, job: JobResource) -> Iterator[RenderableType]:
-        card = JobCard(job, datetime.now(timezone.utc), counts=self._counts)
-        facts = [card.elapsed, card.title, self._nodes(job), job.waiting]
+        overview = JobOverview(job, datetime.now(timezone.utc), counts=self._counts)
+        facts = [overview.elapsed, overview.title, self._nodes(job), job.waiting]
         state = (job.word, STATE_STYLES.get(job.word, ""))
         yield Text.assemble((job.id.name, "bold"), "  ", state, "  ", " · ".join(filter(None, facts)))
         if progress := self._progress.progress:

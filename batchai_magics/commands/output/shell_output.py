@@ -20,8 +20,8 @@ from batchai_magics.errors import visible_lines
 from batchai_magics.models.states import CANCELLED, STOPPED, ExecutionState
 
 if TYPE_CHECKING:
-    from batchai_magics.cards.job_card import JobCard
     from batchai_magics.jobs.job_handle import Job
+    from batchai_magics.jobs.job_overview import JobOverview
 
 STATE_STYLES = {
     ExecutionState.QUEUED.value: "dim",
@@ -68,7 +68,7 @@ def print_text(result: Result, stream: TextIO, scope: str = "") -> None:
     if isinstance(value, TextResult):
         print(value.terminal_text, file=stream)
     elif isinstance(value, ResourceHandle):
-        console_for(stream).print(job_text(read_card(cast("Job", value)), scope), soft_wrap=True)
+        console_for(stream).print(job_text(read_overview(cast("Job", value)), scope), soft_wrap=True)
     elif isinstance(value, (list, tuple, Tabular)):
         _print_table(compact(result.table), stream)
     else:
@@ -146,35 +146,35 @@ def _without_empty(data: Any) -> Any:
     return [_without_empty(item) for item in data] if isinstance(data, list) else data
 
 
-def read_card(job: Job) -> JobCard:
+def read_overview(job: Job) -> JobOverview:
     """What the text of a job needs, from the ends of its logs."""
-    from batchai_magics.cards.job_card import short_card
+    from batchai_magics.jobs.job_overview import short_overview
 
-    return short_card(job, FAILURE_LINES)
+    return short_overview(job, FAILURE_LINES)
 
 
-def job_text(card: JobCard, scope: str = "") -> Text:
+def job_text(overview: JobOverview, scope: str = "") -> Text:
     """A job in short text: state, nodes, headline metric, first failure, and how to see its log."""
-    job = card.job
-    facts = {label.capitalize(): text for label, text in card.details.items() if text}
+    job = overview.job
+    facts = {label.capitalize(): text for label, text in overview.details.items() if text}
     shown = [
         Text.assemble(
-            (job.id.name, "bold"), "  ", (job.word, STATE_STYLES.get(job.word, "")), f"  {card.title}"
+            (job.id.name, "bold"), "  ", (job.word, STATE_STYLES.get(job.word, "")), f"  {overview.title}"
         ),
         _facts(facts),
-        *(Text(visible_lines(problem), "red") for problem in card.problems),
-        *(Text(visible_lines(f"  {line}")) for line in card.failure),
-        *(Text(visible_lines(f"Warning: {warning}"), "yellow") for warning in card.warnings),
-        Text(f"Log: {log_command(card)}{scope}", "dim"),
+        *(Text(visible_lines(problem), "red") for problem in overview.problems),
+        *(Text(visible_lines(f"  {line}")) for line in overview.failure),
+        *(Text(visible_lines(f"Warning: {warning}"), "yellow") for warning in overview.warnings),
+        Text(f"Log: {log_command(overview)}{scope}", "dim"),
     ]
     return Text("\n").join(shown)
 
 
-def log_command(card: JobCard) -> str:
+def log_command(overview: JobOverview) -> str:
     """The command that shows the log which is of interest now."""
-    if card.job.state.is_final:
-        return f"batchai logs {card.job.id.name}" + " --err" * card.job.has_failed
-    return f"batchai logs {card.job.id.name} -f"
+    if overview.job.state.is_final:
+        return f"batchai logs {overview.job.id.name}" + " --err" * overview.job.has_failed
+    return f"batchai logs {overview.job.id.name} -f"
 
 
 def _facts(facts: Mapping[str, str]) -> Text:

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from batchai_magics.cards.job_card import clean_lines
 from batchai_magics.follow import QueueChanged
+from batchai_magics.jobs.job_overview import clean_lines
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState, NodeState

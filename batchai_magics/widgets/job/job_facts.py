@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.cards.job_card import clean_lines, first_failure
 from batchai_magics.jobs.job_files import directories_of
 from batchai_magics.jobs.job_logs import script_name
+from batchai_magics.jobs.job_overview import clean_lines, first_failure
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import (
     MetricPreferences,

@@ -6,16 +6,9 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from batchai_magics.cards.job_card import (
-    READ_LINES,
-    JobCard,
-    first_failure,
-    metrics_of,
-    recent_lines,
-    to_html,
-    to_text,
-)
+from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.errors import BatchAIError
+from batchai_magics.jobs.job_overview import READ_LINES, JobOverview, first_failure, metrics_of, recent_lines
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
 from batchai_magics.models.job_execution import ERR
@@ -45,13 +38,13 @@ LAST_LINES = 12
 FAILURE_LINES = 12
 
 
-def card_of(feed: JobFeed, way_back: str) -> JobCard | None:
+def card_of(feed: JobFeed, way_back: str) -> JobOverview | None:
     """The card of the feed's job; None before the first event."""
     if feed.job is None:
         return None
     log = MAIN_LOG if feed.job.has_failed or _has_any(feed, MAIN_LOG) else ERR
     tail = feed.tails.get(log)
-    return JobCard(
+    return JobOverview(
         job=feed.job,
         now=datetime.now(timezone.utc),
         processes=max(len(feed.job.ranks), feed.processes),

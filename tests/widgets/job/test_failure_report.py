@@ -3,8 +3,9 @@
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.cards.job_card import job_card, to_text
+from batchai_magics.cards.job_card import to_text
 from batchai_magics.jobs.job_logs import script_name
+from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.widgets.job.job_facts import failure_report
 from tests.patience import PATIENCE_S
 from tests.world import until
@@ -50,7 +51,7 @@ def test_a_traceback_leads_to_the_line_of_the_cell(world):
     job = world.run("bad --nodes 1 --processes 2", SCRIPT)
     assert script_name(job.show()) == "bad.py"
     line = SCRIPT.split("\n").index('    raise ValueError("bad batch")') + 2
-    assert f"in fail  ← line {line} of the cell" in to_text(job_card(job))
+    assert f"in fail  ← line {line} of the cell" in to_text(job_overview(job))
 
 
 def test_a_failed_preparation_shows_its_last_lines(world):
@@ -71,4 +72,4 @@ def test_a_job_that_was_ended_from_outside_has_no_first_failure(world):
     job.wait(PATIENCE_S)
     assert [rank.rank for rank in job.show().ranks if rank.exit_code]
     assert failure(world, job) == {}
-    assert "failed first" not in to_text(job_card(job))
+    assert "failed first" not in to_text(job_overview(job))
