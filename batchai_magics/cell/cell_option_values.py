@@ -25,6 +25,16 @@ _TEXTS = (
     *("name", "cluster", "args", "image", "prep", "python", "experiment", "workspace", "file"),
     *("storage_account_name", "storage_account_key"),
 )
+_FLAGS = {
+    "is_template": "template",
+    "is_spec": "spec",
+    "is_dry_run": "dry_run",
+    "is_waiting": "wait",
+    "is_new": "new",
+    "is_same": "same",
+    "is_growing": "grow",
+    "has_no_provenance": "no_provenance",
+}
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 
 
@@ -100,6 +110,7 @@ def values_of(
     """
     return CellOptions(
         **{name: getattr(given, name) for name in _TEXTS},
+        **{field: getattr(given, name) for field, name in _FLAGS.items()},
         nodes=_count("--nodes", given.nodes),
         processes=_count("--processes", given.processes),
         gpus=_count("--gpus", given.gpus),
@@ -117,19 +128,11 @@ def values_of(
         uploads=tuple(given.upload or ()),
         packages=tuple(getattr(given, "with") or ()),
         uses=variable_names(given.use or ()),
-        is_template=given.template,
         patterns=patterns_of(given.metric),
         stop_if=conditions_of(given.stop_if),
         notify=channels_of(given.notify),
         exports=exports_of(given.export),
         backend_options=given_options(vars(given), declared),
-        is_spec=given.spec,
-        is_dry_run=given.dry_run,
-        is_waiting=given.wait,
-        is_new=given.new,
-        is_same=given.same,
-        is_growing=given.grow,
-        has_no_provenance=given.no_provenance,
         tags=tags_of(given.tag),
         variable=_variable(given.var),
         sweep=sweep_options_of(given, _count),

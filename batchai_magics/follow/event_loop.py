@@ -33,7 +33,6 @@ def events(
     files: Collection[FileRef] | None = None,
     patterns: Mapping[str, str] | None = None,
     stop: threading.Event | None = None,
-    wait: Callable[[float], object] | None = None,
     stalled_s: float = 0.0,
 ) -> Iterator[Event]:
     """Yield everything that happens to a job, from the first log byte to its end.
@@ -47,8 +46,7 @@ def events(
         id: The job.
         files: The logs to read; by default all logs of the job. Metrics come from its stdout.
         patterns: User-defined metrics: regular expressions by name.
-        stop: Ends the iteration when set.
-        wait: Replaces sleeping; takes seconds.
+        stop: Ends the iteration when set; the loop waits on it.
         stalled_s: How long the logs may not grow before a standstill is reported; 0: forever.
 
     Raises:
@@ -61,7 +59,7 @@ def events(
 
     def pause(delay_s: float) -> None:
         if backoff.is_lost or not follower.is_behind:
-            (wait or stop.wait)(delay_s)
+            stop.wait(delay_s)
 
     for seen in _polls(lambda: [] if stop.is_set() else follower.poll(wait_s=max_wait_s), backoff, pause):
         yield from _with_connection(id, seen, backoff)

@@ -136,19 +136,17 @@ def download_all(backend: Backend, job: JobResource, to: Path, *, partial: bool)
     return folder
 
 
-def download_directory(
-    backend: Backend, job: ResourceId, directory_id: str, to: Path, *, partial: bool
-) -> Path:
-    """Copies the files of a directory to a folder of its name; returns the folder."""
-    return _download_folder(backend, job, directory_id, "", to / directory_id, partial=partial)
-
-
 def download(backend: Backend, file: FileRef, to: Path, *, partial: bool) -> Path:
     """Copies a file, or the files of a folder, below `to`; returns the path of the copy.
+
+    An empty path is the whole directory, which is copied to a folder of its name.
 
     Raises:
         NotFoundError: There is no such file.
     """
+    if not file.path:
+        folder = to / file.directory_id
+        return _download_folder(backend, file.job, file.directory_id, "", folder, partial=partial)
     place_inside(to, file.path)  # before a request: a path that leaves the folder names no file of the job
     entry = OutputFile.regular(file.path, directory_id=file.directory_id)
     if not _size_of(backend, file):

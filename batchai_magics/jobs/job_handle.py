@@ -362,18 +362,14 @@ class Job(JobPages):
         argument_checks.check_path("job.download", "to", to)
         argument_checks.check_text("job.download", "directory_id", directory_id)
         argument_checks.check_flag("job.download", "partial", partial)
-        target = Path(to)
         if isinstance(path, OutputFile | Artifact):
             directory_id, path = path.directory_id or directory_id, path.path
-            target /= directory_id
-        if not isinstance(path, str):
-            raise argument_checks.argument_error("job.download", "path", path, argument_checks.NAME_OR_FILE)
-        if path:
-            file = FileRef(self.id, path, directory_id or STDOUTERR)
-            return job_files.download(self.backend, file, target, partial=partial)
-        if not directory_id:
-            return job_files.download_all(self.backend, self.show(), target, partial=partial)
-        return job_files.download_directory(self.backend, self.id, directory_id, target, partial=partial)
+            to = Path(to, directory_id)
+        argument_checks.check_text("job.download", "path", path, wanted=argument_checks.NAME_OR_FILE)
+        if not path and not directory_id:
+            return job_files.download_all(self.backend, self.show(), Path(to), partial=partial)
+        file = FileRef(self.id, path, directory_id or STDOUTERR)
+        return job_files.download(self.backend, file, Path(to), partial=partial)
 
     def stacks(self) -> RankStacks:
         """The Python stack of every rank, and which rank is somewhere else than the others.

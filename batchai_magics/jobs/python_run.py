@@ -53,8 +53,7 @@ def run(
         args: Positional arguments of the function, or the arguments of the script.
         kwargs: Keyword arguments of the function.
         new: Whether an earlier run of the same is repeated; otherwise its job is returned.
-        options: Other options of `%%batchai_job` by their names: `processes=4`, `name="resnet"`,
-            `stop_if="loss is nan"`, `env={"SEED": 1}`, `upload=["data"]`.
+        options: Other options of `%%batchai_job` by name: `processes=4`, `env={"SEED": 1}`, `upload=["data"]`.
 
     Returns:
         The handle of the job.
@@ -65,16 +64,10 @@ def run(
     """
     settings = current_settings()
     words = option_words({"nodes": nodes, **options}, _options(settings))
-    if isinstance(target, (str, Path)):
-        if kwargs:
-            raise UsageError(
-                "run: kwargs are for a function", hint="A script takes args: args=['--lr', 0.1]."
-            )
-        request = _script_request(Path(target), words, args, settings)
-    elif callable(target):
+    if callable(target):
         request = _function_request(target, words, args, kwargs, settings)
     else:
-        raise argument_error("run", "target", target, "a function or the path of a script")
+        request = _script_request(target, words, args, kwargs, settings)
     return submit(open_backend(settings), replace(request, is_new=new), settings).job
 
 
@@ -112,10 +105,18 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _script_request(
-    path: Path, words: Sequence[str], args: Sequence[object], settings: Settings
+    path: str | Path,
+    words: Sequence[str],
+    args: Sequence[object],
+    kwargs: Mapping[str, object] | None,
+    settings: Settings,
 ) -> CellRequest:
+    if not isinstance(path, (str, Path)):
+        raise argument_error("run", "target", path, "a function or the path of a script")
+    if kwargs:
+        raise UsageError("run: kwargs are for a function", hint="A script takes args: args=['--lr', 0.1].")
     folder = Path.cwd()
-    script = read_script(path, folder, settings)
+    script = read_script(Path(path), folder, settings)
     notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
     return parse_script(words, [str(each) for each in args], script, settings=settings, notebook=notebook)
 

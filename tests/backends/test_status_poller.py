@@ -10,6 +10,7 @@ from batchai_magics.backends.base.status_poller import FRESH_S
 from batchai_magics.follow import Follower, LogBytes, endings, events
 from batchai_magics.follow import follower as follower_module
 from batchai_magics.models.resource_ids import Kind
+from tests.follow.event_steps import Pauses
 from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ScriptedCluster
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 
@@ -161,7 +162,7 @@ def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
         return plain(job, positions, limit)
 
     monkeypatch.setattr(backend, "tail", tail)
-    list(events(backend, JOB, wait=lambda seconds: None))
+    list(events(backend, JOB, stop=Pauses(lambda seconds: None)))
     assert patience == [0.0, 10, 0.0]
 
 

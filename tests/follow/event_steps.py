@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogBytes, MetricsAdded, StateChanged
@@ -9,6 +11,18 @@ from batchai_magics.metrics import StepRecord
 from tests.widgets.scripted_job import JOB, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")
+
+
+class Pauses(threading.Event):
+    """What stops a loop, with a function in place of each wait."""
+
+    def __init__(self, wait):
+        super().__init__()
+        self._wait = wait
+
+    def wait(self, timeout=None):
+        self._wait(timeout)
+        return self.is_set()
 
 
 def steps(news):

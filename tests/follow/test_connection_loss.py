@@ -6,6 +6,7 @@ import pytest
 
 from batchai_magics.errors import NotFoundError, UnreachableError
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, StateChanged, endings, events
+from tests.follow.event_steps import Pauses
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 
@@ -52,7 +53,7 @@ def test_an_outage_is_told_once_and_no_byte_is_lost(backend):
     backend.write("one\n")
     nothing = [lambda: None] * 3
     wait = Story(lambda: away(backend), *nothing, lambda: back(backend))
-    seen = list(events(backend, JOB, wait=wait))
+    seen = list(events(backend, JOB, stop=Pauses(wait)))
     told = [event for event in seen if isinstance(event, ConnectionLost | ConnectionRestored)]
     log = b"".join(event.chunk.data for event in seen if isinstance(event, LogBytes))
     assert (told, log) == (
@@ -64,7 +65,7 @@ def test_an_outage_is_told_once_and_no_byte_is_lost(backend):
 
 def test_the_longer_it_lasts_the_more_rarely_it_is_asked_but_never_too_rarely(backend):
     wait = Story(lambda: away(backend), *[lambda: None] * 12, lambda: back(backend))
-    list(events(backend, JOB, wait=wait))
+    list(events(backend, JOB, stop=Pauses(wait)))
     delays = wait.waits[1:13]
     assert delays[:3] == pytest.approx([delays[0], 2 * delays[0], 4 * delays[0]])
     assert delays == sorted(delays)

@@ -23,6 +23,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import StepRecord
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
+from tests.follow.event_steps import Pauses
 from tests.world import World, until, world
 
 __all__ = ["world"]
@@ -173,13 +174,13 @@ def test_waiting_backs_off_while_nothing_happens(world: World) -> None:
     job = world.submit("j", "import time; time.sleep(1000)")
     until(lambda: job.state is ExecutionState.RUNNING)
     waits: list[float] = []
-    stop = threading.Event()
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 30:
             stop.set()
 
-    list(events(world.backend, job.id, stop=stop, wait=wait))
+    stop = Pauses(wait)
+    list(events(world.backend, job.id, stop=stop))
     assert waits[-1] == 0.5
     assert min(waits) == 0.05

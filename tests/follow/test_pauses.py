@@ -12,7 +12,7 @@ from batchai_magics.backends.base import FileRef, Pace
 from batchai_magics.errors import UnreachableError
 from batchai_magics.follow import Follower, changes, events
 from batchai_magics.follow import follower as follower_module
-from tests.follow.event_steps import log, states
+from tests.follow.event_steps import Pauses, log, states
 from tests.widgets.scripted_cluster import ScriptedCluster
 from tests.widgets.scripted_job import JOB
 
@@ -21,7 +21,7 @@ class Waits:
     """Notes how long the loop waits; `then` happens at given waits, and the loop stops at the last."""
 
     def __init__(self, most, then=None):
-        self.stop, self.told, self.most, self.then = threading.Event(), [], most, then or {}
+        self.stop, self.told, self.most, self.then = Pauses(self), [], most, then or {}
 
     def __call__(self, seconds):
         self.told.append(seconds)
@@ -44,7 +44,7 @@ def tail_waits(backend, monkeypatch):
 
 def test_the_loop_waits_longer_while_nothing_happens_and_briefly_after_news(backend):
     waits = Waits(13, {11: lambda: backend.write("news\n")})
-    list(events(backend, JOB, stop=waits.stop, wait=waits))
+    list(events(backend, JOB, stop=waits.stop))
     growing = [0.05, 0.065, 0.0845, 0.1098, 0.1428, 0.1856, 0.2413, 0.3137, 0.4079, 0.5, 0.5]
     assert waits.told == pytest.approx([*growing, 0.05, 0.065], abs=1e-3)
 
@@ -55,7 +55,7 @@ def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch
     backend.write("0123456789")
     backend.finish()
     waits = Waits(1)
-    assert states(list(events(backend, JOB, wait=waits))) == ["succeeded"]
+    assert states(list(events(backend, JOB, stop=waits.stop))) == ["succeeded"]
     assert waits.told == []
 
 
@@ -79,7 +79,7 @@ def test_the_loop_waits_for_the_log_as_long_as_the_backends_pace_allows(backend,
     backend.capabilities = replace(backend.capabilities, pace=Pace(max_wait_s=7.0))
     patience = tail_waits(backend, monkeypatch)
     waits = Waits(2)
-    list(events(backend, JOB, stop=waits.stop, wait=waits))
+    list(events(backend, JOB, stop=waits.stop))
     assert patience == [0.0, 7.0]  # the first look has news at once: the state
 
 

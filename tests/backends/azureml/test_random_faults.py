@@ -18,6 +18,7 @@ from batchai_magics.follow import LogBytes, StateChanged
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.stand_in import AzureStandIn
+from tests.follow.event_steps import Pauses
 
 FAULTS, RANKS = 50, 4
 HASTE = 500  # how much faster than ours the clock of the backend's request budget is
@@ -79,7 +80,7 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(
     writer, found = Writer(azure), defaultdict[str, bytearray](bytearray)
     writer.start()
     pause = threading.Event()
-    events = follow.events(backend, job, wait=lambda _: pause.wait(0.01))
+    events = follow.events(backend, job, stop=Pauses(lambda _: pause.wait(0.01)))
     last = next(events)  # a watch begins with an answer
     azure.faults.scatter(FAULTS, seed=seed)
     for event in events:
