@@ -53,7 +53,7 @@ def run(
         args: Positional arguments of the function, or the arguments of the script.
         kwargs: Keyword arguments of the function.
         new: Whether an earlier run of the same is repeated; otherwise its job is returned.
-        options: Other options of `%%batchai_job` by name: `processes=4`, `env={"SEED": 1}`, `upload=["data"]`.
+        options: Other options of `%%batchai_job` by name: `processes=4`, `env={"SEED": 1}`, `upload=["a"]`.
 
     Returns:
         The handle of the job.
