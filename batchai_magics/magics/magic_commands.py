@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.options.option import DisplayText
-    from batchai_magics.widgets.comparison.sweep_feed import ShownSweep
+    from batchai_magics.widgets.comparison.sweep_source import ShownSweep
 
 
 NAMELESS = "job"  # used when the notebook is unknown

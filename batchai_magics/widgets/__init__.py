@@ -14,7 +14,7 @@ from batchai_magics.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
     from batchai_magics.metrics import Comparison, Scaling
-    from batchai_magics.widgets.comparison.sweep_feed import ShownSweep
+    from batchai_magics.widgets.comparison.sweep_source import ShownSweep
     from batchai_magics.widgets.core.feed import Source
     from batchai_magics.widgets.core.publisher import Publisher
     from batchai_magics.widgets.dashboards.dashboard_output import Subject

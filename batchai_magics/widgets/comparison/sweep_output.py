@@ -14,7 +14,8 @@ from batchai_magics.widgets.comparison.comparison_output import (
     LiveComparison,
     TextComparisonOutput,
 )
-from batchai_magics.widgets.comparison.sweep_feed import INTERVAL_S, ShownSweep, SweepFeed, SweepSource
+from batchai_magics.widgets.comparison.sweep_feed import SweepFeed
+from batchai_magics.widgets.comparison.sweep_source import INTERVAL_S, ShownSweep, SweepSource
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.dashboards.dashboard_output import DashboardOutput, Opener

@@ -6,8 +6,9 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import UnreachableError
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.comparison.sweep_feed import RUNNING_INTERVAL_S, SweepFeed, SweepSource
+from batchai_magics.widgets.comparison.sweep_feed import SweepFeed
 from batchai_magics.widgets.comparison.sweep_output import ROWS_PER_MESSAGE, SweepView
+from batchai_magics.widgets.comparison.sweep_source import RUNNING_INTERVAL_S, SweepSource
 from tests.widgets.comparison.scripted_sweep import ScriptedSweep
 from tests.widgets.scripted_cluster import ScriptedCluster
 
