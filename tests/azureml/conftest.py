@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.azureml.credentials import shared_sign_in
 from tests.azureml.stand_in import AzureStandIn
 
 
@@ -32,5 +33,6 @@ def reached(made: AzureStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[Azu
         monkeypatch.delenv(name, raising=False)
     for name, value in made.client_env.items():
         monkeypatch.setenv(name, value)
+    shared_sign_in.cache_clear()
     with contextlib.closing(made):
         yield made

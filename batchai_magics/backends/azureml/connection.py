@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, Hints
-from batchai_magics.backends.azureml.credentials import SignIn
+from batchai_magics.backends.azureml.credentials import shared_sign_in
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
 from batchai_magics.errors import ServiceError, StorageError
@@ -95,7 +95,7 @@ class Connection(ArmClient):
     ) -> None:
         super().__init__(settings.resource_manager.rstrip("/"))
         self.address, self.settings = address, settings
-        self._credential = credential or SignIn()
+        self._credential = credential or shared_sign_in()
 
     def request(
         self,

@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ class SignIn:
             token = candidate.get_token(*scopes, **options)
         self._chosen = candidate
         return token
+
+
+@cache
+def shared_sign_in() -> SignIn:
+    """The sign-in of all backends of this process, so that nobody has to enter a second code."""
+    return SignIn()
 
 
 def _ask(address: str, code: str, expires: datetime) -> None:

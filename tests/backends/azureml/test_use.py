@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
 
+from batchai_magics.backends.azureml.credentials import shared_sign_in
+from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.backend_commands import use
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.models.resource_ids import Kind, workspace_id
 
 
 def used(line: str):
@@ -25,6 +29,20 @@ def test_the_workspace_of_the_options_is_signed_in_to(azure) -> None:
     )
     assert found.notes == ("Workspace space in eastus.",)
     assert (found.value.settings.backend, found.value.settings.subscription) == ("azureml", subscription)
+
+
+def test_a_person_enters_one_code_for_all_backends_of_a_notebook(azure, monkeypatch, capsys) -> None:
+    for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # nothing else is tried
+    monkeypatch.setattr(shared_sign_in(), "_is_interactive", lambda: True)
+    azure.sign_in.is_code_approved = True
+    subscription, group, workspace = azure.place
+    line = f"--backend azureml --subscription {subscription} --resource-group {group} --workspace {workspace}"
+    settings = used(line).value.settings
+    with contextlib.closing(open_backend(settings)) as backend:
+        assert backend.names(workspace_id(settings), Kind.EXPERIMENT) == []
+    assert capsys.readouterr().out.count("enter the code") == 1
 
 
 def test_the_workspace_of_the_file_is_used(azure, tmp_path, monkeypatch) -> None:
