@@ -12,6 +12,14 @@ NO_DETAILS = RunDetails("NotStarted")
 
 
 @dataclass(frozen=True)
+class RunEnd:
+    """Why our program on a node ended a run; the exit code is that of a failed preparation."""
+
+    error: ErrorDetail
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """What is known of a run beside its job.
 
@@ -25,13 +33,13 @@ class RunFacts:
     details: RunDetails = NO_DETAILS
     ranks: tuple[RankExit, ...] = ()
     attempts: tuple[Attempt, ...] = ()
-    end: ErrorDetail | None = None
+    end: RunEnd | None = None
 
     @property
     def exit_code(self) -> int | None:
         """The exit code of the first process that failed, else 0; None where unknown, or ended by us."""
         if self.end:
-            return None
+            return self.end.exit_code
         codes = [rank.exit_code for rank in self.ranks if rank.exit_code is not None]
         if codes:
             return next((code for code in codes if code), 0)
@@ -41,7 +49,7 @@ class RunFacts:
     def errors(self) -> tuple[ErrorDetail, ...]:
         """Why it failed: what our programs recorded, and what the service says."""
         if self.end:  # the service only says that a process of ours has failed
-            return (self.end,)
+            return (self.end.error,)
         own = [_error_of(rank) for rank in self.ranks[:1] if rank.exit_code]
         return (*own, *self.details.errors)
 

@@ -12,7 +12,7 @@ from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
 from batchai_magics.backends.azureml.run_details import RunDetails
-from batchai_magics.backends.azureml.run_facts import RunFacts
+from batchai_magics.backends.azureml.run_facts import RunEnd, RunFacts
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
@@ -64,17 +64,18 @@ def _ranks(watched: WatchedLogs, details: RunDetails) -> Iterator[RankExit]:
     yield from sorted((rank for rank in found if rank), key=_failure_first)
 
 
-def _end(watched: WatchedLogs, details: RunDetails) -> ErrorDetail | None:
+def _end(watched: WatchedLogs, details: RunDetails) -> RunEnd | None:
     """Why our program on a node ended the job, if it did."""
     blob = watched.blob(_END, _MAX_EXIT_BYTES) if _END in details.log_files else None
     return parse_end(blob.data) if blob else None
 
 
-def parse_end(data: bytes) -> ErrorDetail | None:
-    """The error that a program on a node recorded; None if its node was lost while it was written."""
+def parse_end(data: bytes) -> RunEnd | None:
+    """The end that a program on a node recorded; None if its node was lost while it was written."""
     try:
         record = json.loads(data)
-        return ErrorDetail(code=str(record["code"]), message=str(record["message"]))
+        error = ErrorDetail(code=str(record["code"]), message=str(record["message"]))
+        return RunEnd(error, record.get("exit_code"))
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -119,7 +119,7 @@ def test_a_node_is_prepared_once_before_any_process_starts(run):
 def test_a_preparation_that_fails_is_why_the_job_failed(run):
     job, _ = run("one --toolkit custom --prep 'exit 7'", "print('never')")
     assert job.state is ExecutionState.FAILED
-    assert job.execution.errors[0].code == "JobPreparationFailed"
+    assert (job.execution.errors[0].code, job.execution.exit_code) == ("JobPreparationFailed", 7)
 
 
 STOPPING = """

@@ -24,11 +24,14 @@ SHARE_OUTPUT = "batchai"  # the output that stands for the default share
 
 
 class Failure(NamedTuple):
-    """Why no process of a job starts, or why they are ended: a code and a sentence."""
+    """Why no process of a job starts, or why they are ended: a code and a sentence.
+
+    The exit code is that of the job preparation; None where nothing has ended by itself.
+    """
 
     code: str
     message: str
-    exit_code: int = 1
+    exit_code: int | None = None
 
 
 class NodeSetup(NamedTuple):
@@ -125,7 +128,7 @@ def _failure(outcome: Outcome | None) -> Failure | None:
         return None
     errors: Sequence[Any] = outcome.errors
     code, message = (errors[0]["code"], errors[0]["message"]) if errors else ("JobFailed", outcome.sentence)
-    return Failure(str(code), str(message), outcome.exit_code or 1)
+    return Failure(str(code), str(message), outcome.exit_code)
 
 
 def _link(path: Path, target: Path) -> None:

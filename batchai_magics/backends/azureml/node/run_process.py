@@ -99,10 +99,10 @@ def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> Any:
 
 
 def _fail(folder: Path, failure: Failure) -> int:
-    """Writes why the job ends into its record and its log."""
+    """Writes why the job ends into its record and its log; returns the exit code for the service."""
     print(f"batchai: {failure.message}", flush=True)
     _write(folder, "end.json", failure._asdict())
-    return failure.exit_code
+    return failure.exit_code or 1
 
 
 def _write(folder: Path, name: str, value: object) -> None:
@@ -135,7 +135,8 @@ class RankRun:
         termination.kill(partial(termination.live_descendants, {recorder} if recorder else ()))
         _write(self._folder, f"exits/{self._identity.rank}.json", end._asdict())
         if self._failure:
-            return _fail(self._folder, self._failure)
+            _fail(self._folder, self._failure)
+            return STOPPED_CODE
         return end.exit_code or 0
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -186,7 +187,7 @@ class RankRun:
             _signal(child, signal.SIGKILL)
 
     def _end(self, child: subprocess.Popen[bytes], error: Mapping[str, Any]) -> None:
-        self._failure = Failure(error["code"], error["message"], STOPPED_CODE)
+        self._failure = Failure(error["code"], error["message"])
         self._stop(child)
 
     def _stop(self, child: subprocess.Popen[bytes]) -> None:
