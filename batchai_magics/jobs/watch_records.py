@@ -27,15 +27,13 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         CapabilityError: Nothing watches the runs of the backend.
         UsageError: A channel in the settings is invalid; it is not repeated.
     """
-    asked = [name for name in ("notify", "exports") if getattr(request, name)]
+    has_channels = backend.records is not None and backend.capabilities.notifications
+    if not has_channels:
+        _refuse_channels(request, backend)
     price = _price(request, settings, backend)
-    if backend.records is None or not backend.capabilities.stop_conditions:
-        if asked:
-            option = {"notify": "--notify", "exports": "--export"}[asked[0]]
-            text = f"{option} is not supported by the {backend.capabilities.name} backend"
-            raise CapabilityError(text, code="NotSupported", hint="Leave it out; nothing was written.")
+    if backend.records is None or not (has_channels or price):
         return request
-    notify = request.notify or addresses_in(settings.notify)
+    notify = (request.notify or addresses_in(settings.notify)) if has_channels else ()
     watch = WatchRequest(
         request.name,
         request.experiment,
@@ -46,6 +44,15 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         node_price=price,
     )
     return replace(request, notify=notify, watch=watch if notify or request.exports or price else None)
+
+
+def _refuse_channels(request: CellRequest, backend: Backend) -> None:
+    """Raises a CapabilityError if a line asks for notifications or exports, which nothing would send."""
+    asked = {"--notify": request.notify, "--export": request.exports}
+    option = next((option for option, given in asked.items() if given), "")
+    if option:
+        text = f"{option} is not supported by the {backend.capabilities.name} backend"
+        raise CapabilityError(text, code="NotSupported", hint="Leave it out; nothing was written.")
 
 
 def _price(request: CellRequest, settings: Settings, backend: Backend) -> float:

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.metrics.reading.event_files import EventFileReader
 from tests.contract.place import Place
 from tests.webhook import SECRET, Webhook, webhook
 from tests.world import until
 
 __all__ = ["webhook"]
-pytestmark = [pytest.mark.slow, pytest.mark.needs("stop_conditions")]
+pytestmark = pytest.mark.slow
 
 SCRIPT = """print('{"step": 3, "loss": 0.5}')"""
 
 
+@pytest.mark.needs("notifications")
 def test_the_end_is_told_and_numbers_are_exported(place: Place, webhook: Webhook, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     job = place.run_cell(f"told --notify {webhook.url} --export tensorboard={runs}", SCRIPT)
@@ -30,3 +32,12 @@ def test_the_end_is_told_and_numbers_are_exported(place: Place, webhook: Webhook
     assert SECRET.encode() not in b"".join(kept.values())
     (delivery,) = [json.loads(text) for name, text in kept.items() if name.startswith("deliveries/")]
     assert (delivery["channel"], delivery["kind"]) == ("webhook", "ended")
+
+
+@pytest.mark.lacks("notifications")
+@pytest.mark.parametrize("option", ["--notify true", "--export tensorboard=runs"])
+def test_where_nothing_would_send_them_a_job_that_asks_for_them_is_refused(place: Place, option: str) -> None:
+    with pytest.raises(CapabilityError, match=option.partition(" ")[0]):
+        place.submit(f"told {option}", SCRIPT)
+    with pytest.raises(NotFoundError):
+        place.backend.show(place.job("told"))

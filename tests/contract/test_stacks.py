@@ -63,7 +63,8 @@ def test_who_follows_a_job_that_stands_still_is_told_where_its_ranks_are(place: 
     job.wait(PATIENCE_S)
 
 
-@pytest.mark.needs("stop_conditions")
+@pytest.mark.needs("notifications")
+@pytest.mark.needs("node_commands")
 def test_the_notification_of_a_standstill_says_where_the_ranks_are(
     place: Place, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

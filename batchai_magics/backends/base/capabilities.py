@@ -41,6 +41,7 @@ class Capabilities:
         key_vault: Secrets may be references to a key vault.
         logins: People log in: to the subscription, and to nodes with a password or key.
         stop_conditions: Running jobs are stopped for what their logs say.
+        notifications: Something of ours watches running jobs, sends notifications and exports their numbers.
         restarts: Jobs continue after losing their nodes or reaching their time limit, and are warned before.
         shared_gpus: Jobs may ask for some of the GPUs of a node.
         preflight: Nodes are checked before a job's first rank.
@@ -59,6 +60,7 @@ class Capabilities:
     key_vault: bool = True
     logins: bool = True
     stop_conditions: bool = False
+    notifications: bool = False
     restarts: bool = False
     shared_gpus: bool = False
     preflight: bool = False

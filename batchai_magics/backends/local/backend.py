@@ -35,6 +35,7 @@ CAPABILITIES = Capabilities(
     logins=False,
     known_sizes=True,
     stop_conditions=True,
+    notifications=True,
     custom_processes=True,
     restarts=True,
     shared_gpus=True,

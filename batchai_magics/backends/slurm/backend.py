@@ -19,6 +19,7 @@ CAPABILITIES = Capabilities(
     key_vault=False,
     logins=False,
     stop_conditions=True,
+    notifications=True,
     restarts=True,
     shared_gpus=True,
     preflight=True,
