@@ -108,8 +108,7 @@ class PreflightReport(NamedTuple):
         cls, nodes: Sequence[NodeCheck], pairs: Sequence[PairCheck], duration_s: float = 0.0
     ) -> PreflightReport:
         """The report on these measurements."""
-        partners = min(2, max(1, len(nodes) - 1))
-        rated = [node._replace(network_rate=_best_rate(node.node, pairs, partners)) for node in nodes]
+        rated = _rated(nodes, pairs)
         return cls(tuple(rated), tuple(pairs), tuple(_findings(rated, pairs)), round(duration_s, 3))
 
     @property
@@ -157,6 +156,12 @@ class PreflightReport(NamedTuple):
             body["duration_s"],
             tuple(body["excluded"]),
         )
+
+
+def _rated(nodes: Sequence[NodeCheck], pairs: Iterable[PairCheck]) -> list[NodeCheck]:
+    """The nodes with the rates of their exchanges."""
+    known, partners = list(pairs), min(2, max(1, len(nodes) - 1))
+    return [node._replace(network_rate=_best_rate(node.node, known, partners)) for node in nodes]
 
 
 def _best_rate(node: str, pairs: Iterable[PairCheck], min_partners: int) -> float | None:
@@ -246,6 +251,16 @@ def _slowness(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
         own = getattr(node, field)
         if own and own < share * median(rates):
             yield f"{words} {size_text(own)}/s, the median is {size_text(median(rates))}/s"
+
+
+def pairs_to_repeat(nodes: Sequence[NodeCheck], pairs: Iterable[PairCheck]) -> set[tuple[str, str]]:
+    """The best pair of each node whose exchanges are slow, so that it is measured once more."""
+    known = [pair for pair in pairs if pair.rate]
+    rated = [node._replace(processor_rate=None, memory_rate=None, disk_rate=None) for node in nodes]
+    slow = slow_nodes(_rated([node for node in rated if not node.problem], known))
+    own = {name: [pair for pair in known if name in pair[:2]] for name in slow}
+    best = (max(each, key=lambda pair: pair.rate or 0.0) for each in own.values())
+    return {(pair.first, pair.second) for pair in best}
 
 
 def slow_nodes(nodes: Sequence[NodeCheck]) -> set[str]:

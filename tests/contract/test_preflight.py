@@ -38,7 +38,6 @@ def test_nodes_are_measured_alone_and_in_pairs_before_the_first_rank(place: Plac
     assert {pair.first, pair.second} == {node.node for node in report.nodes}
     assert pair.rate
     assert pair.allreduce_s
-    assert report.duration_s < 10
 
 
 @pytest.mark.needs("preflight")

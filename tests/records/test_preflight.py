@@ -15,6 +15,7 @@ from batchai_magics.records.preflight import (
     NodeCheck,
     PairCheck,
     PreflightReport,
+    pairs_to_repeat,
 )
 
 BAD, SLOW = FindingKind.BAD, FindingKind.SLOW
@@ -98,6 +99,13 @@ def test_a_slow_node_makes_no_other_one_look_slow() -> None:
     pairs = [PairCheck("a", "b", 1e9), PairCheck("a", "c", 1e8), PairCheck("b", "c", 1e8)]
     (finding,) = PreflightReport.of(nodes, pairs).findings
     assert finding == Finding("c", SLOW, "it exchanges 100 MB/s, the median is 1 GB/s")
+
+
+def test_the_best_pair_of_each_node_that_exchanges_slowly_is_repeated() -> None:
+    nodes = [WELL._replace(node=name, processor_rate=1.0 if name == "a" else 1e9) for name in "abc"]
+    pairs = [PairCheck("a", "b", 1e9), PairCheck("a", "c", 2e8), PairCheck("b", "c", 1e8)]
+    assert pairs_to_repeat(nodes, pairs) == {("a", "c")}
+    assert pairs_to_repeat(nodes, [*pairs[:1], PairCheck("a", "c", 9e8), pairs[2]]) == set()
 
 
 def test_a_node_that_only_met_a_slow_one_is_not_slow() -> None:
