@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
@@ -41,6 +42,7 @@ _PANEL_INCHES = 2.5
 _AXIS_LABELS = {"step": "step", "epoch": "epoch", "time": "time (s)"}
 _STYLES = {TRAIN: ("-", PALETTE[0]), VALIDATION: ("-", PALETTE[1]), TEST: ("--", PALETTE[2])}
 _FAINT = 0.3
+_MAX_LINES, _BAND = 16, 0.16  # ranks with a line each; the opacity of the band that stands for more
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ class _Drawing:
             shade_warm_up(ax, warm_up_of(self._run))
         for metric in chart:
             self._draw_metric(ax, metric, is_alone=len(chart) == 1)
-        if len(chart) > 1 or len(ax.lines) > 1:
+        if len(chart) > 1 or len(ax.lines) > 1 or ax.collections:
             _legend(ax)
         if chart[0].traits.kind is Kind.RATE:
             ax.set_ylim(bottom=0)
@@ -178,12 +180,26 @@ class _Drawing:
     def _draw_metric(self, ax: Axes, metric: Metric, *, is_alone: bool) -> None:
         lines = metric.points(self.axis, start=self._start)
         has_ranks = is_alone and len(lines) > 1 and not self._is_of_all(metric)
+        if has_ranks and len(lines) > _MAX_LINES:
+            self._draw_band(ax, lines.values(), len(lines) if metric.is_summed else 1)
+            has_ranks = False
         for rank, points in lines.items() if has_ranks else ():
             self._draw_line(ax, points, label=f"rank {rank}", **_rank_style(rank or 0))
         together = list(metric.combined(self.axis, start=self._start).items())
         line, colour = _STYLES[metric.traits.phase] if not is_alone else ("-", PALETTE[0])
         words = (_SUM if metric.is_summed else _MEAN) if is_alone else metric.name
         self._draw_line(ax, together, label=words, linestyle=line, color=colour, linewidth=2.0)
+
+    def _draw_band(self, ax: Axes, lines: Collection[Sequence[tuple[float, float]]], share: int) -> None:
+        """Draw the range from the lowest to the highest rank; beside a total, that of `share` equal ranks."""
+        by_x: dict[float, list[float]] = {}
+        for x, value in itertools.chain.from_iterable(lines):
+            if isfinite(value):
+                by_x.setdefault(x, []).append(value * share)
+        xs = sorted(by_x)
+        low, high = ([edge(by_x[x]) for x in xs] for edge in (min, max))
+        label = f"range of {len(lines)} ranks" + (", each times their number" if share > 1 else "")
+        ax.fill_between(xs, low, high, label=label, color=PALETTE[0], alpha=_BAND, linewidth=0)
 
     def _draw_line(self, ax: Axes, points: Sequence[tuple[float, float]], **style: Any) -> None:
         xs, values = [x for x, _ in points], [value for _, value in points]

@@ -39,6 +39,24 @@ def test_ranks_are_named_where_there_is_no_speed():
     assert legend(plot(records(text))) == ["rank 0", "rank 1", "mean of the ranks"]
 
 
+def test_a_band_stands_for_many_ranks():
+    text = "".join(f"[1,{rank}]<stdout>:step 1 loss {rank + 1}\n" for rank in range(16))
+    assert len(plot(records(text)).lines) == 17
+    (line,), ax = (found := plot(records(f"{text}[1,16]<stdout>:step 1 loss 17\n"))).lines, found
+    assert line.get_ydata().tolist() == [9.0]
+    (band,) = ax.collections
+    assert [band.get_datalim(ax.transData).y0, band.get_datalim(ax.transData).y1] == [1.0, 17.0]
+    assert legend(ax) == ["range of 17 ranks", "mean of the ranks"]
+
+
+def test_beside_a_total_the_band_is_that_of_as_many_equal_ranks():
+    text = "".join(f"[1,{rank}]<stdout>:{step(10, rate=90 + rank)}\n" for rank in range(20))
+    ax = plot(records(text), metrics="images/sec")
+    (band,) = ax.collections
+    assert (band.get_datalim(ax.transData).y0, band.get_datalim(ax.transData).y1) == (1800, 2180)
+    assert ax.lines[-1].get_ydata().tolist() == [1990]
+
+
 def test_a_frame_draws_what_its_records_draw():
     found = records(run(ranks=2) + f"[1,7]<stdout>:{step(30)}\n")
     lines = [line.get_xydata().tolist() for line in plot(found).lines]

@@ -86,3 +86,25 @@ def test_a_chart_is_saved_as_a_table_or_a_picture_and_fills_the_screen(charts, t
             charts.locator(".ba-chart").evaluate_all("all => all.map((one) => one.offsetHeight)") == heights
         )
     )
+
+
+RANKS = """
+made = backend("wide", S.RUNNING)
+def tell(first, last):
+    for step in range(1, 4):
+        lines = (f"[1,{rank}]<stdout>:step {step} loss {rank + step}\\n" for rank in range(first, last))
+        made.write("".join(lines))
+tell(0, 16)
+"""
+
+
+def test_a_band_stands_for_many_ranks(lab, tmp_path):
+    lab.open("wide", SETUP.format(folder=tmp_path) + RANKS, SHOW, "tell(16, 256)")
+    for index in range(2):
+        lab.run(index)
+    chart = lab.page.get_by_role("group", name="loss", exact=True)
+    expect(chart.locator(".ba-plot")).to_have_attribute("data-ranks", "lines")
+    lab.run(2)
+    expect(chart.locator(".ba-plot")).to_have_attribute("data-ranks", "band")
+    chart.get_by_role("img", name="loss at step 3, mean 130.5, ranks 3.0–258.0", exact=True).wait_for()
+    assert lab.errors == []

@@ -4,7 +4,7 @@ import { XScale } from "../core/x_scales.js";
 
 /** @typedef {(number | null)[]} Column */
 
-/** The values of one quantity: a column per rank, and one over all ranks. */
+/** The values of one quantity: a column per rank, one over all ranks, and those of the lowest and the highest rank. */
 export class Quantity {
   /** @param {"sum" | "mean"} over how ranks are combined */
   constructor(over) {
@@ -13,6 +13,10 @@ export class Quantity {
     this.byRank = new Map();
     /** @type {Column} */
     this.all = [];
+    /** @type {Column} */
+    this.low = [];
+    /** @type {Column} */
+    this.high = [];
     this.dirtyFrom = 0;
   }
 
@@ -27,7 +31,7 @@ export class Quantity {
   /** Drops all values. */
   clear() {
     this.byRank.clear();
-    this.all = [];
+    [this.all, this.low, this.high] = [[], [], []];
     this.dirtyFrom = 0;
   }
 
@@ -68,7 +72,7 @@ export class Quantity {
   }
 
   /**
-   * Extends every column to `length` rows and updates the one over all ranks.
+   * Extends every column to `length` rows and updates those over all ranks.
    * A sum needs all ranks at a step, as in a saved figure; a mean needs any.
    * @param {number} length
    */
@@ -76,12 +80,17 @@ export class Quantity {
     for (const column of this.byRank.values()) while (column.length < length) column.push(null);
     const columns = [...this.byRank.values()];
     for (let row = this.dirtyFrom; row < length; row += 1) {
-      const known = columns.map((column) => column[row] ?? null).filter((value) => value !== null);
-      const sum = known.reduce((/** @type {number} */ total, value) => total + Number(value), 0);
-      const needed = this.over === "sum" ? columns.length : 1;
-      this.all[row] = known.length && known.length >= needed ? (this.over === "sum" ? sum : sum / known.length) : null;
+      let [count, sum, low, high] = [0, 0, Infinity, -Infinity];
+      for (const column of columns) {
+        const value = column[row] ?? null;
+        if (value === null) continue;
+        [count, sum, low, high] = [count + 1, sum + value, Math.min(low, value), Math.max(high, value)];
+      }
+      const isKnown = count > 0 && (this.over === "mean" || count === columns.length);
+      this.all[row] = isKnown ? (this.over === "sum" ? sum : sum / count) : null;
+      [this.low[row], this.high[row]] = count ? [low, high] : [null, null];
     }
-    this.all.length = length;
+    this.all.length = this.low.length = this.high.length = length;
     this.dirtyFrom = length;
   }
 }

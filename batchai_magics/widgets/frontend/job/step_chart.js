@@ -1,4 +1,5 @@
-// A chart over steps, epochs or time: a line per phase and per rank, one over all ranks with its jitter, a legend, zoom.
+// A chart over steps, epochs or time: a line per phase and per rank (of many ranks, a band from the lowest to the
+// highest), one over all ranks with its jitter, a legend, zoom.
 
 import uPlot from "uplot";
 import { smoothed } from "../core/chart_bar.js";
@@ -27,6 +28,7 @@ const BUTTONS_PX = 180; // width of the header's buttons
 const TITLE_PX = 70; // assumed for all titles, so that charts side by side have headers of equal height
 const BRIEF_PX = 350; // width of a legend with the range over all ranks
 const SHORT_PX = 140; // height of a plot whose x axis has no title: the toolbar says what it is
+const MAX_LINES = 16; // of ranks; above this, a band stands for them
 const GROUPED = 10_000; // steps from here on have commas
 const BY_STEP = new XScale("step");
 
@@ -66,7 +68,16 @@ export class StepChart extends FramedChart {
   /** The ranks that have lines. */
   get #ranks() {
     const { ranks } = this.#main.values;
-    return ranks.length > 1 ? ranks : [];
+    return ranks.length > 1 && !this.#isBanded ? ranks : [];
+  }
+
+  /** Whether a band stands for the ranks. */
+  get #isBanded() {
+    return this.#main.values.byRank.size > MAX_LINES;
+  }
+
+  get #hasBand() {
+    return this.#isBanded || Boolean(this.subject.band);
   }
 
   /** Draws new data in the next frame. */
@@ -119,7 +130,7 @@ export class StepChart extends FramedChart {
       return;
     }
     this.xs = lines.map(({ table }) => this.scale.of(table.steps));
-    const wanted = [lines.map(({ name }) => name), Boolean(this.subject.band), this.#ranks, this.isLog, this.weight > 0, this.scale.name, this.#isShort].join();
+    const wanted = [lines.map(({ name }) => name), this.#hasBand, this.#isBanded, this.#ranks, this.isLog, this.weight > 0, this.scale.name, this.#isShort].join();
     if (!this.plot || this.drawn !== wanted) this.#make();
     this.drawn = wanted;
     const plot = /** @type {uPlot} */ (this.plot);
@@ -157,14 +168,22 @@ export class StepChart extends FramedChart {
     const rest = others.map((each, i) => [each, this.subject.lines[i + 1]?.values.all ?? []]);
     const [x = [], ...columns] = rest.length ? joined(first, rest) : first;
     const last = columns.splice(own.length, edges.length);
-    const shown = this.isLog ? columns.map((column) => Array.from(column, (value) => (value !== null && Number(value) <= 0 ? null : value))) : columns;
+    const shown = this.isLog ? columns.map(positive) : columns;
     return /** @type {uPlot.AlignedData} */ ([x, ...shown, ...last]);
   }
 
-  /** The edges of the band around the main line. */
+  /**
+   * The edges of the band: of the ranks, or around the main line. Beside a total, it is that of as many ranks as fast as
+   * the slowest or the fastest one.
+   */
   #edges() {
     const { band } = this.subject;
-    const { all } = this.#main.values;
+    const { all, byRank, high, low, over } = this.#main.values;
+    if (this.#isBanded) {
+      const share = over === "sum" ? byRank.size : 1;
+      const edges = [high, low].map((column) => column.map((value) => (value === null ? null : value * share)));
+      return this.isLog ? edges.map(positive) : edges;
+    }
     const edge = (/** @type {number} */ sign) => all.map((value, i) => (value === null ? null : Math.max(0, value + sign * (band?.all[i] ?? 0))));
     return band ? [edge(1), edge(-1)] : [];
   }
@@ -173,7 +192,7 @@ export class StepChart extends FramedChart {
     const zoom = this.isZoomed && this.plot ? { ...this.plot.scales.x } : null;
     this.plot?.destroy();
     const style = looks(this.box, this.#lines(), {
-      hasBand: Boolean(this.subject.band),
+      hasBand: this.#hasBand,
       isLog: this.isLog,
       fromZero: Boolean(this.subject.fromZero),
       shadedTo: () => (this.subject.hasWarmUp && this.warmUp !== null ? (this.scale.of([this.warmUp])[0] ?? null) : null),
@@ -191,6 +210,7 @@ export class StepChart extends FramedChart {
     };
     this.plot = new uPlot(options, this.#data(), this.box);
     this.box.dataset.along = this.scale.name;
+    this.box.dataset.ranks = this.#isBanded ? "band" : "lines";
     if (zoom) this.plot.setScale("x", { min: zoom.min ?? 0, max: zoom.max ?? 1 });
     this.showLines();
   }
@@ -230,7 +250,7 @@ export class StepChart extends FramedChart {
       ...(this.weight ? [ALL] : []),
       ALL,
       ...this.subject.lines.slice(1).map(({ name }) => name),
-      ...(this.subject.band ? [ALL, ALL] : []),
+      ...(this.#hasBand ? Array(2).fill(this.#isBanded ? EACH : ALL) : []),
     ];
     plot.batch(() => keys.forEach((key, i) => plot.setSeries(i + 1, { show: !this.legend.hidden.has(key) })));
   }
@@ -298,6 +318,14 @@ export class StepChart extends FramedChart {
     const rows = Array.from(steps, (_, i) => all.map((column) => column[i] ?? null));
     return { header: ["step", ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
   }
+}
+
+/**
+ * A column for a logarithmic scale, which has no place for other values.
+ * @param {ArrayLike<number | null | undefined>} column
+ */
+function positive(column) {
+  return Array.from(column, (value) => (Number(value) > 0 ? Number(value) : null));
 }
 
 /** @param {number} step */

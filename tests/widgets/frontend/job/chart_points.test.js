@@ -29,6 +29,12 @@ test("the total ends at the last step of all ranks, as in a saved figure", () =>
   assert.deepEqual(table.rates.byRank.get(1), [110, null]);
 });
 
+test("the lowest and the highest rank of each step are known, as far as any has told it", () => {
+  const table = tableOf([10, 0, 100, 2], [10, 1, 110, 4], [10, 2, 105, NaN], [20, 1, 7, 1], [30, 0, NaN, 1]);
+  assert.deepEqual([table.rates.low, table.rates.high], [[100, 7, null], [110, 7, null]]);
+  assert.deepEqual([table.losses.low, table.losses.high], [[2, 1, 1], [4, 1, 1]]);
+});
+
 test("a step that comes late takes its place", () => {
   const table = tableOf([10, 0, 1, 1], [30, 0, 3, 3], [20, 1, 2, 2]);
   assert.deepEqual(table.steps, [10, 20, 30]);
