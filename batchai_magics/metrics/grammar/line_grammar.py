@@ -59,31 +59,40 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     """
     if _RULE.fullmatch(text):
         return LineReading(Kind.RULE, None, None, None, (), None, 0)
-    begin = row_begin(text)
-    is_decorated = text[begin:].lstrip()[:1] in _DECORATIONS
-    told = _DECORATED_PHASE.fullmatch(text, begin) if is_decorated else None
-    told = _PHASE_HEADING.fullmatch(text) if text.rstrip()[-1:] == b":" else told
-    if told:
-        phase = phase_of_word(told["phase"].decode())
+    heading = _phase_heading(text)
+    if heading:
+        phase = phase_of_word(heading["phase"].decode())
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
         return LineReading(Kind.PHASE, None, None, prefixes.rank or prefixes.label, (), phase, 0)
     if len(text) > MAX_LINE_BYTES or not DIGIT.search(text):
         return None
-    prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
-    is_named = text[: prefixes.begin].rstrip().endswith(b":")  # `config: {"lr": 0.1}`
-    named = _JSON_NAME.match(text, prefixes.begin)
-    if named and _is_json_object(text[named.end() :]):
-        prefixes = prefixes._replace(begin=named.end())
-        text = text.replace(b'"', b"'")
-    elif prefixes.has_origin and not is_named and _is_json_object(text[prefixes.begin :]):
-        text = text.replace(b'"', b"'")  # JSON behind a prefix reads like a printed dict
+    text, prefixes = _json_as_dict(text, read_prefixes(text, are_labels_ranks=are_labels_ranks))
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
     scan = scan_line(text, prefixes)
     if not scan.positions and prefixes.label is not None:
         return _read_label_as_step(text, prefixes)
-    rank = prefixes.rank or prefixes.label
-    return _line_reading(scan, prefixes, rank)
+    return _line_reading(scan, prefixes, prefixes.rank or prefixes.label)
+
+
+def _phase_heading(text: bytes) -> re.Match[bytes] | None:
+    """The heading of a phase: `Validation results:`, `==> test <==`."""
+    if text.rstrip()[-1:] == b":":
+        return _PHASE_HEADING.fullmatch(text)
+    begin = row_begin(text)
+    is_decorated = text[begin:].lstrip()[:1] in _DECORATIONS
+    return _DECORATED_PHASE.fullmatch(text, begin) if is_decorated else None
+
+
+def _json_as_dict(text: bytes, prefixes: Prefixes) -> tuple[bytes, Prefixes]:
+    """JSON behind a prefix or a name as Python prints a dict, which the grammar reads; else the line."""
+    named = _JSON_NAME.match(text, prefixes.begin)
+    if named and _is_json_object(text[named.end() :]):
+        return text.replace(b'"', b"'"), prefixes._replace(begin=named.end())
+    if prefixes.has_origin and _is_json_object(text[prefixes.begin :]):
+        is_named = text[: prefixes.begin].rstrip().endswith(b":")  # `config: {"lr": 0.1}`
+        return text if is_named else text.replace(b'"', b"'"), prefixes
+    return text, prefixes
 
 
 def _is_json_object(message: bytes) -> bool:
@@ -191,13 +200,15 @@ def _is_plain(scan: LineScan) -> bool:
     """Whether the numbers are of a phase and of a quality, as in `Validation loss: 0.5`."""
     if len(scan.numbers) == 1 and scan.numbers[0].name in _KNOWN_ALONE:
         return True
+    qualities = [is_quality(each.name) for each in scan.numbers]
     if _AVERAGED.match(scan.text, scan.begin):
-        are_known = all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
-        return are_known and any(is_quality(each.name) for each in scan.numbers)
-    are_told = [each.phase or scan.phase or each.name.startswith(("av", "ema_")) for each in scan.numbers]
-    if scan.text[scan.begin :].startswith(EVALUATED) or any(is_rate(each.name) for each in scan.numbers):
-        return all(are_told) and any(is_quality(each.name) for each in scan.numbers)
-    return all(are_told) and all(is_quality(each.name) for each in scan.numbers)
+        return any(qualities) and all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
+    if not scan.phase and not all(
+        each.phase or each.name.startswith(("av", "ema_")) for each in scan.numbers
+    ):
+        return False
+    is_mixed = scan.text.startswith(EVALUATED, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
+    return any(qualities) if is_mixed else all(qualities)
 
 
 def _is_metrics(scan: LineScan) -> bool:

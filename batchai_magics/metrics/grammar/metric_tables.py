@@ -13,7 +13,7 @@ names. It must measure something, too; all other tables give nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import (
@@ -21,10 +21,20 @@ from batchai_magics.metrics.grammar.metric_names import (
     TRAIN,
     VALIDATION,
     is_excluded,
-    is_measure,
     is_quality,
     is_rate,
     split_phase,
+)
+from batchai_magics.metrics.grammar.table_columns import (
+    BAR_START,
+    EPOCHS,
+    GAP,
+    STEPS,
+    Columns,
+    aligned,
+    cells_of,
+    columns_of,
+    is_measured,
 )
 
 _MOST_LINES = 300  # between two rows of columns, or in one box
@@ -36,23 +46,13 @@ _MEMBER = re.compile(
     rb"(?:(?P<number>[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)(?:\)|, dtype=\w+\))?|[^\n]*?)"
     rb"(?P<end>[,}])[ \t]*"
 )
-_PHASES = frozenset(("training", "validation", "train", "valid", "val", "test"))
 _RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
 _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
-_GAP = re.compile(rb"[ \t]{2,}|\t")
 _BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
-_BAR_START = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)")
-_NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}")
-_EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
-_STEPS = (
-    "total_timesteps", "timesteps", "global_step", "step", "steps", "#", "training_iteration", "iteration",
-    "iter", "it", "update", "round", "batch",
-)  # fmt: skip
 _MAY_BE_TABLE = re.compile(
     rb"(?i)training +\||\{'|epoch|step|iter|update|round|batch|#|class\s| metric|\bit\b|\bep\b"
     rb"|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
 )
-_PLAIN_NAME = re.compile(rb"[\w./@%-]+")
 _NO_COLUMNS = frozenset(
     [
         "class",
@@ -70,9 +70,6 @@ _NO_COLUMNS = frozenset(
         "time_total_s",
     ]
 )
-_EVALUATION = re.compile(rb"(Validate|Validation|Test) metric")
-_YOLO_CLASSES = (b"Class", b"Images")
-
 Number = tuple[str | None, str, float, str]
 """A phase, if it is told, a name, a value and a unit."""
 
@@ -92,25 +89,11 @@ NOTHING = TableNumbers(None, None, ())
 """What a line that only belongs to a table gives."""
 
 
-class _Columns(NamedTuple):
-    names: tuple[str, ...]
-    starts: tuple[int, ...]
-    separator: bytes  # b"" for blanks
-    phase: str | None = None  # of columns that do not tell theirs
-    is_evaluation: bool = False  # Lightning's: a name and a number in each row
-    phases: tuple[str | None, ...] = ()  # AllenNLP's: a name, and a number for each phase in each row
-
-    def index_of(self, names: Iterable[str]) -> int | None:
-        """The column that has one of these names."""
-        lower = [name.lower().removesuffix(" (% done)") for name in self.names]
-        return next((lower.index(name) for name in names if name in lower), None)
-
-
 class MetricTable:
     """The tables of one process's lines."""
 
     def __init__(self) -> None:
-        self._columns: _Columns | None = None
+        self._columns: Columns | None = None
         self._lines_left = 0
         self._box: list[tuple[str, bytes]] | None = None
         self._section = ""
@@ -192,82 +175,34 @@ class MetricTable:
             return None
         self._lines_left = _MOST_LINES
         shown = found.epoch, *found.numbers
-        if shown == self._shown and _BAR_START.search(text):
+        if shown == self._shown and BAR_START.search(text):
             return found._replace(numbers=())  # drawn again
         self._shown = shown
         return found
 
 
-def columns_of(text: bytes) -> _Columns | None:
-    """The columns of a table's header; None for any other line."""
-    text = _BAR_START.split(text, maxsplit=1)[0]
-    separator = b"|" if b"|" in text else b"" if _GAP.search(text.strip()) else b","
-    cells = _cut(text, separator)
-    names = [cell for _, cell in cells]
-    is_chainer = any(name.startswith(b"main/") for name in names)
-    if separator == b"," and not all(map(_PLAIN_NAME.fullmatch, names)):
-        return None
-    if is_chainer or not 2 <= len(cells) <= 40 or not all(map(_NAME.fullmatch, names)):
-        return None
-    columns = _Columns(tuple(map(bytes.decode, names)), tuple(start for start, _ in cells), separator)
-    if separator == b"|" and len(names) == 2 and _PHASES.issuperset(map(str.lower, columns.names)):
-        return columns._replace(phases=tuple(split_phase(f"{name} x")[0] for name in columns.names))
-    if tuple(names[:2]) == _YOLO_CLASSES:
-        return columns._replace(phase=VALIDATION)
-    if _EVALUATION.fullmatch(names[0]) and len(names) == 2:
-        return columns._replace(is_evaluation=True)
-    return _with_phase(columns) if _is_of_training(columns) else None
-
-
-def _is_of_training(columns: _Columns) -> bool:
-    """Whether the columns say where training is, and measure something."""
-    has_place = columns.index_of(_EPOCHS) is not None or columns.index_of(_STEPS) is not None
-    is_measuring = columns.names[1].lower() == "gpu_mem" or any(map(_is_measured, columns.names))
-    return len(columns.names) >= 3 and has_place and is_measuring
-
-
-def _with_phase(columns: _Columns) -> _Columns:
-    """The columns, of which fastai's metrics do not tell that they are those of a validation."""
-    is_fastai = columns.names[:3] == ("epoch", "train_loss", "valid_loss") and columns.names[-1] == "time"
-    return columns._replace(phase=VALIDATION) if is_fastai else columns
-
-
-def _is_measured(name: str) -> bool:
-    return is_measure(name) and not is_excluded(name)
-
-
-def _cut(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
-    """The cells of a line and where they start."""
-    if separator:
-        parts = text.split(separator)
-        starts = [sum(len(part) + 1 for part in parts[:place]) for place in range(len(parts))]
-        cells = [(start, part.strip()) for start, part in zip(starts, parts, strict=True)]
-        is_framed = separator == b"|" and text.lstrip().startswith(b"|")
-        return cells[1:-1] if is_framed and len(cells) > 2 else cells
-    cells, at = [], 0
-    for part in _GAP.split(text):
-        at = text.index(part, at)
-        if part:
-            cells.append((at, part.strip()))
-        at += len(part)
-    return cells
-
-
-def _row_numbers(columns: _Columns, text: bytes) -> TableNumbers | None:
+def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:
     """The numbers of a row; None if the line does not fit the columns."""
     if columns.phases:
-        return _phase_numbers(columns.phases, _cut(text, columns.separator))
+        return _phase_numbers(columns.phases, cells_of(text, columns.separator))
     bar = _BAR.search(text)
-    cells = _aligned(columns, _cut(_BAR_START.split(text, maxsplit=1)[0], columns.separator))
+    cells = aligned(columns, cells_of(BAR_START.split(text, maxsplit=1)[0], columns.separator))
     if cells is None:
         return None
     if columns.is_evaluation:
         numbers = list(_numbers(cells[0].decode(errors="replace"), cells[1], None))
         return TableNumbers(None, None, numbers) if numbers else None
-    places = [columns.index_of(_EPOCHS), columns.index_of(_STEPS)]
+    row = _training_row(columns, cells)
+    if bar and row and columns.names[0] != "Class":
+        return row._replace(step=int(bar["count"]))
+    return row
+
+
+def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | None:
+    """The numbers of a row with an epoch or a step, or of YOLO's row of all classes."""
+    places = [columns.index_of(EPOCHS), columns.index_of(STEPS)]
     counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]
-    is_class = columns.names[0] == "Class"
-    if not any(counts) and not (is_class and cells[0] == b"all"):
+    if not any(counts) and (columns.names[0], cells[0]) != ("Class", b"all"):
         return None
     numbers = [
         number
@@ -276,7 +211,6 @@ def _row_numbers(columns: _Columns, text: bytes) -> TableNumbers | None:
         for number in _numbers(name, cell, columns.phase)
     ]
     epoch, step = (int(count[1]) if count else None for count in counts)
-    step = int(bar["count"]) if bar and not is_class else step
     return TableNumbers(step, epoch, numbers) if numbers else None
 
 
@@ -296,8 +230,7 @@ def _phase_numbers(phases: Sequence[str | None], cells: Sequence[tuple[int, byte
 def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> TableNumbers:
     """The numbers of a printed dict, if it measures something."""
     by_name = {name.lower(): value for name, value in members if b"." not in value}
-    epoch = next((by_name[name] for name in _EPOCHS if name in by_name), None)
-    step = next((by_name[name] for name in _STEPS if name in by_name), None)
+    step, epoch = _positions(by_name)
     rest = [(name, value) for name, value in members if _is_told(name)]
     if not any(is_quality(name) and b"." in value for name, value in rest):
         return NOTHING
@@ -305,26 +238,6 @@ def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> TableNumbers:
     phase = next(iter(told)) if len(told) == 1 else None
     numbers = [number for name, value in rest for number in _numbers(name, value, phase)]
     return TableNumbers(_int_or_none(step), _int_or_none(epoch), numbers)
-
-
-def _aligned(columns: _Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
-    """A cell for each column, empty where the row has none."""
-    if len(cells) == len(columns.names):
-        return [cell for _, cell in cells]
-    if columns.separator or not 2 <= len(cells) < len(columns.names):
-        return None
-    row = [b""] * len(columns.names)
-    is_left = all(start in columns.starts for start, _ in cells)
-    for start, cell in cells:
-        if is_left:
-            row[columns.starts.index(start)] = cell
-            continue
-        ends = range(len(columns.names))
-        place = min(
-            ends, key=lambda end: abs(columns.starts[end] + len(columns.names[end]) - start - len(cell))
-        )
-        row[place] = cell
-    return row
 
 
 def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
@@ -342,7 +255,7 @@ def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:
         return None
     cells = [cell.strip() for cell in text[1:-1].split(b"|")]
     if len(cells) == 1:
-        cells = _GAP.split(cells[0], maxsplit=1)
+        cells = GAP.split(cells[0], maxsplit=1)
         cells = [*cells, b""][:2]
     return (cells[0], cells[1]) if len(cells) == 2 else None
 
@@ -350,18 +263,22 @@ def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:
 def _box_numbers(box: Sequence[tuple[str, bytes]]) -> TableNumbers:
     """The numbers of a complete box, if it says where training is."""
     by_name = {_last(name): value for name, value in box}
-    epoch = next((by_name[name] for name in _EPOCHS if name in by_name), None)
-    step = next((by_name[name] for name in _STEPS if name in by_name), None)
+    step, epoch = _positions(by_name)
     rest = [(name, value) for name, value in box if _is_told(name)]
-    if (epoch is None and step is None) or not any(_is_measured(name) for name, _ in rest):
+    if (epoch is None and step is None) or not any(is_measured(name) for name, _ in rest):
         return NOTHING
     numbers = [number for name, value in rest for number in _numbers(name, value, None)]
     return TableNumbers(_int_or_none(step), _int_or_none(epoch), numbers)
 
 
+def _positions(by_name: Mapping[str, bytes]) -> Sequence[bytes | None]:
+    """The step and the epoch among values by name."""
+    return [next((by_name[name] for name in names if name in by_name), None) for names in (STEPS, EPOCHS)]
+
+
 def _is_told(name: str) -> bool:
     """Whether the name is neither a position nor a parameter."""
-    return _last(name) not in (*_EPOCHS, *_STEPS, *_NO_COLUMNS) and not name.startswith("config/")
+    return _last(name) not in (*EPOCHS, *STEPS, *_NO_COLUMNS) and not name.startswith("config/")
 
 
 def _last(name: str) -> str:

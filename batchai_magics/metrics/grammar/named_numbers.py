@@ -138,9 +138,7 @@ def _add_number(scan: LineScan, raw: str, unit: str, number: bytes, span: Span, 
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
-    told = _INFO.fullmatch(raw)
-    if told:  # `CV info cv_loss 92.5`
-        raw = told["name"] if split_phase(told["name"])[0] else (told["phase"] or "") + told["name"]
+    raw = _without_info(raw)
     phase, base = _phase_and_name(scan, raw)
     is_fraction = b"." in number and raw.lower() in _TIMED_POSITIONS
     if (not is_fraction and is_excluded(raw)) or (base != raw and phase != TRAIN and is_excluded(base)):
@@ -149,12 +147,21 @@ def _add_number(scan: LineScan, raw: str, unit: str, number: bytes, span: Span, 
     if phase is not None and phase_of_word(base) is None:
         scan.last_base = base
     name, unit = _name_and_unit(scan.group + base, base, unit)
-    if phase == TRAIN and name == base and base != "metric":
+    if phase == TRAIN and name == base != "metric":
         name = raw
     _note_number(scan, raw, NamedNumber(_canonical(name), unit, phase or scan.section, *span), phase)
     is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
     is_whole = number.isdigit() and not unit
     scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
+
+
+def _without_info(raw: str) -> str:
+    """The name in `CV info cv_loss 92.5`, with its phase."""
+    told = _INFO.fullmatch(raw)
+    if told is None:
+        return raw
+    name = str(told["name"])
+    return name if split_phase(name)[0] else (told["phase"] or "") + name
 
 
 def _note_number(scan: LineScan, raw: str, number: NamedNumber, phase: str | None) -> None:

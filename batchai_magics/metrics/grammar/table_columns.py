@@ -1,0 +1,121 @@
+"""The columns of a metric table: its header, and how the cells of a row align with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_excluded, is_measure, split_phase
+
+_MAX_COLUMNS = 40
+BAR_START = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)")
+GAP = re.compile(rb"[ \t]{2,}|\t")
+_NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}")
+EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
+STEPS = (
+    "total_timesteps", "timesteps", "global_step", "step", "steps", "#", "training_iteration", "iteration",
+    "iter", "it", "update", "round", "batch",
+)  # fmt: skip
+_PLAIN_NAME = re.compile(rb"[\w./@%-]+")
+_EVALUATION = re.compile(rb"(Validate|Validation|Test) metric")
+_YOLO_CLASSES = (b"Class", b"Images")
+_PHASES = frozenset(("training", "validation", "train", "valid", "val", "test"))
+
+
+class Columns(NamedTuple):
+    """The names in a header, and where each begins."""
+
+    names: tuple[str, ...]
+    starts: tuple[int, ...]
+    separator: bytes  # b"" for blanks
+    phase: str | None = None  # of columns that do not tell theirs
+    is_evaluation: bool = False  # Lightning's: a name and a number in each row
+    phases: tuple[str | None, ...] = ()  # AllenNLP's: a name, and a number for each phase in each row
+
+    def index_of(self, names: Iterable[str]) -> int | None:
+        """The column that has one of these names."""
+        lower = [name.lower().removesuffix(" (% done)") for name in self.names]
+        return next((lower.index(name) for name in names if name in lower), None)
+
+
+def columns_of(text: bytes) -> Columns | None:
+    """The columns of a table's header; None for any other line."""
+    text = BAR_START.split(text, maxsplit=1)[0]
+    separator = b"|" if b"|" in text else b"" if GAP.search(text.strip()) else b","
+    cells = cells_of(text, separator)
+    names = [cell for _, cell in cells]
+    if not _are_names(names, separator):
+        return None
+    columns = Columns(tuple(map(bytes.decode, names)), tuple(start for start, _ in cells), separator)
+    if separator == b"|" and len(names) == 2 and _PHASES.issuperset(map(str.lower, columns.names)):
+        return columns._replace(phases=tuple(split_phase(f"{name} x")[0] for name in columns.names))
+    if tuple(names[:2]) == _YOLO_CLASSES:
+        return columns._replace(phase=VALIDATION)
+    if _EVALUATION.fullmatch(names[0]) and len(names) == 2:
+        return columns._replace(is_evaluation=True)
+    return _with_phase(columns) if _is_of_training(columns) else None
+
+
+def _are_names(cells: Sequence[bytes], separator: bytes) -> bool:
+    """Whether the cells of a line are all names of columns; Chainer's tables have a grammar of their own."""
+    if not 2 <= len(cells) <= _MAX_COLUMNS:
+        return False
+    if separator == b"," and not all(map(_PLAIN_NAME.fullmatch, cells)):
+        return False
+    return all(map(_NAME.fullmatch, cells)) and not any(name.startswith(b"main/") for name in cells)
+
+
+def _is_of_training(columns: Columns) -> bool:
+    """Whether the columns say where training is, and measure something."""
+    has_place = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
+    is_measuring = columns.names[1].lower() == "gpu_mem" or any(map(is_measured, columns.names))
+    return len(columns.names) >= 3 and has_place and is_measuring
+
+
+def _with_phase(columns: Columns) -> Columns:
+    """The columns, of which fastai's metrics do not tell that they are those of a validation."""
+    is_fastai = columns.names[:3] == ("epoch", "train_loss", "valid_loss") and columns.names[-1] == "time"
+    return columns._replace(phase=VALIDATION) if is_fastai else columns
+
+
+def is_measured(name: str) -> bool:
+    """Whether training measures what a column or a row is named after."""
+    return is_measure(name) and not is_excluded(name)
+
+
+def cells_of(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
+    """The cells of a line and where they start."""
+    if separator:
+        parts = text.split(separator)
+        starts = [sum(len(part) + 1 for part in parts[:place]) for place in range(len(parts))]
+        cells = [(start, part.strip()) for start, part in zip(starts, parts, strict=True)]
+        is_framed = separator == b"|" and text.lstrip().startswith(b"|")
+        return cells[1:-1] if is_framed and len(cells) > 2 else cells
+    cells, at = [], 0
+    for part in GAP.split(text):
+        at = text.index(part, at)
+        if part:
+            cells.append((at, part.strip()))
+        at += len(part)
+    return cells
+
+
+def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
+    """A cell for each column, empty where the row has none."""
+    if len(cells) == len(columns.names):
+        return [cell for _, cell in cells]
+    if columns.separator or not 2 <= len(cells) < len(columns.names):
+        return None
+    row = [b""] * len(columns.names)
+    is_left = all(start in columns.starts for start, _ in cells)
+    for start, cell in cells:
+        if is_left:
+            row[columns.starts.index(start)] = cell
+            continue
+        ends = range(len(columns.names))
+        place = min(
+            ends, key=lambda end: abs(columns.starts[end] + len(columns.names[end]) - start - len(cell))
+        )
+        row[place] = cell
+    return row
