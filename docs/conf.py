@@ -32,8 +32,18 @@ extensions = [
     "sphinx_design",
 ]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "notebooks/*.ipynb", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
-exclude_patterns = [".*", "benchmarks", "build", "dist", "node_modules", "out", "tests", "batchai_magics"]
+include_patterns = ["docs/**", "notebooks/**.ipynb", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+exclude_patterns = [
+    ".*",
+    "**/.ipynb_checkpoints",
+    "benchmarks",
+    "build",
+    "dist",
+    "node_modules",
+    "out",
+    "tests",
+    "batchai_magics",
+]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"

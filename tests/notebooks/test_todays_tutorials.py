@@ -18,7 +18,7 @@ def run(name, place, **more):
 
 
 def test_numbers_are_reported_and_the_model_is_saved(tmp_path):
-    notebook = run("10_log_and_save.ipynb", tmp_path)
+    notebook = run("02_log_and_save.ipynb", tmp_path)
     first, _, last = notebook.numbers("metrics", r"(?m)^\d+ +(\d+\.\d+)$")
     assert last < first / 100
     assert notebook.has_picture("plot")
@@ -31,7 +31,7 @@ def test_numbers_are_reported_and_the_model_is_saved(tmp_path):
 
 
 def test_five_runs_are_compared(tmp_path):
-    notebook = run("11_comparing_runs.ipynb", tmp_path)
+    notebook = run("03_comparing_runs.ipynb", tmp_path)
     assert notebook.text("wait").count("'succeeded'") == 5
     listed = re.findall(r"^rate-(\d) ", notebook.text("list"), re.MULTILINE)
     assert listed == ["0", "1", "2", "3", "4"]
@@ -42,7 +42,7 @@ def test_five_runs_are_compared(tmp_path):
 
 
 def test_a_sweep_finds_the_best_parameters(tmp_path):
-    notebook = run("12_sweep.ipynb", tmp_path)
+    notebook = run("04_sweep.ipynb", tmp_path)
     assert notebook.text("results").count("succeeded") == 6
     assert "slope-t6 {'lr': 0.1, 'steps': 60" in notebook.text("best")
     assert notebook.text("script").count("succeeded") == 7
@@ -57,7 +57,7 @@ def test_a_sweep_finds_the_best_parameters(tmp_path):
 def test_what_keras_prints_becomes_metrics(tmp_path):
     find = "import sysconfig; print(sysconfig.get_path('purelib'))"
     found = subprocess.run([python_of("keras"), "-c", find], capture_output=True, text=True, check=True)
-    notebook = run("09_keras.ipynb", tmp_path, PYTHONPATH=found.stdout.strip())
+    notebook = run("06_keras.ipynb", tmp_path, PYTHONPATH=found.stdout.strip())
     row = r"^(\d+)" + r" +(\d\.\d+)" * 4 + "$"
     epochs = re.findall(row, notebook.text("wait"), re.MULTILINE)
     assert [epoch for epoch, *_ in epochs] == ["1", "5", "10"]

@@ -84,7 +84,7 @@ def settings_of(backend: str, place: Path) -> Iterator[dict[str, str]]:
 
 
 def tutorial(request: pytest.FixtureRequest, name: str) -> Iterator[Tutorial]:
-    place = request.getfixturevalue("tmp_path_factory").mktemp(name.partition(".")[0])
+    place = request.getfixturevalue("tmp_path_factory").mktemp(Path(name).stem)
     with settings_of(request.param, place) as settings:
         made = Tutorial(name, place, settings)
     yield made
@@ -93,22 +93,22 @@ def tutorial(request: pytest.FixtureRequest, name: str) -> Iterator[Tutorial]:
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def horovod(request):
-    yield from tutorial(request, "02_horovod_benchmark.ipynb")
+    yield from tutorial(request, "batch_ai/01_horovod_benchmark.ipynb")
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def cntk(request):
-    yield from tutorial(request, "03_cntk_autoscale.ipynb")
+    yield from tutorial(request, "batch_ai/02_cntk_autoscale.ipynb")
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def cifar(request):
-    yield from tutorial(request, "04_horovod_cifar.ipynb")
+    yield from tutorial(request, "batch_ai/03_horovod_cifar.ipynb")
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def retinanet(request):
-    yield from tutorial(request, "06_retinanet_custom.ipynb")
+    yield from tutorial(request, "batch_ai/04_retinanet_custom.ipynb")
 
 
 def counts(text):
