@@ -128,7 +128,7 @@ def test_a_cell_that_tells_how_runs(name, tmp_path):
 
 
 def test_a_toolkit_of_pytorch_has_the_variables_that_are_named():
-    (named,) = re.findall(r"^Each process has (.+?), as below", HOW_TO, re.MULTILINE)
+    (named,) = re.findall(r"^Each process has (.+?), as under", HOW_TO, re.MULTILINE)
     source = (ROOT / "batchai_magics/launch/toolkits.py").read_text(encoding="utf-8")
     assert all(f'"{name}"' in source for name in re.findall(r"`([A-Z_]+)`", named))
 
