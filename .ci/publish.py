@@ -1,7 +1,7 @@
 """Fills in what depends on who publishes the package: `publish.py owner NAME`, `publish.py version X.Y.Z`.
 
-The account on GitHub is one setting, `owner` below `[tool.batchai]` in pyproject.toml. The project's
-addresses, the badge of Binder and the place to report a weakness follow from it; an empty one takes them out.
+The account on GitHub is one setting, `owner` below `[tool.batchai]` in pyproject.toml. From it follow the
+project's addresses, Binder's badge and the page for reports of vulnerabilities; an empty one removes them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 NAME = "batchai_magics"
-QUICKSTART = "HEAD?labpath=notebooks%2F01_quickstart.ipynb"
+NOTEBOOK = "HEAD?labpath=binder%2Fstart.ipynb"
 WITHOUT_BADGE = (
-    "The quickstart opens on [Binder](https://mybinder.org) after you have pushed the repository: "
-    "`make publish-as OWNER=you`\nadds its badge."
+    "You can try it on [Binder](https://mybinder.org) after you have pushed the repository: "
+    "`make publish-as OWNER=you` adds the badge."
 )
 
 
@@ -69,8 +69,8 @@ def badge(owner: str) -> str:
     if not owner:
         return f"{WITHOUT_BADGE}\n"
     image = "[![Binder](https://mybinder.org/badge_logo.svg)]"
-    link = f"https://mybinder.org/v2/gh/{owner}/{NAME}/{QUICKSTART}"
-    return f"{image}({link})\nopens the quickstart in the browser.\n"
+    link = f"https://mybinder.org/v2/gh/{owner}/{NAME}/{NOTEBOOK}"
+    return f"{image}({link})\nopens a replay and a first job in the browser, without installing anything.\n"
 
 
 def contacts(owner: str, address: str) -> str:
@@ -80,7 +80,7 @@ def contacts(owner: str, address: str) -> str:
     return (
         "blank_issues_enabled: true\n"
         "contact_links:\n"
-        "  - name: A weakness in security\n"
+        "  - name: A security vulnerability\n"
         f"    url: {address}/security/advisories/new\n"
         "    about: Report it privately\n"
     )

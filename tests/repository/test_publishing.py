@@ -32,7 +32,7 @@ def test_an_owner_appears_in_the_badge_and_in_every_address():
     assert urls["Documentation"] == "https://some-lab.github.io/batchai_magics/"
     assert all("some-lab" in url for url in urls.values())
     (link,) = re.findall(r"badge_logo\.svg\)\]\((\S+)\)", files["README.md"])
-    assert link.startswith("https://mybinder.org/v2/gh/some-lab/batchai_magics/HEAD?labpath=notebooks%2F")
+    assert link.startswith("https://mybinder.org/v2/gh/some-lab/batchai_magics/HEAD?labpath=binder%2F")
     assert (ROOT / link.partition("labpath=")[2].replace("%2F", "/")).exists()
     assert "some-lab/batchai_magics/security" in files[".github/ISSUE_TEMPLATE/config.yml"]
 
