@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.azureml.blobs import Blobs
 from tests.azureml.jobs import Job, artifact, output_uri
-from tests.azureml.workspace import ARTIFACTS, DATASTORES, Workspace
+from tests.azureml.workspace import ARTIFACTS, Workspace
 
 _DATASTORE = re.compile(r"azureml://(?:.*/)?datastores/([^/]+)(?:/paths)?/(.*)")
 _BLOB = re.compile(r"https://[^/]+\.blob\.[^/]+/([^/?]+)/?([^?]*)")
@@ -100,7 +100,7 @@ class JobFolders:
         kind = given.get("jobInputType")
         if kind not in ("uri_folder", "uri_file"):
             return str(given["value"])
-        container, prefix = place_of(given["uri"])
+        container, prefix = self._place_of(given["uri"])
         if kind == "uri_folder":
             folder = SyncedFolder(self._workspace.storage, self.root / "inputs" / name, container, prefix)
             folder.download()
@@ -111,20 +111,19 @@ class JobFolders:
         return str(file)
 
     def _output(self, name: str) -> str:
-        container, prefix = place_of(output_uri(self._job, name))
+        container, prefix = self._place_of(output_uri(self._job, name))
         folder = SyncedFolder(self._workspace.storage, self.root / "outputs" / name, container, prefix)
         folder.download()
         self._outputs.append(folder)
         return str(folder.folder)
 
-
-def place_of(uri: str) -> tuple[str, str]:
-    """The container and prefix of an address of data."""
-    if found := _DATASTORE.fullmatch(uri):
-        return DATASTORES.get(found[1], f"datastore-{found[1]}".replace("_", "-")), found[2]
-    found = _BLOB.fullmatch(uri)
-    assert found, f"no address of data: {uri}"
-    return found[1], found[2]
+    def _place_of(self, uri: str) -> tuple[str, str]:
+        """The container and prefix of an address of data."""
+        if found := _DATASTORE.fullmatch(uri):
+            return self._workspace.container_of(found[1]), found[2]
+        found = _BLOB.fullmatch(uri)
+        assert found, f"no address of data: {uri}"
+        return found[1], found[2]
 
 
 class LogUploader:

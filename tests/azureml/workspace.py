@@ -84,6 +84,11 @@ class Workspace:
         container, _, prefix = uri.partition(".net/")[2].partition("/")
         return container, prefix
 
+    def container_of(self, datastore: str) -> str:
+        """The container of a datastore; that of a file share stands for its files."""
+        own = self.datastores.get(datastore, {})
+        return DATASTORES.get(datastore) or str(own.get("containerName") or f"share-{own['fileShareName']}")
+
     def _show(self, request: Request) -> Response:
         return json_response(
             {
@@ -179,11 +184,10 @@ class Workspace:
         return {**body, "systemData": CREATED}
 
     def _secrets(self, request: Request, name: str) -> Response:
-        if self.is_identity_based:
-            raise RefusedError(
-                400, "UserError", f"No secrets for credentials of type None of datastore {name}."
-            )
-        self._datastore_body(name)
+        kind = self._datastore_body(name)["properties"]["credentials"]["credentialsType"]
+        if kind == "None":
+            message = f"No secrets for credentials of type None of datastore {name}."
+            raise RefusedError(400, "UserError", message)
         if request.json().get("expirableSecret") and not request.json().get("accountKey", True):
             token = self.storage.url(DATASTORES[name], permissions="rl").partition("?")[2]
             return json_response({"secretsType": "Sas", "sasToken": token})

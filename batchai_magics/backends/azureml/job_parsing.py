@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from batchai_magics.backends.azureml.job_names import SEGMENTS, job_id
-from batchai_magics.backends.azureml.node.job_variables import SPEC, unpacked
+from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
 from batchai_magics.backends.azureml.run_facts import RunFacts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
@@ -108,6 +108,12 @@ class ServiceJob:
         """The spec that it was created with; for others' jobs, what can be known of it."""
         text = (self.properties.get("environmentVariables") or _NOTHING).get(SPEC)
         return JobSpec.from_wire(unpacked(text) if text else self._known_spec())
+
+    @cached_property
+    def bundle(self) -> Mapping[str, Any]:
+        """What its nodes start, with its mounts and records; empty for others' jobs."""
+        text = (self.properties.get("environmentVariables") or _NOTHING).get(RUN)
+        return unpacked(text) if text else _NOTHING
 
     @property
     def output_path_segment(self) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
+from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.job_labels import labels_of, tags_of
 from batchai_magics.backends.azureml.job_logs import JobLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
-from batchai_magics.backends.azureml.node.job_variables import RUN, unpacked
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.run_tags import check_tags
@@ -27,6 +26,8 @@ class JobRecords:
 
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files with these names, and those in these folders (`machines/`), if they exist."""
+        for name in names:
+            check_inside(name)
         found = self._jobs.find(job)
         submitted = {**_submitted(found), LABELS: labels_of(found.tags).to_text()}
         records = {name: submitted[name].encode() for name in names if name in submitted}
@@ -90,6 +91,4 @@ class JobRecords:
 
 def _submitted(job: ServiceJob) -> Mapping[str, str]:
     """The record files that came with a job of ours."""
-    text = (job.properties.get("environmentVariables") or {}).get(RUN)
-    bundle: Mapping[str, Any] = unpacked(text) if text else {}
-    return bundle.get("records") or {}
+    return job.bundle.get("records") or {}

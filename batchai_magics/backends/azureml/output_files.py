@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from batchai_magics.backends.azureml.datastores import BlobEntry, BlobFolder, Datastores
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
+from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
 from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import ARTIFACTS, RUN_FOLDERS, FileKind, OutputFile
+from batchai_magics.models.job_spec import OutputDirectory
 
 _RUN_STORE = "azureml://datastores/workspaceartifactstore/paths/ExperimentRun/dcid."
-_OWN_OUTPUT = "batchai"  # the output that has all output directories of our jobs
+_MOUNTED = re.compile(r"\$(\{)?AZ_BATCHAI_(?:JOB_)?MOUNT_ROOT(?(1)\})/(?P<path>.*)")
 _DEFAULT_OUTPUT = "default"  # the service's own: all files of a run
 
 
@@ -59,7 +62,9 @@ class OutputFiles:
         uri = self._uri(job, directory_id)
         folder = self._datastores.folder(uri) if uri else None
         if folder is None:
-            raise api_errors.output_directory_not_here(directory_id, uri or f"$AZ_BATCHAI_{directory_id}")
+            own = [item.path_prefix for item in job.spec.output_directories or () if item.id == directory_id]
+            place = uri or next(iter(own), f"$AZ_BATCHAI_{directory_id}")
+            raise api_errors.output_directory_not_here(directory_id, place)
         return folder
 
     def _uri(self, job: ServiceJob, directory_id: str) -> str:
@@ -68,9 +73,9 @@ class OutputFiles:
             return f"{_RUN_STORE}{job.run}/outputs/batchai/artifacts"
         if directory_id in RUN_FOLDERS:
             return ""
-        own = {item.id: item.path_suffix or "" for item in job.spec.output_directories or ()}
-        if directory_id in own and _OWN_OUTPUT in outputs:
-            return f"{str(outputs[_OWN_OUTPUT].get('uri')).rstrip('/')}/outputs/{own[directory_id]}"
+        own = {item.id: item for item in job.spec.output_directories or ()}
+        if directory_id in own:
+            return output_uri(job, own[directory_id])
         if directory_id == _DEFAULT_OUTPUT:
             return f"{_RUN_STORE}{job.run}"
         if directory_id in outputs:
@@ -82,3 +87,25 @@ class OutputFiles:
             return OutputFile(entry.path, FileKind.DIRECTORY, 0)
         url = self._datastores.address(folder, entry.path)
         return OutputFile(entry.path, FileKind.FILE, entry.size_bytes, entry.modified, url)
+
+
+def output_uri(job: ServiceJob, output: OutputDirectory) -> str:
+    """The address of an output directory of one of our jobs; empty where it is on no mount."""
+    match = _MOUNTED.fullmatch(output.path_prefix.rstrip("/"))
+    path = match["path"].strip("/") if match else ".."
+    if ".." in path.split("/"):
+        return ""
+    outputs: Mapping[str, Any] = job.properties.get("outputs") or {}
+    mounts: Mapping[str, str] = job.bundle.get("mounts") or {}
+    for mount, name in (*mounts.items(), (job.bundle.get("share"), SHARE_OUTPUT)):
+        if mount and name in outputs and f"{path}/".startswith(f"{mount}/"):
+            uri, rest = str(outputs[name].get("uri")).rstrip("/"), path[len(mount) :].strip("/")
+            return _uri_below(f"{uri}/{rest}".rstrip("/"), job, output, is_share=name == SHARE_OUTPUT)
+    return ""
+
+
+def _uri_below(prefix: str, job: ServiceJob, output: OutputDirectory, *, is_share: bool) -> str:
+    """The address below a prefix. The default share is the run's own, without what others wrote there."""
+    if not is_share:
+        return output.path_below(prefix, job.output_path_segment)
+    return output.path_below(prefix, "") if output.is_own else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,16 +13,17 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from batchai_magics.backends.azureml.job_requests import datastore_name
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
+from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.states import ExecutionState
+from tests.azureml.blobs import ACCOUNT
 from tests.azureml.conftest import running_azure
 from tests.backends.azureml.job_specs import job_spec
 from tests.patience import PATIENCE_S
@@ -190,14 +192,41 @@ def test_a_container_is_mounted_for_reading_and_writing(settings, running_azure)
         customToolkitSettings={"commandLine": command},
         mountVolumes={"azureBlobFileSystems": [mount]},
     )
-    store = datastore_name(spec.mount_volumes.azure_blob_file_systems[0])
-    container = f"datastore-{store}".replace("_", "-")
-    running_azure.blobs.write(container, "in.txt", b"hello")
+    running_azure.blobs.write("data", "in.txt", b"hello")
     job = backend.create(experiment.child(Kind.JOB, "one"), spec)
     ended = until(lambda: (shown := backend.show(job.id)).state.is_final and shown)
     assert ended.state is ExecutionState.SUCCEEDED
-    assert running_azure.blobs.read(container, "out.txt") == b"HELLO"
+    assert running_azure.blobs.read("data", "out.txt") == b"HELLO"
     backend.close()
+
+
+WRITE_EACH = (
+    "for each in $AZ_BATCHAI_OUTPUT_A $AZ_BATCHAI_OUTPUT_B $AZ_BATCHAI_OUTPUT_C; do echo hi >$each/x; done"
+)
+
+
+def test_output_directories_are_found_behind_whatever_prefix(settings):
+    directories = [
+        {"id": "A", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs/deep/er", "pathSuffix": "model"},
+        {"id": "B", "pathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/data/results"},
+        {"id": "C", "pathPrefix": "models"},
+    ]
+    mount = {"accountName": ACCOUNT, "containerName": "data", "relativeMountPath": "data"}
+    with contextlib.closing(open_backend(settings)) as backend:
+        experiment = workspace_id(settings).child(Kind.EXPERIMENT, "first")
+        spec = job_spec(
+            experiment,
+            customToolkitSettings={"commandLine": WRITE_EACH},
+            mountVolumes={"azureBlobFileSystems": [mount]},
+            outputDirectories=directories,
+        )
+        id = backend.create(experiment.child(Kind.JOB, "one"), spec).id
+        ended = until(lambda: (shown := backend.show(id)).state.is_final and shown)
+        assert ended.state is ExecutionState.SUCCEEDED
+        assert [[file.path for file in backend.files(id, name)] for name in "AB"] == [["x"], ["x"]]
+        assert backend.read(FileRef(id, "x", "A")).data == backend.read(FileRef(id, "x", "B")).data == b"hi\n"
+        with pytest.raises(NotFoundError, match="It is at models on the job's nodes"):
+            backend.files(id, "C")
 
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.job_environment import JOB_MODULES
 from batchai_magics.backends.node.outcome import Outcome, of_preparation
-from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.plan import Node, Plan
 
 POLL_S = 0.1  # how often the other processes of a node look whether it is done
 _FILES = "batchai/files"  # the uploaded files, in the code
@@ -75,9 +75,10 @@ class NodeSetup(NamedTuple):
         _link(self.folder / "outputs/batchai/records", self.folder / "logs/batchai/records")
         for name, source in JOB_MODULES.items():
             shutil.copyfile(source, self.folder / "batchai/modules" / name)
-        self._make_mounts(plan.guid)
+        self._make_mounts()
+        self._link_outputs(plan.nodes[0], plan.guid)
 
-    def _make_mounts(self, segment: str) -> None:
+    def _make_mounts(self) -> None:
         share = self.folder / _MOUNTS / self.share
         share.mkdir(parents=True, exist_ok=True)
         for path, name in self.mounts.items():
@@ -86,9 +87,17 @@ class NodeSetup(NamedTuple):
         if files.is_dir() and share.is_dir() and not share.is_symlink():
             for entry in files.iterdir():
                 _link(share / entry.name, entry)
-        outputs = self.paths.get(f"out:{SHARE_OUTPUT}")
-        if outputs:
-            _link(share / segment, Path(outputs))
+
+    def _link_outputs(self, node: Node, segment: str) -> None:
+        """Has the output directories below the default share lie in the output that stands for it."""
+        share, outputs = self.folder / _MOUNTS / self.share, self.paths.get(f"out:{SHARE_OUTPUT}")
+        for directory in node.directories if outputs else ():
+            prefix, is_own, _ = directory.path.partition(f"/{segment}/outputs")
+            if is_own and f"{prefix}/".startswith(f"{share}/"):
+                rest = prefix[len(str(share)) :].strip("/")
+                target = Path(str(outputs), rest)
+                target.mkdir(parents=True, exist_ok=True)
+                _link(share / rest / segment, target)
 
     def directories(self, plan: Plan) -> Failure | None:
         """Creates the job's directories, or says which is missing; the service has mounted its own inputs."""
