@@ -119,6 +119,7 @@ def environment(job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site:
     base = {
         **batch_variables(node, nodes, site),
         **_node_variables(node, site),
+        **({"BATCHAI_SECRET_NAMES": " ".join(item.name for item in job.secrets)} if job.secrets else {}),
         **{directory.variable: directory.path for directory in _directories(job, node, site)},
     }
     for item in job.environment_variables or ():

@@ -54,6 +54,16 @@ def test_what_a_script_logs_as_its_parameters_is_among_its_labels(place: Place) 
     assert job.labels().parameters == {"lr": 0.25, "seed": 1, "model": "a"}
 
 
+def test_a_secret_among_the_parameters_that_a_script_logs_is_masked(place: Place, monkeypatch) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2-hunter2")
+    script = (
+        "import os\nfrom batchai_magics import log\n"
+        "log(params={'lr': 0.25, 'login': 'me:' + os.environ['TOKEN']})\n"
+    )
+    job = place.run_cell("logs --secret TOKEN", script)
+    assert job.labels().parameters == {"lr": 0.25, "login": "me:***"}
+
+
 def test_labels_are_changed_by_several_processes_at_once_and_listed(place: Place) -> None:
     hold = place.submit("hold --tag slow,wide --args '--lr 0.5'", "import time; time.sleep(1000)")
     other = place.start(name="other")

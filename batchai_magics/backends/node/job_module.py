@@ -6,6 +6,7 @@ the package itself is installed, the import loads the package.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.machinery
 import importlib.util
@@ -79,12 +80,13 @@ def _print_line(line: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
+MIN_SECRET = 4  # characters of a secret that is masked: shorter ones occur in any text
 _PARAMETERS: dict[str, Any] = {}
 
 
 def _record_parameters(params: Mapping[str, Any]) -> None:
     """Adds rank 0's parameters to the record of the run, where lists and comparisons find them."""
-    _PARAMETERS.update({str(name): value for name, value in params.items()})
+    _PARAMETERS.update({str(name): _parameter(value) for name, value in params.items()})
     run = os.path.dirname(os.environ.get("BATCHAI_ARTIFACT_DIR", ""))  # noqa: PTH120 as below
     if not run or _rank(os.getpid()).get("rank"):
         return
@@ -92,10 +94,24 @@ def _record_parameters(params: Mapping[str, Any]) -> None:
     try:
         os.makedirs(f"{run}/records", mode=0o700, exist_ok=True)  # noqa: PTH103 as below
         with open(part, "w", encoding="utf-8", opener=_private) as file:
-            file.write(json.dumps(_PARAMETERS, default=str))
+            file.write(json.dumps(_PARAMETERS))
         os.replace(part, part.rpartition(".json")[0] + ".json")  # noqa: PTH105 as below
     except OSError:  # they are printed all the same
         return
+
+
+def _parameter(value: Any) -> Any:
+    """A parameter as JSON: numbers of numpy and tensors as numbers, texts without the job's secrets."""
+    if hasattr(value, "item") and not isinstance(value, float):
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):  # not of one element
+            value = value.item()
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    text = str(value)
+    for name in os.environ.get("BATCHAI_SECRET_NAMES", "").split():
+        secret = os.environ.get(name, "")
+        text = text.replace(secret, "***") if len(secret) >= MIN_SECRET else text
+    return text
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,6 +84,24 @@ def test_parameters_have_a_line_of_their_own_and_are_no_metrics():
     text = printed(params={"lr": 0.1, "model": "resnet", "data": Path("/data")})
     assert json.loads(text)["params"] == {"lr": 0.1, "model": "resnet", "data": "/data"}
     assert read(text) == {}
+
+
+def test_recorded_parameters_have_the_numbers_of_numpy_and_no_secrets(monkeypatch, tmp_path):
+    monkeypatch.setenv("BATCHAI_ARTIFACT_DIR", str(tmp_path / "artifacts"))
+    monkeypatch.setenv("BATCHAI_SECRET_NAMES", "TOKEN PIN")
+    monkeypatch.setenv("TOKEN", "hunter2")
+    monkeypatch.setenv("PIN", "1")
+    monkeypatch.setattr(job_module, "_PARAMETERS", {})
+    given = {
+        "batch": np.int64(16),
+        "lr": np.float32(0.5),
+        "url": "http://h/?k=hunter2",
+        "v": 1,
+        "shape": [1, 2],
+    }
+    printed(params=given)
+    recorded = json.loads((tmp_path / "records" / "parameters.json").read_text())
+    assert recorded == {"batch": 16, "lr": 0.5, "url": "http://h/?k=***", "v": 1, "shape": "[1, 2]"}
 
 
 def test_a_number_of_parameters_is_a_metric():
