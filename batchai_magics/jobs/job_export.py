@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.log_records import MetricPoints
 from batchai_magics.errors import StorageError, UnreachableError, UsageError, did_you_mean
+from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarWriter, check_tracking_uri
 from batchai_magics.records.mlflow_runs import MlflowRun
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 TENSORBOARD, MLFLOW = "tensorboard", "mlflow"
+MLFLOW_NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description of a run
 
 
-def export_points(job: JobResource, records: Iterable[Record], kind: str, to: str | Path) -> str:
+def export_points(
+    job: JobResource, labels: Labels, records: Iterable[Record], *, kind: str, to: str | Path
+) -> str:
     """Exports records to TensorBoard's files in a folder or to an MLflow server; returns the target.
 
     Raises:
@@ -29,7 +35,7 @@ def export_points(job: JobResource, records: Iterable[Record], kind: str, to: st
         StorageError: The files cannot be written.
         UnreachableError: The server refuses the export, or does not respond.
     """
-    run = exported_run(job)
+    run = exported_run(job, labels)
     writer = _writer(kind, to, run)
     try:
         writer.write(MetricPoints(run.started).of(records))
@@ -53,6 +59,7 @@ def export_table(name: str, table: DataFrame, kind: str, to: str | Path) -> str:
     file = Path(to).expanduser()
     part = file.with_name(f".{file.name}.part")
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         _TABLES[kind](table, part)
         return str(part.replace(file))
     except ImportError:
@@ -70,7 +77,7 @@ def check_kind(kind: str) -> None:
         raise UsageError(f"job.export: there is no export to {kind!r}", hint=hint)
 
 
-def exported_run(job: JobResource) -> ExportedRun:
+def exported_run(job: JobResource, labels: Labels) -> ExportedRun:
     """What an export says about a job."""
     started = job.execution.started if job.execution and job.execution.started else job.provisioning.created
     return ExportedRun(
@@ -78,7 +85,13 @@ def exported_run(job: JobResource) -> ExportedRun:
         guid=job.output_path_segment.rpartition("/")[2],
         experiment=job.id.experiment,
         started=started.timestamp(),
-        tags={"batchai.job": str(job.id), "batchai.state": job.word},
+        parameters={name: str(value) for name, value in labels.parameters.items()},
+        tags={
+            "batchai.job": str(job.id),
+            "batchai.state": job.word,
+            **dict.fromkeys(labels.tags, "true"),
+            **({MLFLOW_NOTE: labels.note} if labels.note else {}),
+        },
     )
 
 
@@ -97,7 +110,21 @@ def _unwritable(name: str, to: str | Path, error: OSError) -> StorageError:
 
 
 def _write_json(table: DataFrame, file: Path) -> None:
-    table.to_json(file, orient="records", date_format="iso", indent=1)
+    """Writes an object a row, with all digits; what JSON has no number for is a text, as in `-o json`."""
+    columns = [_json_cells(table[name]) for name in table]
+    rows = (dict(zip(table, cells, strict=True)) for cells in zip(*columns, strict=True))
+    with file.open("w", encoding="utf-8") as stream:
+        for number, row in enumerate(rows):
+            stream.write((",\n " if number else "[\n ") + json.dumps(row, ensure_ascii=False))
+        stream.write("\n]\n" if len(table) else "[]\n")
+
+
+def _json_cells(column: Series[Any]) -> list[Any]:
+    """The cells of a column; what is unknown, such as a rank, is null."""
+    if column.name == "value":
+        return list(map(json_value, column.tolist()))
+    cells = [str(time) for time in column] if column.name == "wall_time" else column.tolist()
+    return [cell if is_known else None for cell, is_known in zip(cells, column.notna(), strict=True)]
 
 
 _TABLES: Mapping[str, Callable[[DataFrame, Path], None]] = {

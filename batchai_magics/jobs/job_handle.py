@@ -29,6 +29,7 @@ from batchai_magics.models.job_execution import OUT, STDOUTERR, Attempt, OutputF
 from batchai_magics.models.prices import Cost
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.artifacts import Artifact
 
@@ -254,7 +255,9 @@ class Job(JobPages):
         argument_checks.check_path("job.export", "to", to)
         job_export.check_kind(kind)
         if kind in (job_export.TENSORBOARD, job_export.MLFLOW):
-            return job_export.export_points(self.show(), self.records(), kind, to or "runs")
+            labels = self.labels() if self.backend.records else Labels()
+            job, records = self.show(), self.records()
+            return job_export.export_points(job, labels, records, kind=kind, to=to or "runs")
         return job_export.export_table(self.name, self.metrics(tidy=True), kind, to or f"{self.name}.{kind}")
 
     def telemetry(self) -> DataFrame:

@@ -88,7 +88,8 @@ def watch_records(request: CellRequest, name: str) -> dict[str, str]:
     labels = request.records.get(LABELS)
     parameters = Labels.from_json(json.loads(labels)).parameters if labels else {}
     texts = {key: str(value) for key, value in parameters.items()}
-    watch = request.watch._replace(name=name, parameters=texts, link=_link(request.watch, name))
+    link = _link(request.watch, name)
+    watch = request.watch._replace(name=name, parameters=texts, tags=request.tags, link=link)
     addresses = [*request.notify, *_finished_exports(watch)]
     files = {WATCH: watch.to_json()}
     return {**files, CHANNELS: json.dumps(addresses)} if addresses else files

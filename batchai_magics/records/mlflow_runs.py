@@ -49,10 +49,16 @@ class MlflowRun:
     def __init__(self, uri: str, run: ExportedRun, env: Mapping[str, str] = os.environ) -> None:
         self._api = _RestApi(uri, env)
         self._run, self._id = run, ""
+        self._unsent, self._sent = dict(run.parameters), set[str]()  # parameters, and names of those
+
+    def add_parameters(self, parameters: Mapping[str, str]) -> None:
+        """Keeps parameters for the next request; MLflow never changes one that it has."""
+        self._unsent.update(parameters)
 
     def write(self, points: Iterable[ScalarPoint]) -> None:
         """Sends points, many in one request."""
         id = self._id or self._started()
+        self._send_parameters(id)
         metrics = map(_metric, points)
         while batch := list(islice(metrics, MAX_METRICS)):
             self._api.post("runs/log-batch", {"run_id": id, "metrics": batch})
@@ -60,19 +66,26 @@ class MlflowRun:
     def finish(self, state: str, ended: float) -> None:
         """Sets the final status of the run."""
         id = self._id or self._started()
+        self._send_parameters(id)
         status = _STATUSES.get(state, "FAILED")
         self._api.post("runs/update", {"run_id": id, "status": status, "end_time": _millis(ended)})
 
     def _started(self) -> str:
-        """The id of the run, which is created unless it was exported before; its parameters are sent."""
+        """The id of the run, which is created unless it was exported before; its tags are sent."""
         experiment = self._experiment()
         id = self._find_run(experiment) or self._created(experiment)
-        for params in _batches(_items(self._run.parameters, MAX_PARAM_CHARS), MAX_PARAMS):
-            self._api.post("runs/log-batch", {"run_id": id, "params": params})
         for tags in _batches(_items(self._run.tags, MAX_TAG_CHARS), MAX_PARAMS):
             self._api.post("runs/log-batch", {"run_id": id, "tags": tags})
         self._id = id
         return id
+
+    def _send_parameters(self, id: str) -> None:
+        items = _items(self._unsent, MAX_PARAM_CHARS)
+        new = {item["key"]: item for item in items if item["key"] not in self._sent}
+        for params in _batches(new.values(), MAX_PARAMS):
+            self._api.post("runs/log-batch", {"run_id": id, "params": params})
+            self._sent.update(item["key"] for item in params)
+        self._unsent.clear()
 
     def _experiment(self) -> str:
         query = {"experiment_name": self._run.experiment}
@@ -86,7 +99,10 @@ class MlflowRun:
         query = f"tags.`{GUID_TAG}` = '{self._run.guid}'"
         answer = self._api.post("runs/search", {"experiment_ids": [experiment], "filter": query})
         runs = answer.get("runs") or []
-        return str(runs[0]["info"]["run_id"]) if runs else ""
+        if not runs:
+            return ""
+        self._sent.update(item["key"] for item in runs[0].get("data", {}).get("params") or ())
+        return str(runs[0]["info"]["run_id"])
 
     def _created(self, experiment: str) -> str:
         body = {

@@ -41,6 +41,19 @@ def test_tables_have_a_row_for_each_number(job, tmp_path, monkeypatch):
     ]
 
 
+def test_json_has_every_digit_and_the_numbers_that_are_none(tmp_path):
+    backend = ScriptedBackend(tmp_path / "job")
+    backend.write(
+        '{"step": 1, "lr": 1.2345678901234567e-12, "time": 1772366400.123}\n{"step": 2, "loss": NaN}\n'
+    )
+    backend.finish()
+    file = Path(Job(backend, JOB).export("json", tmp_path / "new" / "folder" / "a.json"))
+    first, second = json.loads(file.read_text())
+    assert (first["value"], second["value"]) == (1.2345678901234567e-12, "NaN")
+    assert first["wall_time"] == "2026-03-01 12:00:00.123000+00:00"
+    assert second["wall_time"] is None
+
+
 def test_parquet_has_the_same_rows(job, tmp_path):
     assert pd.read_parquet(job.export("parquet", tmp_path / "a.parquet"))["value"].tolist() == [2.5, 1.25]
 

@@ -39,7 +39,7 @@ class MlflowServer:
     def history(self, run, metric):
         """The values of a metric, by step."""
         found = self._get("metrics/get-history", run_id=run["info"]["run_id"], metric_key=metric)
-        return sorted(found["metrics"], key=lambda each: each["step"])
+        return sorted(found.get("metrics", []), key=lambda each: each["step"])
 
     def is_up(self):
         """Whether it responds."""

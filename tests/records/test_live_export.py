@@ -64,9 +64,14 @@ def test_a_target_that_does_not_respond_is_a_warning_and_nothing_else(world: Wor
 
 
 def test_mlflow_has_the_run_live_and_its_end_even_without_the_supervisor(world: World, mlflow) -> None:
-    job = world.submit(f"r --export mlflow={mlflow.uri}", WAITS)
+    logs = "from batchai_magics import log\nlog(params={'width': 8, 'api_key': 'hunter2'})\n"
+    job = world.submit(f"r --export mlflow={mlflow.uri} --tag wide", logs + WAITS)
     (run,) = until(lambda: mlflow.is_known("default") and mlflow.runs("default"))
     until(lambda: len(mlflow.history(run, "loss")) == 2)
+    (run,) = mlflow.runs("default")
+    params = {each["key"]: each["value"] for each in run["data"]["params"]}
+    assert params == {"width": "8", "api_key": "***"}
+    assert {"key": "wide", "value": "true"} in run["data"]["tags"]
     assert run["info"]["status"] == "RUNNING"
     world.supervisor(job).send_signal(signal.SIGKILL)
     until(lambda: job.is_done and mlflow.runs("default")[0]["info"]["status"] == "FAILED")

@@ -13,6 +13,7 @@ import pytest
 
 from batchai_magics.backends.folders.outbox import Outbox, Sender
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.runs.labels import LabelChange
 from batchai_magics.models.runs.notifications import (
     MLFLOW_SCHEME,
     Delivery,
@@ -25,6 +26,9 @@ from batchai_magics.records import http_client
 from batchai_magics.records.mlflow_runs import MlflowError, MlflowRun
 from tests.ports import free_port
 from tests.widgets.scripted_job import JOB, ScriptedBackend
+from tests.world import world
+
+__all__ = ["world"]
 
 RUN = ExportedRun("resnet", "12345678-0000", "vision", 1000.0, {"lr": "0.1"}, {"kind": "baseline"})
 
@@ -64,6 +68,19 @@ def test_a_server_that_is_not_there_is_named_without_its_password():
 
 
 @pytest.mark.slow
+def test_a_parameter_that_mlflow_has_is_kept_and_a_new_one_added(mlflow):
+    changed = RUN._replace(guid="99999999-0000", experiment="changed")
+    for parameters in ({"lr": "0.1"}, {"lr": "0.2", "width": "8"}):
+        writer = MlflowRun(mlflow.uri, changed._replace(parameters=parameters), env={})
+        writer.write([ScalarPoint("loss", 2.5, 1, 1001.0)])
+    writer.add_parameters({"depth": "2"})
+    writer.write([ScalarPoint("loss", 2.0, 2, 1002.0)])
+    (run,) = mlflow.runs("changed")
+    params = {each["key"]: each["value"] for each in run["data"]["params"]}
+    assert params == {"lr": "0.1", "width": "8", "depth": "2"}
+
+
+@pytest.mark.slow
 def test_a_finished_job_is_exported_as_a_finished_run(mlflow, tmp_path):
     backend = ScriptedBackend(tmp_path)
     for step in (1, 2):
@@ -73,6 +90,18 @@ def test_a_finished_job_is_exported_as_a_finished_run(mlflow, tmp_path):
     (run,) = mlflow.runs("e")
     assert (run["info"]["run_name"], run["info"]["status"]) == ("resnet", "FINISHED")
     assert [each["value"] for each in mlflow.history(run, "loss")] == [2.5, 1.25]
+
+
+@pytest.mark.slow
+def test_an_exported_job_has_its_parameters_tags_and_note(mlflow, world):
+    job = world.run("r --experiment labels --tag wide", "print('step 1 loss 2.5')")
+    job.backend.records.relabel(job.id, LabelChange(parameters={"lr": 0.5}))
+    job.note("as in the paper")
+    job.export("mlflow", mlflow.uri)
+    (run,) = mlflow.runs("labels")
+    tags = {each["key"]: each["value"] for each in run["data"]["tags"]}
+    assert {each["key"]: each["value"] for each in run["data"]["params"]} == {"lr": "0.5"}
+    assert (tags["wide"], tags["mlflow.note.content"]) == ("true", "as in the paper")
 
 
 class ServerWithLogin(ThreadingHTTPServer):

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.folders import entries, file_repository, mounts, run_output
+from batchai_magics.backends.folders import entries, file_repository, logged_parameters, mounts, run_output
 from batchai_magics.backends.folders.file_repository import Snapshots
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_output import Logs
@@ -99,11 +99,9 @@ class HomeDirectory:
 
     def logged_parameters(self, guids: Sequence[str]) -> Mapping[str, Mapping[str, Parameter]]:
         """The parameters that runs have logged, read together; runs without any are left out."""
-        from batchai_magics.backends.folders import run_output  # few readers need it
-
         files = {guid: self._layout.job(guid).records / PARAMETERS for guid in guids}
         with self._machine.prefetched((), files.values()):
-            found = {guid: run_output.read_parameters(file) for guid, file in files.items()}
+            found = {guid: logged_parameters.logged_in(file) for guid, file in files.items()}
         return {guid: each for guid, each in found.items() if each}
 
     def back_up_labels(self, guid: str, text: str) -> None:

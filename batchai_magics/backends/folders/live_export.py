@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from batchai_magics.backends.folders.logged_parameters import LoggedParameters
 from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.models.runs.scalar_export import (
     ExportedRun,
@@ -24,8 +25,18 @@ RETRY_S = 20.0
 class LiveExport:
     """One target of a run; a target that fails is tried again, and never fails the run."""
 
-    def __init__(self, target: ExportTarget, run: ExportedRun, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        target: ExportTarget,
+        run: ExportedRun,
+        folder: Path,
+        *,
+        logged: Path,
+        env: Mapping[str, str],
+    ) -> None:
+        """`folder` is that of the logs, `logged` the file of the parameters that the run logs."""
         self._target, self._writer = target, _writer(target, run, folder, env)
+        self._parameters = LoggedParameters(logged)
         self._points: list[ScalarPoint] = []
         self._dropped, self._problem, self._due_s = 0, "", 0.0
 
@@ -42,6 +53,8 @@ class LiveExport:
         now_s = time.monotonic()
         if not self._points or (now_s < self._due_s and not is_last):
             return
+        found = self._parameters.changed()
+        self._writer.add_parameters({name: str(value) for name, value in found.items()})
         try:
             self._writer.write(self._points)
         except OSError as error:

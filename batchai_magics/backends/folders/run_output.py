@@ -21,8 +21,6 @@ from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import ERR, OUT, FileKind, OutputFile
-from batchai_magics.models.runs.parameters import Parameter, bounded
-from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
 from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
 from batchai_magics.records.record_files import MAX_BYTES
 
@@ -160,20 +158,6 @@ def read_records(folder: Path, names: Collection[str]) -> Mapping[str, bytes]:
         with contextlib.suppress(*_MISSING), (folder / name).open("rb") as stream:
             found[name] = stream.read(MAX_BYTES)
     return found
-
-
-def read_parameters(file: Path) -> dict[str, Parameter]:
-    """The parameters that a run has logged, without secrets; empty if the file is missing or unreadable."""
-    try:
-        data = json.loads(file.read_bytes()[:MAX_BYTES])
-    except (OSError, ValueError):
-        return {}
-    found = bounded(data) if isinstance(data, dict) else {}
-    mask = SecretMask()
-    return {
-        name: MASK if is_secret_name(name) else mask(value) if isinstance(value, str) else value
-        for name, value in found.items()
-    }
 
 
 def _expanded(folder: Path, name: str) -> Iterator[str]:

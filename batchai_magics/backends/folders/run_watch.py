@@ -81,8 +81,10 @@ class RunWatch:
         self._trainer_log = _Log(LogFile(str(folder / TRAINER_LOG)), {})
         self._numbers, self._has_ranks = PrintedNumbers(), len(plan.processes) > 1
         self._points = MetricPoints(started)
-        run = ExportedRun(request.name, job.root.name, request.experiment, started, request.parameters)
-        self._exports = [LiveExport(target, run, folder, env) for target in request.targets]
+        tags = dict.fromkeys(request.tags, "true")
+        run = ExportedRun(request.name, job.root.name, request.experiment, started, request.parameters, tags)
+        logged = job.records / record_files.PARAMETERS
+        self._exports = [LiveExport(each, run, folder, logged=logged, env=env) for each in request.targets]
         self._headline = _Headline(job.records / record_files.HEADLINE)
         self._notifier = _Notifier(job, by)
         self._standstill = _Standstill(request.stalled_s)

@@ -15,6 +15,7 @@ _FILES = (
     "models/states.py",
     # watches the run
     "backends/folders/live_export.py",
+    "backends/folders/logged_parameters.py",
     "backends/folders/outbox.py",
     "backends/folders/run_measures.py",
     "backends/folders/run_watch.py",
@@ -29,6 +30,7 @@ _FILES = (
     "metrics/runs/stop_evaluation.py",
     "metrics/runs/tidy_table.py",
     "models/prices.py",
+    "models/secret_masking.py",
     "models/stop_conditions.py",
     "options/regular_expressions.py",
 )

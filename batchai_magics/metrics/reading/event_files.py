@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,6 +33,9 @@ class EventFileWriter:
     def __init__(self, folder: Path, run: ExportedRun) -> None:
         self._folder, self._run = folder / run.name, run
         self._files: dict[int, BinaryIO] = {}
+
+    def add_parameters(self, parameters: Mapping[str, str]) -> None:
+        """Nothing: event files have numbers only."""
 
     def write(self, points: Iterable[ScalarPoint]) -> None:
         """Appends points, and flushes them."""

@@ -89,7 +89,7 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
     import pandas as pd
 
     rows = list(numbers(records))
-    times = [number.wall_time for number in rows]
+    times = pd.Series([number.wall_time for number in rows], dtype="float64")
     return pd.DataFrame(
         {
             "step": pd.array([number.step for number in rows], dtype="Int64"),
@@ -97,7 +97,7 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
             "metric": pd.Series([number.metric for number in rows], dtype="object"),
             "value": pd.array([number.value for number in rows], dtype="float64"),
             "unit": pd.Series([number.unit for number in rows], dtype="object"),
-            "wall_time": pd.to_datetime(pd.Series(times, dtype="float64"), unit="s", utc=True),
+            "wall_time": pd.to_datetime(times.mul(1e6).round(), unit="us", utc=True),
             "offset": pd.array([number.offset for number in rows], dtype="int64"),
         }
     )

@@ -40,6 +40,9 @@ class ExportedRun(NamedTuple):
 class ScalarWriter(Protocol):
     """Writes the points of one run to a target; every method may raise OSError."""
 
+    def add_parameters(self, parameters: Mapping[str, str]) -> None:
+        """Adds parameters of the run, which are written with the next points."""
+
     def write(self, points: Iterable[ScalarPoint]) -> None:
         """Writes further points, so that a reader of the target sees them."""
 

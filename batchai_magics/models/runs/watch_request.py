@@ -25,6 +25,7 @@ class WatchRequest(NamedTuple):
     patterns: Mapping[str, str] = MappingProxyType({})
     exports: tuple[str, ...] = ()
     parameters: Mapping[str, str] = MappingProxyType({})
+    tags: tuple[str, ...] = ()
     link: str = ""
     stalled_s: float = 0.0
     node_price: float = 0.0
@@ -49,7 +50,9 @@ class WatchRequest(NamedTuple):
         try:
             fields = json.loads(text)
             request = cls(**{name: fields[name] for name in cls._fields if name in fields})
-            made = request._replace(exports=tuple(map(str, request.exports)))
+            made = request._replace(
+                exports=tuple(map(str, request.exports)), tags=tuple(map(str, request.tags))
+            )
             _ = made.targets
             return made
         except (TypeError, KeyError, AttributeError) as error:

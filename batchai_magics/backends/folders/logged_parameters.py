@@ -1,0 +1,44 @@
+"""The parameters that a run logs with `log(params=…)`: a file beside its records, which its rank 0 writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from batchai_magics.models.runs.parameters import Parameter, bounded
+from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
+from batchai_magics.records.record_files import MAX_BYTES
+
+
+class LoggedParameters:
+    """Follows the parameters of a run that logs some now and then."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._modified = file, 0
+
+    def changed(self) -> dict[str, Parameter]:
+        """All of them if there are others than last time; else none."""
+        try:
+            modified = self._file.stat().st_mtime_ns
+        except OSError:  # it has logged none
+            return {}
+        if modified == self._modified:
+            return {}
+        self._modified = modified
+        return logged_in(self._file)
+
+
+def logged_in(file: Path) -> dict[str, Parameter]:
+    """The parameters in a file, without secrets; empty if it is missing or unreadable."""
+    try:
+        data = json.loads(file.read_bytes()[:MAX_BYTES])
+    except (OSError, ValueError):
+        return {}
+    found, mask = bounded(data) if isinstance(data, dict) else {}, SecretMask()
+    return {name: _masked(name, value, mask) for name, value in found.items()}
+
+
+def _masked(name: str, value: Parameter, mask: SecretMask) -> Parameter:
+    if is_secret_name(name):
+        return MASK
+    return mask(value) if isinstance(value, str) else value
