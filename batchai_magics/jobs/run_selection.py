@@ -1,10 +1,12 @@
-"""Selects runs by tags, and by conditions on their parameters and metrics: `loss < 0.3`, `lr == 0.1`."""
+"""Selects runs by tags, and by conditions on parameters and metrics: `loss < 0.3`, `optimizer == adam`."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from batchai_magics.backends.base import RECORDS, Backend, Records
 from batchai_magics.errors import NotFoundError, UsageError
@@ -14,9 +16,36 @@ from batchai_magics.metrics.runs.metric_traits import find_metric
 from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.stop_conditions import FORM as STOP_FORM
 from batchai_magics.models.stop_conditions import StopCondition, stop_condition
 
 _NO_LABELS = Labels()
+FORM = "write it as `loss < 0.3`, `lr == 0.1` or `optimizer == adam`"
+_TEXT_CONDITION = re.compile(r"\s*([A-Za-z_][\w./-]*)\s*(==|!=)\s*([\"']?)([^<>=!\"']+?)\3\s*")
+
+
+class TextCondition(NamedTuple):
+    """A test of a parameter that is a text: `optimizer == adam`; matched case-insensitively."""
+
+    metric: str  # the name of the parameter
+    is_equal: bool
+    text: str
+
+    def is_met_by(self, value: object) -> bool:
+        """Whether a value of the parameter passes the test."""
+        return (str(value).lower() == self.text.lower()) is self.is_equal
+
+
+class SelectedRuns(NamedTuple):
+    """The selected runs, and the names in conditions that no run has as a parameter or metric."""
+
+    jobs: list[JobResource]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence for each unknown name."""
+        return tuple(f"No run here has a parameter or metric {name}." for name in self.unknown)
 
 
 @dataclass(frozen=True)
@@ -24,7 +53,7 @@ class RunSelection:
     """Which runs are wanted: those with all of the tags that meet all of the conditions."""
 
     tags: tuple[str, ...] = ()
-    conditions: tuple[StopCondition, ...] = ()
+    conditions: tuple[StopCondition | TextCondition, ...] = ()
 
     @classmethod
     def of(cls, tags: Iterable[str], where: Iterable[str]) -> RunSelection:
@@ -35,32 +64,42 @@ class RunSelection:
         """
         return cls(tuple(tag.lower() for tag in tags), tuple(map(_condition, where)))
 
-    def of_jobs(self, backend: Backend, jobs: Sequence[JobResource]) -> list[JobResource]:
+    def of_jobs(self, backend: Backend, jobs: Sequence[JobResource]) -> SelectedRuns:
         """The selected ones among these jobs. Only conditions on metrics read logs.
 
         Raises:
             CapabilityError: The backend keeps no records of runs.
         """
         if not (self.tags or self.conditions):
-            return list(jobs)
+            return SelectedRuns(list(jobs))
         records: Records = RECORDS.of(backend)
         labels = records.labels([job.id for job in jobs])
         tagged = [job for job in jobs if self._is_tagged(labels.get(job.id.key, _NO_LABELS))]
-        return [job for job in tagged if self._meets(backend, job, labels.get(job.id.key, _NO_LABELS))]
+        results = [self._results(backend, job, labels.get(job.id.key, _NO_LABELS)) for job in tagged]
+        met = [job for job, passed in zip(tagged, results, strict=True) if all(passed)]
+        by_condition = zip(self.conditions, zip(*results, strict=True), strict=bool(results))
+        unknown = [condition.metric for condition, passed in by_condition if set(passed) == {None}]
+        return SelectedRuns(met, tuple(dict.fromkeys(unknown)))
 
     def _is_tagged(self, labels: Labels) -> bool:
         return {*self.tags} <= {tag.lower() for tag in labels.tags}
 
-    def _meets(self, backend: Backend, job: JobResource, labels: Labels) -> bool:
-        known = numbers_of(labels)
-        names = [find_metric(known, condition.metric) for condition in self.conditions]
-        if not all(names):  # the rest are metrics, for which the log is read once
-            known = {**metrics_of(backend, job), **known}
-            names = [find_metric(known, condition.metric) for condition in self.conditions]
-        return all(
-            bool(name) and condition.is_met_by(known[name])
-            for condition, name in zip(self.conditions, names, strict=True)
-        )
+    def _results(self, backend: Backend, job: JobResource, labels: Labels) -> list[bool | None]:
+        """Whether a run meets each condition; None where it has nothing of that name."""
+        numbers: dict[str, float] = numbers_of(labels)
+        numeric = [each.metric for each in self.conditions if isinstance(each, StopCondition)]
+        if not all(find_metric(numbers, name) for name in numeric):
+            numbers = {**metrics_of(backend, job), **numbers}  # for which the log is read once
+        return [
+            _result(each, numbers if isinstance(each, StopCondition) else labels.parameters)
+            for each in self.conditions
+        ]
+
+
+def _result(condition: StopCondition | TextCondition, known: Mapping[str, Any]) -> bool | None:
+    """Whether a condition is met by the value of its name; None without one."""
+    name = find_metric(known, condition.metric)
+    return condition.is_met_by(known[name]) if name else None
 
 
 def numbers_of(labels: Labels) -> dict[str, float]:
@@ -83,11 +122,14 @@ def metrics_of(backend: Backend, job: JobResource) -> Mapping[str, float]:
     return {name: math.nan if value is None else value for name, value in values.items()}
 
 
-def _condition(text: str) -> StopCondition:
+def _condition(text: str) -> StopCondition | TextCondition:
     try:
         condition = stop_condition(text)
     except ValueError as error:
-        raise UsageError(f"--where: {error}") from None
+        if match := _TEXT_CONDITION.fullmatch(text):
+            return TextCondition(match[1], match[2] == "==", match[4])
+        reason = str(error).removesuffix(STOP_FORM)
+        raise UsageError(f"--where: {reason}{FORM}") from None
     if condition.held_s:
         raise UsageError(f"--where {text}: a run has one value, not one for a time", hint="leave out `for …`")
     return condition

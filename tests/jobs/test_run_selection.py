@@ -37,7 +37,7 @@ class Labelled(ScriptedBackend):
 
 
 def selected(backend, tags=(), where=()):
-    return [job.id.name for job in RunSelection.of(tags, where).of_jobs(backend, backend.jobs)]
+    return [job.id.name for job in RunSelection.of(tags, where).of_jobs(backend, backend.jobs).jobs]
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,30 @@ def selected(backend, tags=(), where=()):
         ((), ("lr < 0.3",), ["one"]),
         (("wide",), ("lr >= 0.1", "lr != 0.1"), ["two"]),
         ((), ("amp == 1",), ["two"]),
+        ((), ("amp == true",), ["two"]),
+        ((), ("model == A", "lr < 0.3"), ["one"]),
+        ((), ("model != 'b'",), ["one", "two", "three"]),
     ],
 )
 def test_runs_with_all_tags_that_meet_all_conditions_are_selected(tmp_path, tags, where, names):
     assert selected(Labelled(tmp_path), tags, where) == names
 
 
+def test_names_that_no_run_has_are_reported(tmp_path):
+    backend = Labelled(tmp_path)
+    found = RunSelection.of((), ("lr < 0.3", "mode == a", "los < 1")).of_jobs(backend, backend.jobs)
+    assert (found.jobs, found.unknown) == ([], ("mode", "los"))
+    assert found.notes[0] == "No run here has a parameter or metric mode."
+
+
 @pytest.mark.parametrize(
-    ("text", "reason"), [("loss", "compares with nothing"), ("loss < 1 for 5m", "one value")]
+    ("text", "reason"),
+    [
+        ("loss", "compares with nothing; write it as `loss < 0.3`"),
+        ("loss < 1 for 5m", "one value"),
+        ("loss = 1", "== does"),
+        ("model < a", "not a valid condition"),
+    ],
 )
 def test_a_condition_that_cannot_be_is_refused(text, reason):
     with pytest.raises(UsageError, match=f"--where.*{reason}"):

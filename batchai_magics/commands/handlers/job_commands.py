@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_progress import Operation
     from batchai_magics.jobs.job_handle import Job
+    from batchai_magics.jobs.run_selection import SelectedRuns
 
 
 # The modules for logs and job specs are slow to import, so only the commands that need them do.
@@ -77,11 +78,13 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
     newest = None if is_selecting else arguments.top
     found = resource_commands.list_children(context, experiment, Kind.JOB, newest=newest)
     jobs = [job for job in found if isinstance(job, JobResource)]
+    notes = idle_notes(context, arguments)
     if is_selecting:
-        jobs = _selected(context, arguments, jobs)
+        selected = _selected(context, arguments, jobs)
+        jobs, notes = selected.jobs[-(arguments.top or 0) :], (*selected.notes, *notes)
     names = tuple(arguments.metric or ())
     listed = JobList(jobs, context.backend, metrics=names, has_all_parameters=bool(arguments.parameters))
-    return ValueWithNotes(listed, idle_notes(context, arguments))
+    return ValueWithNotes(listed, notes)
 
 
 def idle_notes(context: Context, arguments: Namespace) -> tuple[str, ...]:
@@ -94,12 +97,12 @@ def idle_notes(context: Context, arguments: Namespace) -> tuple[str, ...]:
     return tuple(JobCosts(context.backend, context.settings).idle_notes(clusters))
 
 
-def _selected(context: Context, arguments: Namespace, jobs: list[JobResource]) -> list[JobResource]:
-    """The jobs with the tags of the line that meet its conditions; the newest `--top` of them."""
+def _selected(context: Context, arguments: Namespace, jobs: list[JobResource]) -> SelectedRuns:
+    """The jobs with the tags of the line that meet its conditions."""
     from batchai_magics.jobs.run_selection import RunSelection
 
     selection = RunSelection.of(arguments.tag or (), arguments.where or ())
-    return selection.of_jobs(context.backend, jobs)[-(arguments.top or 0) :]
+    return selection.of_jobs(context.backend, jobs)
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:
