@@ -114,6 +114,15 @@ def processes_of(home: Path) -> list[psutil.Process]:
     return found
 
 
+def senders_in(home: Path) -> list[psutil.Process]:
+    """The living processes that deliver notifications of runs in `home`."""
+    found = []
+    for process in processes_of(home):
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            found += [process] if "notification_sender" in str(process.cmdline()) else []
+    return found
+
+
 def is_reading_logs(process: psutil.Process) -> bool:
     """Whether a process has started to evaluate stop conditions: it then handles SIGTERM."""
     with contextlib.suppress(psutil.Error, OSError):

@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.metrics.reading.event_files import EventFileReader
 from tests.ports import free_port
 from tests.server.clients import drive, python_of
-from tests.world import World, processes_of, until, world
+from tests.world import World, senders_in, until, world
 
 __all__ = ["world"]
 pytestmark = pytest.mark.slow
@@ -56,9 +56,7 @@ def test_a_target_that_does_not_respond_is_a_warning_and_nothing_else(world: Wor
     (error,) = job.show().execution.errors
     assert (job.state.value, error.code) == ("succeeded", "ExportIncomplete")
     assert "2 numbers are missing: MLflow does not respond" in error.message
-    (sender,) = until(
-        lambda: [p for p in processes_of(world.home) if "notification_sender" in str(p.cmdline())]
-    )
+    (sender,) = until(lambda: senders_in(world.home))
     shutil.rmtree(world.home / "outbox")  # nobody is to try again
     sender.kill()
 

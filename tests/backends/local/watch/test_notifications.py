@@ -10,7 +10,7 @@ import pytest
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.webhook import SECRET, Webhook, webhook
-from tests.world import World, files_containing, processes_of, until
+from tests.world import World, files_containing, senders_in, until
 
 __all__ = ["webhook"]
 pytestmark = pytest.mark.slow
@@ -142,7 +142,7 @@ def test_when_the_sender_dies_the_next_one_delivers_what_is_left(world: World, t
     told, may_end = tmp_path / "told", tmp_path / "may-end"
     job = world.run(f"r --notify 'echo told >> {told}; until test -e {may_end}; do sleep 0.1; done'")
     until(told.exists)  # it was delivered, but not marked yet
-    (sender,) = [p for p in processes_of(world.home) if "notification_sender" in str(p.cmdline())]
+    (sender,) = senders_in(world.home)
     sender.send_signal(signal.SIGKILL)
     may_end.touch()
     until(lambda: job.is_done and sent(world))
