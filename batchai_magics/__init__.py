@@ -36,7 +36,7 @@ def unload_ipython_extension(ipython: InteractiveShell) -> None:
 def __getattr__(name: str) -> Any:
     if name not in _names:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("Job", "run", "submit") and "IPython" in sys.modules:
+    if name in ("Job", "find_job", "run", "submit") and "IPython" in sys.modules:
         importlib.import_module(f"{__name__}.magics.extension").show_cards()
     return _load_attribute(name)
 

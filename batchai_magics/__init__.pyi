@@ -15,6 +15,7 @@ from .errors import (
     UsageError as UsageError,
 )
 from .jobs.job_handle import Job as Job
+from .jobs.python_run import find_job as find_job
 from .jobs.python_run import run as run
 from .jobs.submit import submit as submit
 from .metrics.runs.comparison import compare as compare

@@ -54,7 +54,7 @@ class Job(JobPages):
         self, backend: Backend, id: ResourceId, *, patterns: Mapping[str, str] | None = None
     ) -> None:
         if not isinstance(id, ResourceId):
-            hint = "Find a job by its name with batchai_magics.jobs.submit.find(backend, name, settings)."
+            hint = "Find a job by its name: batchai_magics.find_job(name)."
             raise argument_checks.argument_error("Job", "id", id, "a ResourceId", hint=hint)
         super().__init__(backend, id)
         self.patterns = dict(patterns or {})

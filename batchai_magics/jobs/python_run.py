@@ -1,4 +1,4 @@
-"""`batchai_magics.run`: runs a function or a script as a job, without backend or settings objects."""
+"""`batchai_magics.run` and `find_job`: jobs from Python, without backend or settings objects."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from batchai_magics.cell.function_script import function_script
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
-from batchai_magics.jobs.argument_checks import argument_error
+from batchai_magics.jobs.argument_checks import argument_error, check_text
 from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.submit import submit
+from batchai_magics.jobs.submit import find, submit
 from batchai_magics.models.backend_options import declared_by
 from batchai_magics.models.resource_ids import as_name
 from batchai_magics.options.option import Option, ValueKind
@@ -69,6 +69,37 @@ def run(
     else:
         request = _script_request(target, words, args, kwargs, settings)
     return submit(open_backend(settings), replace(request, is_new=new), settings).job
+
+
+def find_job(name: str, *, experiment: str = "", workspace: str = "") -> Job:
+    """The handle of a job of any day, by its name.
+
+        job = batchai_magics.find_job("resnet-2")
+        job.metrics(), job.provenance(), job.download()
+
+    It is looked for where `%batchai use`, the settings file and `BATCHAI_BACKEND` say.
+
+    Args:
+        name: The job's name.
+        experiment: Its experiment, if that is not the current one.
+        workspace: Its workspace, if that is not the current one.
+
+    Returns:
+        The handle of the job.
+
+    Raises:
+        UsageError: A name is not a string.
+        NotFoundError: It does not exist; the hint suggests a similar name.
+    """
+    for argument, value in {"name": name, "experiment": experiment, "workspace": workspace}.items():
+        check_text("find_job", argument, value)
+    settings = current_settings()
+    chosen = replace(
+        settings,
+        experiment=experiment or settings.experiment,
+        workspace=workspace or settings.workspace,
+    )
+    return find(open_backend(settings), name, chosen)
 
 
 def _options(settings: Settings) -> dict[str, Option]:

@@ -7,7 +7,7 @@ from batchai_magics.backends.base.backend_registry import current_settings, sele
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.config import Settings
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.jobs.python_run import option_words
 from tests.patience import PATIENCE_S
 from tests.world import processes_of, until
@@ -45,6 +45,23 @@ def test_a_script_runs_with_its_folder_and_arguments(home, tmp_path, monkeypatch
     job = batchai_magics.run("train.py", args=["--lr", 0.1], tag=["a", "b"])
     assert job.wait(PATIENCE_S).log() == "small ['--lr', '0.1']\n"
     assert set(job.labels().tags) == {"a", "b"}
+
+
+@pytest.mark.slow
+def test_a_job_is_found_by_its_name(home):
+    job = batchai_magics.run(sum_of_ranks, args=(1,), kwargs={"factor": 1}, name="sums", experiment="e")
+    job.wait(PATIENCE_S)
+    assert batchai_magics.find_job("sums", experiment="e").id == job.id
+    with pytest.raises(NotFoundError) as caught:
+        batchai_magics.find_job("sumss", experiment="e")
+    assert "sums" in caught.value.hint
+    with pytest.raises(NotFoundError):
+        batchai_magics.find_job("sums")
+
+
+def test_a_job_is_found_by_a_text_only():
+    with pytest.raises(UsageError, match="find_job"):
+        batchai_magics.find_job(1)
 
 
 def test_options_become_words():
