@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,11 +17,13 @@ from batchai_magics.jobs.run_selection import metrics_of
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.provenance import Provenance, git_text, variable_text
+from batchai_magics.records.submission import upload_name
 
 CONTEXT = 3  # unchanged lines around a change of the code
 MAX_CODE = 500  # lines of the code's diff that are shown
 METRICS = "metrics"
 SAME = "the same code, options, variables and packages"
+_COMMAND_LINES = ("commandLineArgs", "CommandLineArgs", ".commandLine")  # of the toolkits' settings
 _SCRIPT_FOLDER = "SCRIPT"  # an input directory whose path has a digest of the code
 
 
@@ -75,8 +78,9 @@ def diff_runs(first: Job, second: Job) -> RunDiff:
     one, two = seen
     records = [run.provenance for run in seen]
     notes = [f"{record.run} has no record of its code" for record in records if not record.submission]
+    options = _without_arguments if all(record.submission for record in records) else dict
     rows = (
-        *_differing("options", _options(one.spec), _options(two.spec)),
+        *_differing("options", options(_options(one.spec)), options(_options(two.spec))),
         *_differing("parameters", _texts(one.labels.parameters), _texts(two.labels.parameters)),
         *_differing("submission", _submission(one.provenance), _submission(two.provenance)),
         *_differing("variables", _variables(one.provenance), _variables(two.provenance)),
@@ -118,7 +122,7 @@ def _differing(section: str, one: Mapping[str, str], two: Mapping[str, str]) -> 
     for name in dict.fromkeys((*one, *two)):
         first, second = one.get(name, ""), two.get(name, "")
         if first != second:
-            yield Difference(section, name, first, second)
+            yield Difference(section, name, *_short_ids(first, second))
 
 
 def _options(spec: JobSpec) -> dict[str, str]:
@@ -127,6 +131,19 @@ def _options(spec: JobSpec) -> dict[str, str]:
     inputs = body.get("inputDirectories") or ()
     body["inputDirectories"] = [item for item in inputs if item["id"] != _SCRIPT_FOLDER]
     return dict(_leaves(body, ""))
+
+
+def _without_arguments(options: Mapping[str, str]) -> dict[str, str]:
+    """The options without the command line of the program, which the records have with secrets masked."""
+    return {name: text for name, text in options.items() if not name.endswith(_COMMAND_LINES)}
+
+
+def _short_ids(first: str, second: str) -> tuple[str, str]:
+    """Two resource ids without the part that they share; other texts as they are."""
+    if not (first.startswith("/subscriptions/") and second.startswith("/subscriptions/")):
+        return first, second
+    shared = os.path.commonpath([first, second])
+    return first[len(shared) + 1 :], second[len(shared) + 1 :]
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -150,7 +167,7 @@ def _submission(provenance: Provenance) -> dict[str, str]:
         "arguments": record.arguments,
         "git": git_text(git) if git else "",
         "uncommitted": _digest_text(git.diff) if git and git.diff else "",
-        **{f"upload {path}": digest for path, digest in record.uploads.items()},
+        **{f"upload {upload_name(path)}": digest for path, digest in record.uploads.items()},
         "Python of the submitter": record.python,
         "batchai_magics": record.package,
     }
@@ -196,7 +213,8 @@ def _change(first: float, second: float) -> str:
     """The relative change; empty where it means nothing."""
     if not (math.isfinite(first) and math.isfinite(second)) or not first:
         return ""
-    return f"{100 * (second - first) / abs(first):+.1f} %"
+    percent = 100 * (second - first) / abs(first)
+    return f"{percent:+.1f} %" if abs(percent) >= 0.05 or not percent else f"{percent:+.1g} %"
 
 
 def _number(value: float) -> str:

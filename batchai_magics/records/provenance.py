@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from operator import attrgetter
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.models.runs.notifications import Delivery
 from batchai_magics.records.record_files import DELIVERIES, MACHINES, SUBMISSION
-from batchai_magics.records.submission import GitState, Submission, Variable, made
+from batchai_magics.records.submission import GitState, Submission, Variable, made, upload_name
 
 VERSION = 1
 
@@ -50,6 +50,7 @@ class Machine(NamedTuple):
 
 NAMES = (SUBMISSION, MACHINES, DELIVERIES)  # the record files that it is read from
 _COMMIT = 10  # characters of a commit that are shown
+_MAX_NAMES = 10  # of uploaded files
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,11 +131,17 @@ def _submitted(record: Submission) -> Iterator[tuple[str, str]]:
     yield "options", record.line
     yield "arguments", record.arguments
     yield "variables", "; ".join(f"{name} = {variable_text(each)}" for name, each in record.variables.items())
-    yield "uploads", ", ".join(record.uploads)
+    yield "uploads", _first_of(list(map(upload_name, record.uploads)))
     yield "environment", " ".join(f"{name}={value}" for name, value in record.environment.items())
     yield "secrets", ", ".join(record.secrets)
     yield "image", record.image
     yield "git", git_text(record.git) if record.git else ""
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """The first names, and how many follow."""
+    left = len(names) - _MAX_NAMES
+    return ", ".join([*names[:_MAX_NAMES], *([f"and {left} more"] if left > 0 else [])])
 
 
 def variable_text(variable: Variable) -> str:
@@ -150,7 +157,8 @@ def git_text(state: GitState) -> str:
     """The git state on one line."""
     commit = state.commit[:_COMMIT] or "no commit"
     branch = f"on {state.branch}" if state.branch else ""
-    changed = f"{_changed_files(state.diff)} files changed" if state.diff else ""
+    count = _changed_files(state.diff)
+    changed = f"{count} file{'s' * (count != 1)} changed" if state.diff else ""
     untracked = f"{len(state.untracked)} untracked" if state.untracked else ""
     changes = ", ".join(filter(None, (changed, untracked)))
     text = " ".join(filter(None, (commit, branch, state.remote and f"of {state.remote}")))

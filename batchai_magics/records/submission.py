@@ -99,6 +99,12 @@ def made(kind: Any, data: Mapping[str, Any]) -> Any:
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 
 
+def upload_name(path: str) -> str:
+    """The path of an uploaded file beside the script, without the folder of the submission."""
+    parts = path.split("/", 4)  # scripts/EXPERIMENT/JOB/DIGEST/…
+    return parts[4] if parts[0] == "scripts" and len(parts) == 5 else path
+
+
 def cut(text: str, limit: int) -> tuple[str, bool]:
     """The first `limit` characters, and whether there were more."""
     return text[:limit], len(text) > limit

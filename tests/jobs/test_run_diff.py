@@ -1,12 +1,13 @@
 """Two runs side by side: what differs, as text, HTML and data."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from batchai_magics.cards.job_card import run_diff_html
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs.run_diff import MAX_CODE, Difference, RunDiff, diff_runs
+from batchai_magics.jobs.run_diff import MAX_CODE, Difference, RunDiff, _change, _differing, diff_runs
 from tests.commands.conftest import context, do
 from tests.world import World
 
@@ -58,6 +59,19 @@ def test_a_long_diff_is_cut():
     assert long.shown_code[-1] == "… and 7 more lines"
 
 
+@pytest.mark.parametrize(
+    ("second", "change"), [(2.25, "+12.5 %"), (1.99984, "-0.008 %"), (2.0, "+0.0 %"), (math.nan, "")]
+)
+def test_a_small_change_is_not_shown_as_none(second, change):
+    assert _change(2.0, second) == change
+
+
+def test_of_two_ids_only_what_differs_is_shown():
+    ids = [f"/subscriptions/s/resourceGroups/g/workspaces/w/clusters/{name}" for name in ("cpu", "cpu2")]
+    (row,) = _differing("options", {"cluster.id": ids[0]}, {"cluster.id": ids[1]})
+    assert row[2:4] == ("cpu", "cpu2")
+
+
 @pytest.mark.slow
 def test_an_edited_cell_differs_in_code_arguments_variables_and_metrics(world: World, context, do):
     settings = replace(world.settings, provenance="full")
@@ -69,6 +83,8 @@ def test_an_edited_cell_differs_in_code_arguments_variables_and_metrics(world: W
     assert "-log(step=1, loss=0.5)" in found.code
     rows = {(row.section, row.name): row[2:] for row in found.rows}
     assert rows["parameters", "lr"] == ("0.5", "0.1", "")
+    assert rows["submission", "arguments"] == ("--lr 0.5", "--lr 0.1", "")
+    assert not [name for section, name in rows if section == "options" and "commandLine" in name]
     assert rows["variables", "data"] == ("[1]", "[2]", "")
     assert rows["options", "environmentVariables[A].value"] == ("", "1", "")
     assert rows["metrics", "loss"] == ("0.5", "0.25", "-50.0 %")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from batchai_magics.models.runs.labels import LabelChange, Labels
+from batchai_magics.records.provenance import Provenance
 from batchai_magics.records.submission import Code, GitState, Submission, Variable, shape_of
 
 RECORD = Submission(
@@ -36,6 +37,17 @@ def test_anything_else_is_refused(text):
 
 def test_the_shape_of_a_value():
     assert [shape_of(value) for value in ([1, 2], "abc", 3, {"a": 1})] == [(2,), (3,), (), (1,)]
+
+
+def test_uploads_are_named_as_the_script_sees_them():
+    paths = {f"scripts/default/train/abc/src/{number}.py": "sha256:0" for number in range(12)}
+    record = Submission(
+        Code("cell", "train.py", ""), 0.0, uploads=paths, git=GitState("abc", diff="diff --git a b")
+    )
+    facts = dict(Provenance("train", record).facts())
+    assert facts["uploads"].startswith("src/0.py, src/1.py, ")
+    assert facts["uploads"].endswith("src/9.py, and 2 more")
+    assert facts["git"].endswith("1 file changed")
 
 
 def test_a_change_of_labels_keeps_what_it_does_not_name():
