@@ -13,7 +13,7 @@ from batchai_magics.cell.notebook_variables import variable_names
 from batchai_magics.cell.sweep_options import SweepOptions, sweep_options_of
 from batchai_magics.errors import UsageError
 from batchai_magics.models.backend_options import BackendOption, given_options
-from batchai_magics.models.run_tags import check_tags
+from batchai_magics.models.runs.labels import check_tags
 from batchai_magics.models.runs.notifications import channels
 from batchai_magics.models.runs.scalar_export import export_targets
 from batchai_magics.models.stop_conditions import conditions_of

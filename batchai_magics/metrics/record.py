@@ -1,4 +1,4 @@
-"""The records that the parser finds in a training log.
+"""The records that the parser finds in a training log, and their values as JSON.
 
 `wall_time` is when the line was printed, in seconds since 1970 (UTC); None if unknown. `rank` is None if the
 log does not identify the process. `offset` is the byte offset of the line's end in its stream.
@@ -6,10 +6,12 @@ log does not identify the process. `offset` is the byte offset of the line's end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+import enum
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 ATTEMPT = "attempt"  # header key that marks the start of another attempt
 
@@ -118,3 +120,33 @@ def at_offset(record: Record, offset: int) -> Record:
     if isinstance(record, (StepRecord, ValueRecord)):
         return record._replace(offset=offset)
     return replace(record, offset=offset)
+
+
+def json_value(value: Any) -> Any:
+    """Convert a value for JSON at any depth: tuples to lists, enums to values, records to objects.
+
+    None becomes null. A printed number that is not finite becomes "NaN", "Infinity" or "-Infinity".
+    """
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, float):
+        return _number(value)
+    members = _members(value)
+    if members is not None:
+        return {str(key): json_value(item) for key, item in members.items()}
+    return [json_value(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _members(value: Any) -> Mapping[Any, Any] | None:
+    """The items of a record or mapping; None for any other value."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return value if isinstance(value, Mapping) else None
+
+
+def _number(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value

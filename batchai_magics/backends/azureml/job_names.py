@@ -1,12 +1,20 @@
-"""The names of jobs in Azure Machine Learning, where a name is unique in its workspace and never reused."""
+"""Names of jobs in Azure Machine Learning, and their labels as tags, by which its studio filters. Pure.
+
+A name is unique in its workspace and never reused. A tag of ours is one without a value; the value of any
+other is a parameter, and `note` holds the note.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.records.record_files import LABELS
 
 NAME, EXPERIMENT = "batchai_name", "batchai_experiment"  # among the properties of our jobs
 SEGMENTS = "batchai"  # the folder of our runs in datastores, and of our files in code and logs
@@ -31,3 +39,42 @@ def job_id(workspace: ResourceId, data: Mapping[str, Any]) -> ResourceId:
     experiment = str(own.get(EXPERIMENT) or properties.get("experimentName") or "Default")
     name = str(own.get(NAME) or data.get("name"))
     return workspace.child(Kind.EXPERIMENT, experiment).child(Kind.JOB, name)
+
+
+NOTE = "note"
+
+
+def tags_of(labels: Labels) -> dict[str, str]:
+    """The tags of a job with these labels."""
+    parameters = {name: _text(value) for name, value in labels.parameters.items()}
+    return {**dict.fromkeys(labels.tags, ""), **parameters, **({NOTE: labels.note} if labels.note else {})}
+
+
+def labels_of(tags: Mapping[str, object]) -> Labels:
+    """The labels that the tags of a job say."""
+    texts = {str(name): str(value or "") for name, value in tags.items()}
+    note = texts.pop(NOTE, "")
+    parameters = {name: _value(text) for name, text in texts.items() if text}
+    return Labels(tuple(name for name, text in texts.items() if not text), note, parameters)
+
+
+def initial_tags(records: Mapping[str, str]) -> dict[str, str]:
+    """The tags of a new job, by the labels among its records; none if they are no labels."""
+    try:
+        return tags_of(Labels.from_json(json.loads(records.get(LABELS, "{}"))))
+    except ValueError:
+        return {}
+
+
+def _text(value: Parameter) -> str:
+    """A parameter as text: a word as it is, if it cannot be taken for anything else."""
+    is_plain = isinstance(value, str) and value and _value(value) == value
+    return str(value) if is_plain else json.dumps(value)
+
+
+def _value(text: str) -> Parameter:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, str | int | float | bool) else text

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from batchai_magics.backends.azure.arm_protocol import check_inside
-from batchai_magics.backends.azureml.job_labels import labels_of, tags_of
 from batchai_magics.backends.azureml.job_logs import JobLogs
+from batchai_magics.backends.azureml.job_names import labels_of, tags_of
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.run_tags import check_tags
-from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels
+from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
 from batchai_magics.records.record_files import LABELS, MAX_BYTES
 
 _FOLDER = "logs/batchai/records/"

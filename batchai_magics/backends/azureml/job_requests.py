@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.backends.azureml.job_labels import initial_tags
-from batchai_magics.backends.azureml.job_names import EXPERIMENT, NAME, SEGMENTS
+from batchai_magics.backends.azureml.job_names import EXPERIMENT, NAME, SEGMENTS, initial_tags
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, packed
 from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
 from batchai_magics.backends.azureml.run_plan import RunPlan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from batchai_magics.backends.azureml.run_details import RunDetails
-from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.job_execution import Attempt, RankExit
+from batchai_magics.models.response_object import ErrorDetail, NameValue
 
 NO_DETAILS = RunDetails("NotStarted")
 

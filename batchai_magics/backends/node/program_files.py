@@ -23,7 +23,6 @@ _FILES = (
     "backends/service/log_records.py",
     "errors.py",
     "log_lines.py",
-    "metrics/json_values.py",
     "metrics/record.py",
     "metrics/runs/metric_traits.py",
     "metrics/runs/other_programs.py",

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.run_tags import check_tags
-from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels
+from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
 from batchai_magics.records.record_files import LABELS
 
 if TYPE_CHECKING:

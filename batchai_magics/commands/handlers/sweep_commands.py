@@ -13,7 +13,7 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles
 from batchai_magics.jobs.sweeps.sweep_handle import RUNNING, Sweep
-from batchai_magics.metrics.json_values import json_value
+from batchai_magics.metrics.record import json_value
 
 _DIGITS = 5  # of a number in a table
 

@@ -10,7 +10,6 @@ from batchai_magics.commands.specs import (
     session_specs,
     short_specs,
     storage_specs,
-    sweep_specs,
 )
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
@@ -23,7 +22,6 @@ GROUPS = {
     **cluster_specs.WORKSPACE_GROUPS,
     **cluster_specs.CLUSTER_GROUPS,
     **job_specs.GROUPS,
-    **sweep_specs.GROUPS,
     **session_specs.GROUPS,
     **storage_specs.GROUPS,
 }
@@ -75,7 +73,6 @@ COMMANDS = (
     *cluster_specs.CLUSTER_COMMANDS,
     *cluster_specs.EXPERIMENT_COMMANDS,
     *job_specs.COMMANDS,
-    *sweep_specs.COMMANDS,
     *short_specs.COMMANDS,
     CommandSpec(
         "list-usages",

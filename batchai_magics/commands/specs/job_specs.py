@@ -1,20 +1,23 @@
-"""Command specs of `job …`."""
+"""Command specs of `job …` and `sweep …`."""
 
 from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
-from batchai_magics.commands.specs.shared_options import CommandSpec
+from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUPS = {
     "job": "Jobs.",
     "job file": "The files that a job wrote.",
     "job node": "The nodes that a job runs on.",
+    "sweep": "Sweeps: jobs that run one cell with different parameters.",
 }
 
 _STATES = ("queued", "running", "terminating", "succeeded", "failed")
 _SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)
 _JOB = (*_SOME, o.name_option("job", NameKind.JOB))
+_SWEEP = (*_SOME, o.name_option("sweep", NameKind.SWEEP))
+_TRIALS = (*OUTPUTS, "csv")
 _PERHAPS = (*_SOME, o.name_option("job", NameKind.JOB, is_required=False))
 _OF_JOB = (*_SOME, o.JOB)
 _FILES = (*_OF_JOB, o.DIRECTORY, o.PATH)
@@ -204,5 +207,26 @@ COMMANDS = (
         "Run a command on a node of a job.",
         "handlers.node_commands:execute_on_job",
         (*_OF_JOB, *o.NODE_EXEC),
+    ),
+    CommandSpec("sweep list", "List the sweeps of an experiment.", "handlers.sweep_commands:list_all", _SOME),
+    CommandSpec(
+        "sweep show",
+        "Show the trials of a sweep: parameters, states, metrics.",
+        "handlers.sweep_commands:show",
+        _SWEEP,
+        outputs=_TRIALS,
+    ),
+    CommandSpec(
+        "sweep wait",
+        "Wait until a sweep has ended, and take its steps meanwhile.",
+        "handlers.sweep_commands:wait",
+        _SWEEP,
+    ),
+    CommandSpec(
+        "sweep cancel",
+        "Cancel all trials of a sweep that have not ended.",
+        "handlers.sweep_commands:cancel",
+        (*_SWEEP, o.YES),
+        is_confirmed=True,
     ),
 )

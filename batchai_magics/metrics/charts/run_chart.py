@@ -21,13 +21,12 @@ from batchai_magics.metrics.charts.figure import (
 )
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
 from batchai_magics.metrics.record import PatternRecord, Record
-from batchai_magics.metrics.runs.frame_records import records_of_frame
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricPreferences, is_default
 from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES
 from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE, Metric, RunMetrics, run_metrics
-from batchai_magics.metrics.runs.step_series import runs
+from batchai_magics.metrics.runs.step_series import records_of_frame, runs
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
 
 if TYPE_CHECKING:

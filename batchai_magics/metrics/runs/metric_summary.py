@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from batchai_magics.metrics.json_values import json_value
+from batchai_magics.metrics.record import json_value
 from batchai_magics.metrics.runs.metric_traits import Direction, Kind, MetricTraits, traits_of
 
 _LARGE, _SMALL = 1e5, 1e-3

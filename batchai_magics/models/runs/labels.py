@@ -104,3 +104,27 @@ def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
         raise ValueError("tags are a list of texts")
     return tuple(value)
+
+
+MAX_TAG_LENGTH = 100  # characters
+
+
+def check_tags(tags: Iterable[object]) -> tuple[str, ...]:
+    """The tags without duplicates.
+
+    Raises:
+        ValueError: One is not a word: empty, too long, or with a comma or white space.
+    """
+    found = list(tags)
+    for tag in found:
+        if (
+            not isinstance(tag, str)
+            or not tag
+            or len(tag) > MAX_TAG_LENGTH
+            or "," in tag
+            or tag.split() != [tag]
+        ):
+            raise ValueError(
+                f"{tag!r} is not a tag: a tag is one word of at most {MAX_TAG_LENGTH} characters"
+            )
+    return tuple(dict.fromkeys(map(str, found)))

@@ -149,7 +149,7 @@ class SweepFeed(FigureFeed[SweepUpdate]):
         return row.name, row.state, *values, *([value] if has_metric else [])
 
     def _plot(self) -> Axes:
-        from batchai_magics.metrics.charts.sweep_chart import plot_sweep
+        from batchai_magics.metrics.charts.comparison_chart import plot_sweep
 
         points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
         return plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)

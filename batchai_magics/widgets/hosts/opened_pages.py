@@ -1,25 +1,36 @@
-"""Opens pages of jobs and recordings, and exports recordings as HTML; `jobs.job_pages` calls it by name."""
+"""Opens pages of jobs and recordings, and exports recordings as HTML; `jobs.job_pages` calls it by name.
+
+The stream of an open page is the frames that its HTTP response sends.
+"""
 
 from __future__ import annotations
 
 import base64
 import html
+import json
+import struct
+from collections.abc import Iterator
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from batchai_magics.errors import StorageError
 from batchai_magics.widgets.core import pages
+from batchai_magics.widgets.core.cell_output import RunInBackground
+from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.hosts.page_server import PageServer
-from batchai_magics.widgets.hosts.page_stream import PageStream
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording
 from batchai_magics.widgets.hosts.stream_output import StreamOutput
-from batchai_magics.widgets.job.job_feed import open_feed
+from batchai_magics.widgets.job.job_feed import JobFeed, open_feed
+from batchai_magics.widgets.job.job_stream import JobStream
+from batchai_magics.widgets.job.message_batch import Batch
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
+
 
 __all__ = ["export_html", "open_job", "open_recording", "record", "settings_report"]
 
@@ -83,3 +94,46 @@ def export_html(recording: Path, target: Path) -> Path:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
+
+
+IDLE_S = 5.0  # without a message, after which an empty one shows whether the page is still there
+
+
+class PageStream(JobStream):
+    """What one page is sent. `frames` ends with `finish`."""
+
+    def __init__(self, job: Job, feed: JobFeed, *, work: RunInBackground) -> None:
+        super().__init__(job, feed, work=work, schedule=lambda call: call())
+        self._frames: SimpleQueue[bytes | None] = SimpleQueue()
+        self.is_finished = False
+        self.publish_state({**self.state, "is_first": True})
+
+    def transmit(self, message: Batch) -> None:
+        """Queues a message for the page."""
+        self._frames.put(frame({"content": message.content}, *message.buffers))
+
+    def publish_state(self, state: PageData) -> None:
+        """Queues parts of the state for the page."""
+        self._frames.put(frame({"state": {"is_first": False, **state}}))
+
+    def finish(self) -> None:
+        """Ends `frames`."""
+        self.is_finished = True
+        self._frames.put(None)
+
+    def frames(self) -> Iterator[bytes]:
+        """The frames to send, as they come; blocks between them."""
+        while True:
+            try:
+                data = self._frames.get(timeout=IDLE_S)
+            except Empty:
+                data = frame({"state": {"is_first": False}})
+            if data is None:
+                return
+            yield data
+
+
+def frame(header: PageData, *buffers: bytes) -> bytes:
+    """The length of a header, the header as JSON with the lengths of the buffers, the buffers."""
+    text = json.dumps({**header, "buffers": list(map(len, buffers))}, default=float).encode()
+    return b"".join((struct.pack(">I", len(text)), text, *buffers))

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.azureml.job_labels import labels_of, tags_of
-from batchai_magics.backends.azureml.job_names import run_name
+from batchai_magics.backends.azureml.job_names import labels_of, run_name, tags_of
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.errors import UsageError
 from batchai_magics.models.resource_ids import Kind
