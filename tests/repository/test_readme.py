@@ -1,12 +1,15 @@
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from batchai_magics.cell.cell_options import read_options
+from batchai_magics.commands.parsing import command_parser
 from batchai_magics.commands.parsing.command_parser import SHELL_WORDS
 from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.jobs.job_handle import Job
@@ -75,6 +78,31 @@ def test_every_batchai_command_named_exists():
     starts = [[" ".join(line.split()[:length]) for length in (1, 2, 3)] for line in lines]
     assert len(starts) > 20
     assert [words[-1] for words in starts if not known & set(words)] == []
+
+
+def lines_shown(page):
+    """The magics and commands in the code of a page, without their comments."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    lines = re.findall(r"^ *((?:%%batchai_job|%?batchai|%az) .*)$", code.replace("\\\n", " "), re.MULTILINE)
+    return [shlex.split(re.sub(r"\s+#.*", "", line)) for line in lines]
+
+
+def check(words):
+    """Raises UsageError if the words of a line are not a valid command."""
+    program, *rest = words
+    if program == "%%batchai_job":
+        read_options(rest, dict.fromkeys(rest, "a secret"))
+    elif rest[0] == "run":
+        read_options(rest[1 : rest.index("--") if "--" in rest else None], {})
+    elif rest[0] not in SHELL_WORDS:
+        command_parser.parse(["az", *rest] if program == "%az" else rest)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if lines_shown(page)])
+def test_every_line_shown_is_valid(page):
+    for words in lines_shown(page):
+        check(words)
 
 
 @pytest.mark.parametrize("page", PAGES)
