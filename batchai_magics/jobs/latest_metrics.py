@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from batchai_magics.backends.base import Backend, FileRef
-from batchai_magics.backends.service.log_records import records_in
+from batchai_magics.backends.service.log_records import PrintedNumbers, records_in
 from batchai_magics.errors import BatchAIError
-from batchai_magics.follow.metric_streams import METRICS_FILES
+from batchai_magics.follow.metric_streams import in_order_of_writing
+from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser, Record
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
+from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 
 TAIL_BYTES = 1 << 15  # of each log
@@ -17,21 +19,31 @@ TAIL_BYTES = 1 << 15  # of each log
 def latest_metrics(
     backend: Backend, job: JobResource, preferences: MetricPreferences = NO_PREFERENCES
 ) -> RunMetrics:
-    """The metrics in the last 32 KiB of a job's stdout, else of its stderr, else of its trainer's files.
+    """The metrics in the last 32 KiB of a job's stdout, else of its stderr, and of its trainer's files.
 
     A job that was deleted meanwhile has none.
     """
-    found = RunMetrics(())
-    for name in METRICS_FILES:  # each costs two requests
-        found = found or run_metrics(_last_records(backend, job, name), preferences)
-    return found
+    printed = _last_records(backend, job, OUT)
+    found = run_metrics(printed, preferences)
+    if not found:
+        printed = _last_records(backend, job, ERR)
+        found = run_metrics(printed, preferences)
+    logged = _last_records(backend, job, TRAINER_LOG)
+    if not logged:
+        return found
+    numbers = PrintedNumbers()
+    parts = [numbers.new_printed(printed), numbers.new_logged(logged)]
+    return run_metrics(in_order_of_writing(parts), preferences)
 
 
 def _last_records(backend: Backend, job: JobResource, name: str) -> list[Record]:
+    """The records at the end of a log: one request if it is empty, else two."""
     file = FileRef(job.id, name)
     try:
-        begin = max(0, backend.read(file, 0, 0).size - TAIL_BYTES)
-        chunk = backend.read(file, begin, TAIL_BYTES)
+        size = backend.read(file, 0, 0).size
+        if not size:
+            return []
+        chunk = backend.read(file, max(0, size - TAIL_BYTES), TAIL_BYTES)
     except BatchAIError:
         return []
     parser = Parser(dict(job.spec.batchai_patterns or {}))
