@@ -21,7 +21,9 @@ from batchai_magics.metrics.formats.json_plans import (
     JSON_POSITION_KEYS,
     JSON_STEP_KEYS,
     JSON_TIME_KEYS,
+    name_in_phase,
     object_plan,
+    told_phase,
 )
 from batchai_magics.metrics.formats.line_format import (
     COUNT,
@@ -34,12 +36,14 @@ from batchai_magics.metrics.formats.line_format import (
     parameters,
     read_named_parameter,
 )
+from batchai_magics.metrics.grammar.metric_names import is_measure, phase_of_word
 from batchai_magics.metrics.reading.timestamps import json_timestamp, parse_timestamp
 from batchai_magics.metrics.record import Record
 
 _NESTED_KEYS = ("metrics", "data")
 _OBJECT = rb"(?P<object>\{.*\})"
 _LARGEST_COUNT = 10**18
+_COUNT_OF_TOTAL = re.compile(r"(\d{1,15})/\d{1,15}", re.ASCII)
 
 
 def parse_object(text: bytes) -> Mapping[str, Any]:
@@ -53,7 +57,7 @@ def parse_object(text: bytes) -> Mapping[str, Any]:
 
 def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     values = parse_object(match["object"])
-    step, epoch = _step(values), _epoch(values.get("epoch"))
+    step, epoch = _step(values), _epoch(_of_total(values.get("epoch")))
     if step is None and epoch is None:
         return
     rank = _count(values.get("rank"))
@@ -66,8 +70,14 @@ def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
 
 
 def _step(values: Mapping[str, Any]) -> int | None:
-    counts = (_count(values.get(key)) for key in JSON_STEP_KEYS)
+    counts = (_count(_of_total(values.get(key))) for key in JSON_STEP_KEYS)
     return next((count for count in counts if count is not None), None)
+
+
+def _of_total(value: object) -> object:
+    """The number of `"10/120"`."""
+    found = _COUNT_OF_TOTAL.fullmatch(value) if isinstance(value, str) else None
+    return int(found[1]) if found else value
 
 
 def _epoch(value: object) -> float | None:
@@ -83,16 +93,20 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
     if isinstance(name, str) and number is not None:
         yield Field(name, str(values.get("unit") or "")), number
         return
+    phase = told_phase((key, value) for key, value in values.items() if isinstance(value, str))
     for part in (values, *(values.get(key) for key in _NESTED_KEYS)):
         if isinstance(part, dict):
-            yield from _top_level_numbers(part)
+            yield from _top_level_numbers(part, phase)
+    for key, part in values.items():  # {"train": {"loss": 0.5}, "val": {"loss": 0.4}}
+        if isinstance(part, dict) and (phase := phase_of_word(key)):
+            yield from _top_level_numbers(part, phase)
 
 
-def _top_level_numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
+def _top_level_numbers(values: Mapping[str, Any], phase: str | None) -> Iterator[tuple[Field, float]]:
     for key, value in values.items():
         number = _number(value)
         if number is not None and key not in JSON_POSITION_KEYS:
-            yield Field(key), number
+            yield Field(name_in_phase(key, phase)), number
 
 
 def _read_dllogger(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
@@ -148,11 +162,14 @@ def _read_mlperf(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
     key, time, value = _mlperf_event(match)
     metadata = value.get("metadata")
     places = {**(metadata if isinstance(metadata, dict) else {}), **value}
+    epoch = _count(places.get("epoch", places.get("epoch_num")))
+    step = _count(places.get("step", places.get("step_num", places.get("samples_count"))))
+    if "event_type" in value and ((step is None and epoch is None) or not is_measure(key)):
+        return  # a parameter
     number = _number(value.get("value"))
     if number is not None and key and line.state.is_new((key, time)):
         line.timestamp = json_timestamp(time) or line.timestamp
-        epoch = _count(places.get("epoch", places.get("epoch_num")))
-        yield line.value(Field(key), number, step=_count(places.get("step")), epoch=epoch)
+        yield line.value(Field(key), number, step=step, epoch=epoch)
 
 
 def _mlperf_event(match: re.Match[bytes]) -> tuple[str, str, Mapping[str, Any]]:
@@ -206,9 +223,9 @@ JSON_LINES = (
     ),
     LineFormat(
         name="MLPerf",
-        literals=(b":::MLL ", b":::MLPv0.5.0 "),
+        literals=(b":::MLL ", b":::MLLOG ", b":::MLPv0.5.0 "),
         pattern=line_pattern(
-            rb":::ML(?:L|Pv0\.5\.0)(?: (?P<object>\{.*\})"
+            rb":::ML(?:L|LOG|Pv0\.5\.0)(?: (?P<object>\{.*\})"
             rb"|(?: [\w.-]+)? (?P<time>\d+(?:\.\d+)?)(?: \([^()]*\))?"
             rb" (?P<key>\w+) ?: (?P<text>\{.*\}|" + NUMBER + rb"))"
         ),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from batchai_magics.metrics.formats.line_plan import LinePlan, NumberPlace, Role, digits_in, plan_of_numbers
+from batchai_magics.metrics.grammar.metric_names import TEST, VALIDATION, phase_of_word, split_phase
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, TimestampSlices, timestamp_slices
 
 JSON_STEP_KEYS = ("global_step", "step", "iteration", "iter")
 JSON_TIME_KEYS = ("timestamp", "time", "ts")
 JSON_POSITION_KEYS = {*JSON_STEP_KEYS, *JSON_TIME_KEYS, "epoch", "rank", "pid", "version"}
+_PHASE_KEYS = frozenset(("mode", "phase", "split", "stage", "type", "_type"))
 _PAIR = re.compile(
     rb'[ \t]*"(?P<key>[^"\\\x00-\x1f]*)"[ \t]*:[ \t]*(?:'
     rb"(?P<number>-?(?P<whole>\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|-?Infinity)"
@@ -30,7 +32,15 @@ def object_plan(match: re.Match[bytes]) -> LinePlan | None:
     if found is None or not found.is_plain:
         return None
     numbers, text = found.numbers, match.string
-    places = [NumberPlace(key, place) for key, place in numbers.items() if key not in JSON_POSITION_KEYS]
+    texts = (
+        (key, pair["text"].decode("utf-8", "replace")) for key, pair in found.pairs.items() if pair["text"]
+    )
+    phase = told_phase(texts)
+    places = [
+        NumberPlace(name_in_phase(key, phase), place)
+        for key, place in numbers.items()
+        if key not in JSON_POSITION_KEYS
+    ]
     return plan_of_numbers(
         Role.OBJECT,
         places,
@@ -42,6 +52,18 @@ def object_plan(match: re.Match[bytes]) -> LinePlan | None:
         fixed=tuple(run for pair in found.pairs.values() for run in digits_in(text, *pair.span("key"))),
         refused=tuple(found.no_zeros),
     )
+
+
+def told_phase(texts: Iterable[tuple[str, str]]) -> str | None:
+    """The phase of an object's numbers: `"mode": "val"`, `"_type": "val_epoch"`."""
+    words = (re.split(r"[\W_]", text, maxsplit=1)[0] for key, text in texts if key in _PHASE_KEYS)
+    return next(filter(None, map(phase_of_word, words)), None)
+
+
+def name_in_phase(key: str, phase: str | None) -> str:
+    """The name of a number of a phase, which says so unless it is of training."""
+    before = {VALIDATION: "val_", TEST: "test_"}.get(phase or "", "")
+    return key if split_phase(key)[0] else before + key
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,13 @@ TENSORFLOW = (
         sample="INFO:tensorflow:global_step/sec: 0.34",
     ),
     LineFormat(
+        name="tf.estimator examples",
+        literals=(b"examples/sec: ",),
+        pattern=line_pattern(rb"examples/sec: (?P<samples_per_sec>" + NUMBER + rb")"),
+        fields=(Field("samples_per_sec", "samples/sec"),),
+        sample="INFO:tensorflow:examples/sec: 245.673",
+    ),
+    LineFormat(
         name="tf.estimator evaluation",
         literals=(b"Saving dict for global step ",),
         pattern=line_pattern(rb"Saving dict for global step (?P<step>" + COUNT + rb"): (?P<pairs>.+)"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import LineForm, LineShape, MetricName
+from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
 _MAX_GAP = 3  # lines between the members of a block
@@ -34,9 +35,6 @@ class LineContext:
     def enter(self, form: LineForm, text: bytes, line: int) -> tuple[int | None, float | None, Values] | None:
         """The step, the epoch and the numbers of a line, which has a number in its file; None without any."""
         shape, reading = form.shape, form.shape.reading
-        if reading.kind is Kind.PHASE:
-            self.phase, self.phase_line = reading.phase, line
-            return None
         if reading.kind is Kind.RULE:
             self.heading_line += line - self.heading_line == 1
             return None
@@ -44,9 +42,8 @@ class LineContext:
         if reading.kind is Kind.BAR:
             self._enter_bar(step, epoch, numbers)
             return None
-        if reading.kind is Kind.HEADING:
-            self.heading_line = line
-            self._enter_heading(step, epoch)
+        if reading.kind in (Kind.HEADING, Kind.PHASE):
+            self._enter_heading(reading, step, epoch, line)
             return None
         if reading.kind is Kind.LOOSE:
             return self._loose(shape, numbers, line)
@@ -71,6 +68,7 @@ class LineContext:
             and self.table.is_bound
             and not self.is_known
             and self.epoch is None
+            and self.step is None
         ):
             return None, None, []
         if step is None and epoch is None:
@@ -80,7 +78,7 @@ class LineContext:
 
     def note(self, step: int | None, epoch: float | None) -> None:
         """Note the position of a line with numbers."""
-        self.is_known = True
+        self.is_known, self.phase = True, None
         self.heading_line = -(1 << 30)
         if epoch is not None:
             self.epoch = epoch
@@ -96,11 +94,14 @@ class LineContext:
         self, shape: LineShape, numbers: Values, line: int
     ) -> tuple[int | None, float | None, Values] | None:
         """The numbers of a line without a position, if they belong to the position above it."""
-        if self.phase and line == self.phase_line + 1 and shape.reading.phase is None:
-            self.phase_line += shape.reading.is_member
-            before = {"val": "val_", "test": "test_"}.get(self.phase, "")
+        if self.phase and line - self.phase_line <= _MAX_GAP and shape.reading.phase is None:
+            self.phase_line = line
+            before = {VALIDATION: "val_", TEST: "test_"}.get(self.phase, "")
             named = [
-                (metric._replace(name=before + metric.name, phase=self.phase), v) for metric, v in numbers
+                (metric._replace(name=before + metric.name, phase=self.phase), v)
+                if metric.phase == TRAIN
+                else (metric, v)
+                for metric, v in numbers
             ]
             if self.epoch is not None:
                 return None, self.epoch, named
@@ -114,7 +115,10 @@ class LineContext:
             return None, self.epoch, numbers
         return self.step, self.epoch, numbers
 
-    def _enter_heading(self, step: int | None, epoch: float | None) -> None:
+    def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
+        self.phase, self.phase_line = reading.phase, line
+        if step is not None or epoch is not None:
+            self.heading_line = line
         if epoch is not None:
             self.epoch, self.step = epoch, step
         elif step is not None:

@@ -8,6 +8,7 @@ import re
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, LineScan, NamedNumber, Span
 from batchai_magics.metrics.grammar.line_tokens import DIGIT, EVALUATED, scan_line
 from batchai_magics.metrics.grammar.metric_names import (
+    TRAIN,
     is_measure,
     is_quality,
     is_rate,
@@ -35,7 +36,7 @@ _REFUSED_PARTS = (
     b"Exception: ",
 )
 _PHASE_HEADING = re.compile(
-    rb"(?:[^\n]{0,80}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval))"
+    rb"(?:[^\n]{0,160}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval))"
     rb"(?i: results?| error| metrics)?:[ \t]*"
 )
 _DECORATIONS = (b"-", b"=", b">", b"#", b"*")
@@ -43,12 +44,25 @@ _DECORATED_PHASE = re.compile(
     rb"[ \t]*[-=>#*]+[ \t]*(?P<phase>(?i:valid|validation|test|evaluation|eval))"
     rb"(?i: performance| results?| metrics| summary)?[ \t]*[-=<#*]*[ \t]*"
 )
+_PHASE_WORD = rb"(?P<phase>(?i:valid|validation|validating|eval|evaluation|evaluating|test|testing))"
+_PHASE_BEGINS = re.compile(
+    rb"(?:(?i:running|starting|start|begin|performing|doing) )?" + _PHASE_WORD + rb"[ ]?\.{2,3}[ \t]*\Z"
+)
+_STARRED_PHASE = re.compile(
+    rb"[ ](?:\*{3,}|={3,}|-{3,})[ ]*(?:(?i:running) )?"
+    + _PHASE_WORD
+    + rb"(?i: results?| metrics)?[ ]*[-=*]{3,}[ \t]*\Z"
+)
 _JSON_NAME = re.compile(
     rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?):|(?:train|valid|eval|test)\w* \|)[ \t]*(?=\{\")"
 )
+_JSON_TEXT = re.compile(
+    rb'\{"(?:[^"\n]*":[^{}\n]*,[ ]?")?(?:message|msg|log|event|text|textPayload)":[ ]?"'
+    rb'(?P<text>[^"\\\n]*)(?:\\n)?"[^\n]*\}[ \t]*'
+)
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
-_BULLET = re.compile(rb"[ \t]{2,}[|>*-]+(?:[ ][>*-]+)?[ ]")  # `     | > loss: 0.5`
+_BULLET = re.compile(rb"[ \t]{2,}[|>*+-]+(?:[ ][>*-]+)?[ ]")  # `     | > loss: 0.5`
 _KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode
 
 
@@ -59,14 +73,11 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     """
     if _RULE.fullmatch(text):
         return LineReading(Kind.RULE, None, None, None, (), None, 0)
-    heading = _phase_heading(text)
-    if heading:
-        phase = phase_of_word(heading["phase"].decode())
-        prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
-        return LineReading(Kind.PHASE, None, None, prefixes.rank or prefixes.label, (), phase, 0)
+    if told := _phase_heading(text):
+        return _read_phase(text, told, read_prefixes(text, are_labels_ranks=are_labels_ranks))
     if len(text) > MAX_LINE_BYTES or not DIGIT.search(text):
         return None
-    text, prefixes = _json_as_dict(text, read_prefixes(text, are_labels_ranks=are_labels_ranks))
+    text, prefixes = _message_of(text, are_labels_ranks=are_labels_ranks)
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
     scan = scan_line(text, prefixes)
@@ -75,24 +86,49 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     return _line_reading(scan, prefixes, prefixes.rank or prefixes.label)
 
 
-def _phase_heading(text: bytes) -> re.Match[bytes] | None:
-    """The heading of a phase: `Validation results:`, `==> test <==`."""
-    if text.rstrip()[-1:] == b":":
-        return _PHASE_HEADING.fullmatch(text)
-    begin = row_begin(text)
-    is_decorated = text[begin:].lstrip()[:1] in _DECORATIONS
-    return _DECORATED_PHASE.fullmatch(text, begin) if is_decorated else None
-
-
-def _json_as_dict(text: bytes, prefixes: Prefixes) -> tuple[bytes, Prefixes]:
-    """JSON behind a prefix or a name as Python prints a dict, which the grammar reads; else the line."""
+def _message_of(text: bytes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes]:
+    """A line with its prefixes; JSON behind one of them reads like a printed dict."""
+    prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
+    if message := _message_in_json(text, prefixes.begin):
+        return message, read_prefixes(message, are_labels_ranks=are_labels_ranks)
     named = _JSON_NAME.match(text, prefixes.begin)
     if named and _is_json_object(text[named.end() :]):
         return text.replace(b'"', b"'"), prefixes._replace(begin=named.end())
-    if prefixes.has_origin and _is_json_object(text[prefixes.begin :]):
-        is_named = text[: prefixes.begin].rstrip().endswith(b":")  # `config: {"lr": 0.1}`
-        return text if is_named else text.replace(b'"', b"'"), prefixes
+    before = text[: prefixes.begin].rstrip()
+    is_config = before.endswith(b":") and not before.endswith((b"stats:", b"metrics:"))
+    if prefixes.has_origin and not is_config and _is_json_object(text[prefixes.begin :]):
+        text = text.replace(b'"', b"'")
     return text, prefixes
+
+
+def _message_in_json(text: bytes, begin: int) -> bytes:
+    """The message in an object that begins here, at its place: `{"level": "info", "message": "loss 0.5"}`."""
+    inner = _JSON_TEXT.fullmatch(text, begin) if text.startswith(b'{"', begin) else None
+    if inner is None:
+        return b""
+    return text[:begin] + b"#" * (inner.start("text") - begin - 1) + b" " + inner["text"]
+
+
+def _phase_heading(text: bytes) -> re.Match[bytes] | None:
+    """What tells the phase of the lines below: `Validation:`, `***** Eval results *****`, `Evaluating...`."""
+    end = text.rstrip()[-1:]
+    if end == b":":
+        return _PHASE_HEADING.fullmatch(text)
+    if end == b"." and (told := _PHASE_BEGINS.search(text)):
+        return None if text[read_prefixes(text).begin : told.start()].strip() else told
+    begin = row_begin(text)
+    if text[begin:].lstrip()[:1] in _DECORATIONS:
+        return _DECORATED_PHASE.fullmatch(text, begin)
+    return _STARRED_PHASE.search(text) if end in (b"*", b"=", b"-") else None
+
+
+def _read_phase(text: bytes, told: re.Match[bytes], prefixes: Prefixes) -> LineReading:
+    """The reading of a line that tells a phase, which may name its epoch: `[Epoch 0] Validation:`."""
+    scan = scan_line(text, prefixes)
+    step, epoch = _best(scan.positions, "step"), _best(scan.positions, "epoch")
+    phase = phase_of_word(told["phase"].decode())
+    rank = prefixes.rank or prefixes.label
+    return LineReading(Kind.PHASE, step and step.span, epoch and epoch.span, rank, (), phase, 0)
 
 
 def _is_json_object(message: bytes) -> bool:
@@ -107,7 +143,9 @@ def _is_json_object(message: bytes) -> bool:
 def _read_label_as_step(text: bytes, prefixes: Prefixes) -> LineReading | None:
     """Read `[100] loss=0.5`, whose number may be a rank or, as here, the position."""
     scan = scan_line(text, prefixes._replace(begin=prefixes.label_begin))
-    if scan.strong < 2 and not prefixes.has_origin:
+    label = text[slice(*prefixes.label)] if prefixes.label else b""
+    is_counter = len(label) > 2 and any(is_quality(each.name) for each in scan.numbers)
+    if scan.strong < 2 and not (prefixes.has_origin or is_counter):
         return None
     return _line_reading(scan, prefixes, prefixes.rank)
 
@@ -116,7 +154,11 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
     kind = _kind(scan)
     if kind is None:
         return None
+    is_heading = kind is Kind.HEADING
+    phase = scan.section or scan.phase if is_heading else scan.phase
     step, epoch = _best(scan.positions, "step"), _best(scan.positions, "epoch")
+    if is_heading and phase not in (None, TRAIN) and step and step.has_total and not epoch:
+        step = None  # a validation counts its own batches
     is_quantity = any(
         is_quality(each.name) or each.name in _KNOWN_ALONE for each in scan.numbers
     ) or _is_member(scan)
@@ -128,7 +170,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         epoch and epoch.span,
         rank or scan.rank,
         _distinct(scan.numbers) if kind in (Kind.STEP, Kind.LOOSE) else _totals(scan),
-        scan.phase,
+        phase,
         prefixes.begin,
         is_bar=scan.is_bar,
         is_plain=_is_plain(scan),
@@ -150,7 +192,8 @@ def _kind(scan: LineScan) -> Kind | None:
         return Kind.LOOSE
     if _is_metrics(scan):
         return Kind.STEP if scan.positions else Kind.LOOSE
-    if scan.positions and not scan.early_words and scan.positions[0].kind == "epoch" and _are_timers(scan):
+    is_placed = bool(scan.positions) and not scan.early_words
+    if is_placed and _are_timers(scan) and (scan.positions[0].kind == "epoch" or not _has_text(scan)):
         return Kind.HEADING
     if scan.early_words or scan.numbers or _has_text(scan):
         return None
@@ -176,7 +219,7 @@ def _is_member(scan: LineScan) -> bool:
 
 def _is_heading(scan: LineScan) -> bool:
     """Whether the positions of a line are not those of a command: `epoch=1` needs brackets."""
-    message = scan.text[scan.begin : scan.end].strip()
+    message = scan.text[scan.begin : scan.end].strip(b" \t=-*#>")
     is_indented = scan.text[scan.begin - 2 : scan.begin].isspace()
     is_setting = b":" in message and not any(
         each.has_total or each.kind == "epoch" for each in scan.positions
@@ -213,7 +256,9 @@ def _is_plain(scan: LineScan) -> bool:
 
 def _is_metrics(scan: LineScan) -> bool:
     """At least one name that training measures, and no sentence around it."""
-    if scan.early_words or not (scan.strong or _is_all_assigned(scan) or _is_timed(scan) or _is_placed(scan)):
+    if scan.early_words or not (
+        scan.strong or _is_all_assigned(scan) or _is_timed(scan) or _is_placed(scan) or _is_phased(scan)
+    ):
         return False
     words = scan.stray_words + scan.lone_words
     if not words:
@@ -228,6 +273,14 @@ def _is_placed(scan: LineScan) -> bool:
     words = scan.stray_words + scan.lone_words
     decimals = [each for each in scan.numbers if b"." in scan.text[each.begin : each.end]]
     return kinds == {"epoch", "step"} and not words and len(decimals) > 2
+
+
+def _is_phased(scan: LineScan) -> bool:
+    """Whether a metric without a name follows for two phases: `Epoch: 001, Train: 0.31, Val: 0.21`."""
+    phases = [
+        each for each in scan.numbers if each.name == "metric" and b"." in scan.text[each.begin : each.end]
+    ]
+    return bool(scan.positions) and len(phases) > 1
 
 
 def _is_timed(scan: LineScan) -> bool:

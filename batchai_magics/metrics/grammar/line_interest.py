@@ -44,12 +44,15 @@ _TABLES = (
     r"^[ \t]*(?:---|===|\*\*\*|___|~~~|###)[-=*_~#]*[ \t]*$",
     "\xe2[\x94\x95]",
 )
-_DECORATED_PHASE = r"(?:^|\W)[-=>#*]+[ \t]*(?:eval|valid|test)"
+_DECORATED_PHASE = r"(?:^|\W)[-=>#*]+[ \t]*(?:running )?(?:eval|valid|test)"
 _MEMBER = (  # of a block
-    r"""[ \t]{2,}(?:[|>*-]+(?:[ ][>*-]+)?[ ])?[a-z]"""
+    r"""[ \t]{2,}(?:[|>*+-]+(?:[ ][>*-]+)?[ ])?[a-z]"""
     r"""(?:[^\n=:]*[:=]|[^\n \t]*[ \t])[ \t]*['"\[(]?[-+]?\.?[0-9]"""
 )
-_PHASE_HEADING = r"(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics)?:[ \t]*$"
+_PHASE_HEADING = (
+    r"(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics)?:[ \t]*$"
+    r"|(?:validation|validating|evaluation|evaluating|test|testing)[ ]?\.{2,3}[ \t]*$"
+)
 
 
 def _compiled(parts: Sequence[str]) -> Any:
@@ -71,7 +74,7 @@ def _expression() -> Any:
 
     words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
     texts = map(re2.escape, (*MEASURE_PARTS, *_POSITIONS))
-    return _compiled([*texts, words, *_RULES, _DECORATED_PHASE])
+    return _compiled([*texts, words, *_RULES, _DECORATED_PHASE, _PHASE_HEADING])
 
 
 @cache
@@ -81,7 +84,7 @@ def _line_expression(literals: tuple[bytes, ...]) -> Any:
 
     parts = "|".join(re2.escape(part) for part in MEASURE_PARTS)
     words = _SEPARATED.format("|".join(MEASURE_WORDS))
-    named = f"(?:{parts}|{words}){_BEHIND_NAME}{_NUMBER}"
+    named = f"(?:{parts}|{words})(?:[a-z]*[ ](?:train|val|valid|test))?{_BEHIND_NAME}{_NUMBER}"
     texts = [re2.escape(text.decode("latin-1")) for text in literals]
     return _compiled([named, *_COUNTED, *_TABLES, _MEMBER, _PHASE_HEADING, _DECORATED_PHASE, *texts])
 

@@ -76,3 +76,4 @@ class LineScan:
     is_labelled: bool = False  # the bar
     rank: Span | None = None
     last_base: str = ""
+    last_phase: str | None = None  # of a name such as `val loss`, and of the qualities behind it

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from batchai_magics.metrics.grammar.line_grammar import read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber
-from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
+from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, has_inner_phase
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
+from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 
 DIGITS = b"0123456789"
@@ -112,14 +113,6 @@ class LineForm:
     def values_of(self, line: bytes) -> list[tuple[MetricName, float]]:
         """The numbers on a line of this form."""
         return [(metric, convert(line[place])) for metric, convert, place in self.numbers]
-
-
-def count(text: bytes) -> int:
-    """A step as printed."""
-    try:
-        return int(text)
-    except ValueError:
-        return int(float(text)) if b"." in text else int(text.replace(b",", b""))
 
 
 def fraction(text: bytes) -> float:
@@ -314,7 +307,9 @@ def _pattern(text: bytes) -> bytes:
 def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
     phase = number.phase or line_phase or TRAIN
     before = {VALIDATION: "val_", TEST: "test_"}.get(phase, "")
-    is_marked = number.name.startswith(("valid_", "validation_", "test_", "val-"))
+    is_marked = number.name.startswith(("valid_", "validation_", "test_", "val-")) or has_inner_phase(
+        number.name
+    )
     return MetricName(number.name if is_marked else before + number.name, number.unit, phase)
 
 

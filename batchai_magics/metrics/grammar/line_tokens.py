@@ -6,92 +6,43 @@ import re
 
 from batchai_magics.metrics.grammar import number_grammar as numbers
 from batchai_magics.metrics.grammar.line_reading import LineScan
-from batchai_magics.metrics.grammar.metric_names import VALIDATION, phase_of_word
+from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_quality, phase_of_word
 from batchai_magics.metrics.grammar.named_numbers import (
     ENDS_IN_POSITION,
+    add_number,
     take_dashed_pair,
     take_number_and_name,
     take_pair,
     take_percent_name,
+    take_piped_pair,
     take_rate,
 )
 from batchai_magics.metrics.grammar.position_grammar import Position, counter_at, line_start, word_position
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes
 
 _MAX_NUMBERS = 256
-_FILLERS = frozenset(
-    [
-        "end",
-        "of",
-        "completed",
-        "complete",
-        "finished",
-        "finish",
-        "done",
-        "training",
-        "train",
-        "validation",
-        "valid",
-        "val",
-        "validating",
-        "test",
-        "testing",
-        "eval",
-        "evaluation",
-        "evaluating",
-        "metrics",
-        "metric",
-        "results",
-        "result",
-        "stats",
-        "summary",
-        "after",
-        "average",
-        "avg",
-        "mean",
-        "current",
-        "cur",
-        "running",
-        "report",
-        "progress",
-        "log",
-        "set",
-        "dataset",
-        "subset",
-        "model",
-        "epoch",
-        "epochs",
-        "step",
-        "steps",
-        "batches",
-        "batch",
-        "iteration",
-        "frames",
-        "over",
-        "the",
-        "on",
-        "at",
-        "loss",
-        "averaged",
-        "elapsed",
-        "validate",
-        "dev",
-        "final",
-        "beginning",
-        "starting",
-        "begin",
-        "start",
-        "started",
-        "info",
-    ]
-)
+_FILLERS = frozenset((
+    "end", "of", "completed", "complete", "finished", "finish", "done", "training", "train", "validation",
+    "valid", "val", "validating", "test", "testing", "eval", "evaluation", "evaluating", "metrics",
+    "metric", "results", "result", "stats", "summary", "after", "average", "avg", "mean", "current",
+    "cur", "running", "report", "progress", "log", "set", "dataset", "data", "subset", "model", "epoch",
+    "epochs", "step", "steps", "batches", "batch", "iteration", "frames", "over", "the", "on", "at",
+    "loss", "averaged", "elapsed", "validate", "dev", "final", "beginning", "starting", "begin", "start",
+    "started", "info",
+))  # fmt: skip
 _BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
-_THICK_BAR = re.compile(rb"(?:\xe2[\x94\x95]\S|[\xe2\x94-\x96\x80-\xbf])+|\[[=>.]*\]|\?{6,}")
-_MAY_BE_BAR = re.compile(rb"%\||[\x80-\xff]|\[[=>.]*\]|\?{6}")
+_THICK_BAR = re.compile(
+    rb"(?:\xe2(?:[\x94\x95][\x80-\xbf]|\x96[\x80-\x9f])){2,}|\[[=>.]*\]|\?{6,}"
+    rb"|[ ]?\|[#\xe2\x96\x80-\x9f]+ *\|(?=[ ]\()"
+)
+_COUNT_AT_END = re.compile(rb"(?<=[ )])(?P<number>\d{1,18})/\d{1,18}[ ]*\Z")
+_LISTED_BAR = re.compile(rb"[ \t]*\d{1,3}%[ ](?=\d{1,18}/\d{1,18}[ ]\[[\d:]+<)")
+_MAY_BE_BAR = re.compile(rb"%\||\|#|[\x80-\xff]|\[[=>.]*\]|\?{6}")
 _OPEN_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[\xe2\x96\x80-\x8f# ]*(?=, [\w/.]+=| \[\d)")  # without an end
 _COUNTED_BAR = re.compile(
     rb"[ \t]*(?P<number>\d{1,18})it \[[\d:]+(?:,[ \t]*[\d.?]+[ \t]*(?:it/s|s/it))?(?=[,\]])"
-    rb"|Progress on:\w+ (?P<count>\d{1,18})it/[\d.]+[kM]?it rate:\S+ remaining:\S+ elapsed:\S+ postfix:"
+    rb"|Progress on:(?P<label>\w+) (?P<count>\d{1,18}(?:\.\d{1,3})?[kM]?)it/[\d.]+[kM]?it"
+    rb" rate:\S+ remaining:\S+ elapsed:\S+ postfix:"
 )
 _BAR_CLOCKS = re.compile(
     rb"[ \t]*\[[\d:]+<(?:[\d:]+|\?)(?:,[ \t]*(?P<number>[\d.]+|\?)[ \t]*(?P<unit>[^\s,\]]+/[^\s,\]]+))?"
@@ -101,6 +52,8 @@ _RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(
 _SECTION = re.compile(rb"\[(?P<phase>[A-Za-z]+)\]|(?P<group>[A-Za-z_]\w*)\[(?=[A-Za-z_]+=)")
 DIGIT = re.compile(rb"\d")
 EVALUATED = b"cur metric,"  # PaddleOCR's
+_TOLD_PHASE = re.compile(rb"'(?:mode|phase|split|stage|_?type)':[ ]?'(?P<phase>[A-Za-z]+)")
+_VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation set in PyTorch's programs
 _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
 _TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
 
@@ -113,6 +66,9 @@ def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
     for position in line_start(text, scan.at):
         _take_position(scan, position)
     is_alone = prefixes.label is None  # else a reading is sought that takes the label for a position
+    _take_name_before_position(scan)
+    if _MAY_BE_BAR.search(text, scan.at):
+        _take_count_at_end(scan)
     while scan.at < scan.end:
         before = scan.at
         _step(scan)
@@ -121,6 +77,26 @@ def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
         if len(scan.numbers) > _MAX_NUMBERS or (is_alone and _is_text(scan)):
             break
     return scan
+
+
+def _take_name_before_position(scan: LineScan) -> None:
+    """Take `Loss at step 100: 0.5`."""
+    found = numbers.NAME_AT.match(scan.text, scan.at, scan.end)
+    position = word_position(scan.text, found.end()) if found else None
+    number = numbers.NUMBER_BEHIND.match(scan.text, position.end, scan.end) if position else None
+    if found and position and number:
+        name = found["name"].decode("utf-8", "replace")
+        if is_quality(name):
+            _take_position(scan, position)
+            add_number(scan, name, number, is_signed=True)
+
+
+def _take_count_at_end(scan: LineScan) -> None:
+    """Take the count behind all of a bar: `[=>....]  Loss: 2.3 | Acc: 12.5% (16/128) 1/391`."""
+    found = _COUNT_AT_END.search(scan.text, scan.at, scan.end)
+    if found and _THICK_BAR.match(scan.text, scan.at):
+        scan.positions.append(Position("step", found.span("number"), found.end(), 3))
+        scan.end = found.start()
 
 
 def _is_text(scan: LineScan) -> bool:
@@ -178,7 +154,8 @@ def _take_bar(scan: LineScan) -> bool:
     if clocks:  # behind the numbers
         scan.at = clocks.end()
         return True
-    bar = _BAR.match(scan.text, scan.at, scan.end) or _OPEN_BAR.match(scan.text, scan.at, scan.end)
+    bars = (pattern.match(scan.text, scan.at, scan.end) for pattern in (_BAR, _OPEN_BAR, _LISTED_BAR))
+    bar = next(filter(None, bars), None)
     if bar:
         scan.is_bar = True
         scan.is_labelled = scan.text[scan.begin : bar.start()].strip().lower() not in _TRAINING_LABELS
@@ -211,7 +188,8 @@ def _take_counted_bar(scan: LineScan) -> bool:
     if bar is None:
         return False
     scan.is_bar, scan.at = True, bar.end()
-    scan.positions.append(Position("step", bar.span(bar.lastgroup or "number"), bar.end(), 3))
+    scan.phase = phase_of_word((bar["label"] or b"").decode()) or scan.phase
+    scan.positions.append(Position("step", bar.span("count" if bar["count"] else "number"), bar.end(), 3))
     return True
 
 
@@ -276,6 +254,8 @@ def _take_text_pair(scan: LineScan) -> bool:
     if found and found[0].endswith(b": n/a"):
         scan.at = found.end()
         return True
+    if found and (told := _TOLD_PHASE.match(found[0])):
+        scan.phase = phase_of_word(told["phase"].decode()) or scan.phase
     name = (found["name"] or b"").decode("utf-8", "replace") if found else ""
     if (
         found is None
@@ -292,6 +272,7 @@ _NAMED_NUMBERS = (
     take_percent_name,
     take_dashed_pair,
     take_number_and_name,
+    take_piped_pair,
     take_pair,
     take_rate,
     _take_text_pair,
@@ -340,7 +321,7 @@ def _pass_field(scan: LineScan) -> bool:
 
 
 def _count_word(scan: LineScan, word: str, begin: int) -> None:
-    is_loop = scan.text[begin : scan.at] == b"Test:"  # the loop over the validation set in PyTorch's programs
+    is_loop = _VALIDATING.match(scan.text, begin) is not None
     _enter_phase(scan, VALIDATION if is_loop else phase_of_word(word))
     if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
         return

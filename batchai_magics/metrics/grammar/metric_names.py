@@ -122,7 +122,9 @@ _QUALITY = frozenset(
 _SUFFIX = re.compile(
     r"(?:loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*"
 )
-_INTEGERS = frozenset(["loss", "acc", "accuracy", "reward", "return", "rew", "returns", "rewards"])
+_INTEGERS = frozenset(
+    ["score", "scores", "loss", "acc", "accuracy", "reward", "return", "rew", "returns", "rewards"]
+)
 _COMPANIONS = frozenset(
     [
         "lr",
@@ -229,6 +231,12 @@ _NO_METRICS = frozenset(
         "checkpoint",
         "actual",
         "seqlen",
+        "run",
+        "part",
+        "fold",
+        "trial",
+        "split",
+        "smpl",
     ]
 )
 _STOP_WORDS = frozenset(
@@ -273,6 +281,7 @@ _STOP_WORDS = frozenset(
         "saved",
         "took",
         "saw",
+        "stalled",
     ]
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -281,6 +290,12 @@ _PHASE_PREFIX = re.compile(
     r"(?P<phase>train|training|trn|vali?|valid|validation|eval|evaluation|dev|cv|test|testing)"
     r"(?P<set>[_ ]?\d+(?=['/ _-]))?"
     r"(?:(?:'s)?(?:[ _]set(?=[ _:])(?: results:?)?)?[ _/.]+|-(?=\w+(?:$|/)))(?=\S)",
+    re.IGNORECASE,
+)
+_CAMEL_PHASE = re.compile(r"(?P<phase>Train|Valid|Val|Eval|Dev|Test)(?=[A-Z][a-z]{2})")
+_AVERAGED_PHASE = re.compile(
+    r"(?P<kind>(?:avg|average|mean|running|final|last|overall|epoch|approx)\.?[ _])"
+    r"(?P<phase>train|training|val|valid|validation|eval|evaluation|test)[ _:]+(?=\S)",
     re.IGNORECASE,
 )
 _PHASE_SUFFIX = re.compile(r"[ _/](?P<phase>train|training|val|valid|validation|eval|test)", re.IGNORECASE)
@@ -354,6 +369,11 @@ def phase_of_word(word: str) -> str | None:
     return PHASES.get(word.lower())
 
 
+def has_inner_phase(name: str) -> bool:
+    """Whether a phase stands within a name: `avg_val_loss`."""
+    return _AVERAGED_PHASE.match(name) is not None
+
+
 @lru_cache(4096)
 def split_phase(name: str) -> tuple[str | None, str]:
     """The phase in a metric's name, and the name of the quantity: `val_loss` gives `val` and `loss`."""
@@ -361,6 +381,10 @@ def split_phase(name: str) -> tuple[str | None, str]:
     if found:
         phase, number = PHASES[found["phase"].lower()], (found["set"] or "").strip("_ ")
         return phase, name if number.strip("0") else name[found.end() :]
+    if found := _CAMEL_PHASE.match(name):
+        return PHASES[found["phase"].lower()], name[found.end() :]
+    if found := _AVERAGED_PHASE.match(name):
+        return PHASES[found["phase"].lower()], found["kind"] + name[found.end() :]
     found = _PHASE_SUFFIX.search(name)
     if found and found.end() == len(name):
         return PHASES[found["phase"].lower()], name[: found.start()]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from batchai_magics.metrics.grammar import number_grammar as numbers
-from batchai_magics.metrics.grammar.line_reading import LineScan, NamedNumber, Span
+from batchai_magics.metrics.grammar.line_reading import LineScan, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import (
     TRAIN,
+    has_inner_phase,
     is_excluded,
     is_measure,
     is_quality,
@@ -26,7 +27,8 @@ _PERCENT_NAME = re.compile(
 )
 ENDS_IN_POSITION = re.compile(r"(?i)(?:^|[ ])(?:(?:num_)?timesteps|step|iter|iteration|epoch|batch|update)$")
 _MORE_NUMBERS = re.compile(rb"[ ][\d.]+[ ][\d.]+(?![\w:=%])")  # a list, not a number
-_DURATIONS = ("ms", "s/it", "s/iter", "s/step")
+_SECONDS = ("s", "sec", "secs", "seconds", "ms")
+_DURATIONS = ("ms", "s/it", "s/iter", "s/step", "sec/step", "sec/it")
 _TIMED_POSITIONS = ("step", "batch", "iter")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
@@ -54,19 +56,28 @@ def take_number_and_name(scan: LineScan) -> bool:
     name = found["name"].decode("utf-8", "replace")
     if not is_quality(name) and name not in ("lr", "rate", "learning rate", "grad norm"):
         return False
-    scan.at = found.end()
-    _add_number(scan, name, "", found["number"], found.span("number"), is_signed=True)
+    add_number(scan, name, found, is_signed=True)
     return True
 
 
 def take_dashed_pair(scan: LineScan) -> bool:
     """Take a name and its number behind a bar: `dice_loss - 0.5`."""
-    found = numbers.DASHED_PAIR.match(scan.text, scan.at, scan.end) if scan.is_bar else None
-    if found is None:
+    found = numbers.DASHED_PAIR.match(scan.text, scan.at, scan.end) if scan.positions else None
+    name = found["name"].decode("utf-8", "replace") if found else ""
+    if found is None or not (scan.is_bar or is_quality(name)):
         return False
-    scan.at = found.end()
-    name = found["name"].decode("utf-8", "replace")
-    _add_number(scan, name, "", found["number"], found.span("number"), is_signed=True)
+    add_number(scan, name, found, is_signed=True)
+    return True
+
+
+def take_piped_pair(scan: LineScan) -> bool:
+    """Take a name and its number behind a position and a bar: `Step 100: eval Accuracy | 0.84`."""
+    is_first = bool(scan.positions) and not scan.numbers
+    found = numbers.PIPED_PAIR.match(scan.text, scan.at, scan.end) if is_first else None
+    name = found["name"].decode("utf-8", "replace") if found else ""
+    if found is None or not is_quality(name):
+        return False
+    add_number(scan, name, found, is_signed=True)
     return True
 
 
@@ -77,22 +88,26 @@ def take_pair(scan: LineScan) -> bool:
         return False
     if _take_step_and_number(scan, found):
         return True
-    if _MORE_NUMBERS.match(scan.text, found.end(), scan.end):
-        return False
     raw = (found["quoted"] or found["name"]).decode("utf-8", "replace")
-    is_signed = bool(found["sign"] or found["quoted"])
+    is_sentence = found["is"] and not _is_apart(scan, raw)
+    if is_sentence or _MORE_NUMBERS.match(scan.text, found.end(), scan.end):
+        return False
+    is_signed = bool(found["sign"] or found["quoted"] or found["is"])
     if _IS_SEAM.search(raw) or not (is_signed or _is_name_without_sign(raw)):
         return False
     if ENDS_IN_POSITION.search(raw) and not _is_of_position(raw, found):
         return False
-    scan.at = found.end()
-    unit = (found["unit"] or b"").decode("utf-8", "replace")
     scan.assigned += found["sign"] == b"="
     is_list_name = is_signed and _splits_into_sentence(raw)
     if is_list_name:
         scan.stray_words += 1
-    _add_number(scan, raw, unit, found["number"], found.span("number"), is_signed=is_signed)
+    add_number(scan, raw, found, is_signed=is_signed)
     return True
+
+
+def _is_apart(scan: LineScan, name: str) -> bool:
+    """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
+    return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|")
 
 
 def _is_of_position(name: str, found: re.Match[bytes]) -> bool:
@@ -111,8 +126,7 @@ def _take_step_and_number(scan: LineScan, found: re.Match[bytes]) -> bool:
     if not number or b"." not in number["number"] or phase is None or not is_quality(base):
         return False
     scan.positions.append(Position("step", found.span("number"), found.end("number")))
-    scan.at = number.end()
-    _add_number(scan, name, "", number["number"], number.span("number"), is_signed=True)
+    add_number(scan, name, number, is_signed=True)
     return True
 
 
@@ -121,6 +135,8 @@ def _is_name_without_sign(name: str) -> bool:
     if any(is_stop_word(word) for word in words):
         return False
     last = words[-1]
+    if phase_of_word(last) and is_quality(words[0]):
+        return True  # `LOSS train 0.44 valid 0.43`
     return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in ("peak mem", "max mem")
 
 
@@ -134,11 +150,18 @@ def _splits_into_sentence(name: str) -> bool:
     )
 
 
-def _add_number(scan: LineScan, raw: str, unit: str, number: bytes, span: Span, *, is_signed: bool) -> None:
+def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: bool) -> None:
+    """Add the number that a pattern has found behind a name."""
+    number, span, scan.at = found["number"], found.span("number"), found.end()
+    unit = (found.groupdict().get("unit") or b"").decode("utf-8", "replace")
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
     raw = _without_info(raw)
+    is_counter = phase_of_word(raw) is not None and number.isdigit() and not (unit or scan.last_base)
+    if is_counter or (raw.lower() == "cost" and unit in _SECONDS):  # `Eval 1 at step 4000`
+        scan.excluded += 1
+        return
     phase, base = _phase_and_name(scan, raw)
     is_fraction = b"." in number and raw.lower() in _TIMED_POSITIONS
     if (not is_fraction and is_excluded(raw)) or (base != raw and phase != TRAIN and is_excluded(base)):
@@ -146,8 +169,11 @@ def _add_number(scan: LineScan, raw: str, unit: str, number: bytes, span: Span, 
         return
     if phase is not None and phase_of_word(base) is None:
         scan.last_base = base
+        scan.last_phase = phase if " " in raw else None
+    elif is_quality(base) and scan.last_phase != TRAIN:
+        phase = phase or scan.last_phase
     name, unit = _name_and_unit(scan.group + base, base, unit)
-    if phase == TRAIN and name == base != "metric":
+    if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
         name = raw
     _note_number(scan, raw, NamedNumber(_canonical(name), unit, phase or scan.section, *span), phase)
     is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
@@ -184,7 +210,7 @@ def _name_and_unit(name: str, base: str, unit: str) -> tuple[str, str]:
     named = _UNIT_IN_NAME.search(name)
     if named:
         name, unit = name[: named.start()], unit or named[1]
-    if set(words_of(base)) <= {"speed", "throughput"}:
+    if set(words_of(name)) <= {"speed", "throughput"}:
         return _rate(unit) or (name, unit)
     if base.startswith(("images/", "samples/", "examples/")):
         return _rate(base) or (name, unit)
@@ -201,7 +227,7 @@ def _phase_and_name(scan: LineScan, raw: str) -> tuple[str | None, str]:
 
 
 def _canonical(name: str) -> str:
-    return re.sub(r"\s+", "_", name.strip("'\" ")).lower()
+    return re.sub(r"\s+", "_", re.sub(r"\s*/\s*", "/", name.strip("'\" "))).lower()
 
 
 def take_rate(scan: LineScan) -> bool:

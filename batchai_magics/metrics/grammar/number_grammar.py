@@ -26,7 +26,7 @@ _WORD = (
 )
 _WRAPPED = rb"(?P<wrap>np\.float\d\d\(|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
 _TAIL = (
-    rb"(?:[ \t]?(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
+    rb"(?:f0)?(?:[ \t]?(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
     rb"(?:(?<=[KMGTB])/\d{1,6}(?:\.\d{1,6})?[KMGT]i?B?\b|(?<=\d)/\d{1,12}\.\d{1,12})?"
     rb"(?:[ \t]*(?:\+/-|\+-|\xc2\xb1|\xb1)[ \t]*" + NUMBER + rb")?"
     rb"(?(wrap)'?(?:,[^()\[\]\n=:;|]{0,40}\]|(?:,[^()\n]{0,80}(?:\([^()]*\))?)?\)|[ \t]*[\])])?|)"
@@ -37,9 +37,9 @@ _END = rb"(?![\w@%])(?!\.\d)(?!:\d)(?!-\d)(?!/[\w.])"
 
 PAIR = re.compile(
     rb"(?:'(?P<quoted>[^'\n]{1,100})'[ \t]*(?P<colon>:)[ \t]*"
-    rb"|(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,6}?(?: ?\([^()\n]{1,30}(?:\([^()]*\))?\))?"
+    rb"|(?P<name>" + _WORD + rb"(?:[ ](?:/[ ])?" + _WORD + rb"){0,6}?(?: ?\([^()\n]{1,30}(?:\([^()]*\))?\))?"
     rb"(?:[ ]in[ ]\w{1,3})?)"
-    rb"(?:[ \t]{0,40}(?P<sign>[:=])[ \t]{0,40}|[ \t]{1,12}))"
+    rb"(?:[ \t]{0,40}(?P<sign>[:=])[ \t]{0,40}|[ ](?P<is>is)[ ]{1,4}|[ \t]{1,12}|(?=\[[-+.\d])))"
     + _WRAPPED
     + rb"(?P<number>"
     + NUMBER
@@ -47,7 +47,17 @@ PAIR = re.compile(
     + _TAIL
     + _END
 )
-"""A name and its number: groups `quoted` or `name`, `sign` (none between blanks), `number`, `unit`."""
+"""A name and its number: groups `quoted` or `name`, `sign` or `is`, `number`, `unit`."""
+
+NAME_AT = re.compile(
+    rb"(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,4}?)[ ](?:at|after)(?:[ ]the)?[ ](?=[A-Za-z])"
+)
+"""The name of a number that stands behind a position: `Loss at step 100: 0.5`."""
+
+NUMBER_BEHIND = re.compile(
+    rb"[ \t]{0,4}(?:[:=,][ \t]{0,4}|[ ]is[ ])(?P<number>" + NUMBER + rb")(?:[ ]?(?P<unit>%))?" + _END
+)
+"""That number."""
 
 TEXT_PAIR = re.compile(
     rb"(?:'[^'\n]{1,100}'[ \t]*:[ \t]*(?:'[^'\n]{0,200}'|None|True|False|[^,{}\[\]\s]{1,60}(?=[,}]))"
@@ -67,6 +77,11 @@ TEXT_PAIR = re.compile(
 DASHED_PAIR = re.compile(rb"(?P<name>[A-Za-z_][\w./@]{0,80}) - (?P<number>" + NUMBER + rb")(?=[,\]]|[ ]*\Z)")
 """A name and its number behind a progress bar: `dice_loss - 0.5`."""
 
+PIPED_PAIR = re.compile(
+    rb"(?P<name>" + _WORD + rb"(?:[ ]{1,20}" + _WORD + rb"){0,3}) +\| +(?P<number>" + NUMBER + rb") *\Z"
+)
+"""A name and its number behind a bar, at the end of a line: `eval Accuracy |  0.84`."""
+
 NUMBER_AND_NAME = re.compile(
     rb"(?P<number>" + NUMBER + rb")[ ](?P<name>[A-Za-z][\w.]*(?:[ ][A-Za-z][\w.]*)?)(?=[,;|)\]]|[ \t]*\Z)"
 )
@@ -81,10 +96,10 @@ RATE = re.compile(
 """A number with a unit and no name."""
 
 PLAIN = re.compile(NUMBER + rb"(?:[:/.\-]\d+)*[%\w]*")
-COMMENT = re.compile(rb"\([^()\n]{0,80}\)|new best(?=[ \t]*\Z)")
+COMMENT = re.compile(rb"\([^()\n]{0,80}\)|new best(?=[ \t]*\Z)|stalled \d+ times(?=[ ]\()")
 WORD = re.compile(rb"[^\s,;|()\[\]{}:=]+:?")
 SEPARATOR = re.compile(
-    rb"(?:[ \t,;|\[\]{}()>*=~:]|/(?=(?:micro_step|global_step|step|epoch|iter)\b)|-(?=[-=>\s])"
+    rb"(?:#011|[ \t,;|\[\]{}()>*=~:]|/(?=(?:micro_step|global_step|step|epoch|iter)\b)|-(?=[-=>\s])"
     rb"|\xe2[\x80\x94\x95].)+"
 )
 STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")

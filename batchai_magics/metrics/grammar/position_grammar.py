@@ -6,32 +6,38 @@ import re
 from typing import NamedTuple
 
 _COUNT = rb"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,18}"
-_OF = rb"(?:[ \t]*(?:/|\bof\b(?:[ ]max_iter:)?|\bout of\b)[ \t]*(?P<total>(?:" + _COUNT + rb")|\?|Unknown))"
+_ROUNDED = rb"\d{1,6}(?:\.\d{1,3})?[kKM](?![\w./])"  # `12.5K`
+_OF = (
+    rb"(?:[ \t]*(?:/|\bof\b(?:[ ]max_iter:)?|\bout of\b|\|(?=[ ]?\d+[ ]?[\])]))[ \t]*"
+    rb"(?P<total>(?:" + _COUNT + rb")|\?|Unknown))"
+)
 _PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
 _ADJECTIVE = (
     rb"(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning"
-    rb"|learner|actor|env|environment|agent|gradient|grad|valid_num)"
+    rb"|learner|actor|env|environment|agent|gradient|grad|policy|valid_num)"
     rb"[ _/]?)?"
 )
 _NOUN = (
     rb"timesteps|timestep|steps(?=[ \t]*[:=])|step|iterations?(?![A-Za-z])"
     rb"|iters?|itrs|it|batch|updates?|episode"
-    rb"|minibatch|tick(?=[ ]\d)|up\.(?=[ ]\d)"
+    rb"|minibatch|nupdates|tick(?=[ ]\d)|up\.(?=[ ]\d)"
 )
 
 WORD_POSITION = re.compile(
-    rb"'?(?i:(?P<epoch>epochs?(?=[ \[(#\d])|epoch(?=[:='_])|ep(?:\.(?=[ ]\d))?)|(?P<step>"
+    rb"'?(?i:(?P<epoch>epochs?(?=[ \[(#\d])|epoch(?=[:='_])|epch(?=:)|ep(?:\.(?=[ ]\d))?)|(?P<step>"
     + _ADJECTIVE
     + rb"(?:"
     + _NOUN
     + rb")))(?![A-Za-z])"
     rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
     rb"(?:[ \t]*[:=#]{1,2}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(]))"
-    rb"'?(?P<open>[\[(][ \t]*)?(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?)|"
+    rb"'?(?P<open>[\[(][ \t]*)?(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?(?![kKM]))|"
+    + _ROUNDED
+    + rb"|"
     + _COUNT
     + rb")'?"
     + _OF
-    + rb"?"
+    + rb"?'?"
     + _PERCENT
     + rb"[ \t]*(?(open)[\])]|)"
     + _PERCENT
@@ -54,7 +60,13 @@ _PHASE = rb"(?i:(?P<phase>train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|tes
 _LINE_STARTS = tuple(
     re.compile(pattern)
     for pattern in (
-        rb"\[(?P<epoch>" + _COUNT + rb")/\d{1,18}\][ \t]*\[(?P<step>" + _COUNT + rb")/\d{1,18}\]",
+        rb"\[[ ]*(?P<epoch>" + _COUNT + rb")/[ ]*\d{1,18}\][ \t]*"
+        rb"\[[ ]*(?P<step>" + _COUNT + rb")/[ ]*\d{1,18}\]",
+        rb"\[(?P<epoch>\d{1,9}):[ ]*(?P<step>\d{1,18})/\d{1,18}\](?=[ ])",
+        rb"\[(?P<step>\d{1,18}) \| \d{1,9}\.\d\d?\](?=[ ])",  # and the seconds since the start
+        rb"(?P<epoch>\d{1,9})/\d{1,9} \* Epoch \((?P<phase>\w+)\):",
+        _PHASE + rb" \((?P<epoch>\d{1,9})/\d{1,9}\)(?=[ ])",
+        _PHASE + rb"[ ](?P<epoch>\d{1,9})(?=, [a-z])",
         rb"\[(?P<epoch>" + _COUNT + rb"),[ \t]*(?P<step>" + _COUNT + rb")\](?=[ \t])",
         rb"\[(?P<step>" + _COUNT + rb")(?:/\d{1,18})?\](?=[ \t:])",
         rb"(?P<epoch>" + _COUNT + rb")epoch:(?P<phase>\w+):\d+-(?P<step>" + _COUNT + rb")batch:",
@@ -84,6 +96,7 @@ _LINE_STARTS = tuple(
 )
 
 
+_FACTORS = {b"k": 1_000, b"K": 1_000, b"M": 1_000_000}
 _ANY_START = re.compile(rb"|".join(re.sub(rb"\?P<\w+>", b"?:", start.pattern) for start in _LINE_STARTS))
 _GAP = re.compile(rb"[ \t,;|:/\[\]-]*")
 
@@ -105,9 +118,9 @@ class Position(NamedTuple):
 
 
 _FINENESS = (
-    (b"global", 9), (b"acc", 9), (b"env", 8), (b"learner", 7), (b"grad", 3), (b"actor", 4), (b"update", 6),
-    (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
-    (b"episode", 3),
+    (b"global", 9), (b"tick", 9), (b"acc", 9), (b"env", 8), (b"learner", 7), (b"grad", 3), (b"actor", 4),
+    (b"update", 6), (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
+    (b"episode", 3), (b"epch", 2),
 )  # fmt: skip
 
 
@@ -118,7 +131,9 @@ def line_start(text: bytes, at: int) -> list[Position]:
         if found:
             groups = found.groupdict()
             phase = (groups.get("phase") or b"").decode()
-            if phase.lower() == "test":  # the loop over the validation set in PyTorch's ImageNet programs
+            if phase.lower() == "test" and groups.get(
+                "step"
+            ):  # the loop over the validation set in PyTorch's ImageNet programs
                 phase = "val"
             return [
                 Position(kind, found.span(kind), found.end(), 2, phase)
@@ -135,13 +150,29 @@ def word_position(text: bytes, at: int) -> Position | None:
         return None
     kind = "epoch" if found["epoch"] else "step"
     number = found["number"]
-    is_whole = b"." not in number and b"e" not in number.lower()
+    is_rounded = number[-1:] in b"kKM"
+    is_whole = is_rounded or (b"." not in number and b"e" not in number.lower())
+    if is_rounded and kind == "epoch":
+        return None
     if kind == "step" and not is_whole and number.rstrip(b"0")[-1:] != b".":
         return None
-    word = (found["step"] or b"").lower()
+    word = (found["step"] or found["epoch"]).lower()
     fineness = next((rank for part, rank in _FINENESS if part in word), 1)
     phase = (found["phase"] or b"").decode()
     return Position(kind, found.span("number"), found.end(), fineness, phase, _total(found))
+
+
+def count(text: bytes) -> int:
+    """A step as printed, which may be rounded: `12.5K` is 12,500."""
+    try:
+        return int(text)
+    except ValueError:
+        factor = _FACTORS.get(text[-1:], 1)
+        return round(float(text.rstrip(b"kKM").replace(b",", b"")) * factor) if factor > 1 else _whole(text)
+
+
+def _whole(text: bytes) -> int:
+    return int(text.replace(b",", b"").split(b".")[0])
 
 
 def step_of(text: bytes) -> int | None:
@@ -149,7 +180,7 @@ def step_of(text: bytes) -> int | None:
     at = 0
     while position := word_position(text, at):
         if position.kind == "step":
-            return int(text[slice(*position.span)].replace(b",", b"").split(b".")[0])
+            return count(text[slice(*position.span)])
         gap = _GAP.match(text, position.end)
         at = gap.end() if gap else position.end
     return None

@@ -19,23 +19,25 @@ TIME = (
     + rb"(?:[T ,]|, | \| |[ ]{2}))?"
     + _CLOCK
     + _ZONE
-    + rb"(?:(?<!Z) (?:19|20)\d{2}(?=[ \[<\]:]))?"
+    + rb"(?:(?<!Z) (?:19|20)\d{2}(?=[ \[<\]:]))?(?:[ ][AP]M\b)?"
 )
 _LEVEL = rb"(?i:DEBUG|INFO|WARNING|WARN|NOTICE|TRACE|SUCCESS)"
-_SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::\w+){0,2}"
+_SOURCE = rb"[\w./<>+-]{1,120}\.(?:py|cc|cpp|cu|ipynb|rs|go)(?::[ ]{1,3}\d+(?=:)|(?::\w+){0,2})"
 
 _DECORATION = re.compile(rb"[ \t>#|*=~\xe2\x80\xa2-]+")
 _RANK_WORD = rb"(?i:default|local[ _]?rank|rank|gpu|device|worker|process|proc|cuda)"
+_POSITION = rb"(?i:(?:global_)?step|epoch|ep|iter|iteration|it|batch|update|episode)"
 _ELEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
         rb"[IWEF]\d{4,8} " + _CLOCK + rb" +\d+ (?:[\w.-]+ )?[\w./-]+:\d+\]",  # glog and absl
         rb"DLLL?(?= \d{4}-)",
         rb"\[\d{1,18},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]<std\w+>:",
-        rb"\[" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})\]:?",
+        rb"\[" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?\]:?",
         rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
         rb"\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
-        rb"(?i:rank)[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
+        rb"(?i:rank)[ _:=-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
+        rb"(?i:gpu|proc|process)[ _](?P<rank>\d{1,6}):(?=[ \t])",
         rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
         rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
         rb"\[pod/[^\]\s]+\]",
@@ -61,7 +63,9 @@ _ELEMENTS = tuple(
         rb"\[[\w.]+\](?=\[" + _LEVEL + rb"\])",  # Hydra
         rb"[\w.-]+ [\w./-]+\[\d+\]:(?=[ \t])",  # syslog
         rb"\(\w*Process(?:-\d+)?\)(?=[ \t])",
-        rb"\([\w./]+[: ]\d+\):?",
+        rb"(?:stdout|stderr) [FP](?=[ ])",  # containerd
+        rb"[\w.-]+\[[\w./-]+\.py:\d+\]",  # MindFormers
+        rb"\((?!" + _POSITION + rb"[: ])[\w./]+[: ]\d+\):?",
         rb"\[\d+\]:(?=[ \t])(?<=\w\[\d\]:)",
     )
 )
@@ -74,8 +78,11 @@ NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\
 """What `srun -l` and `mpiexec -l` put in front of a line, and some programs as its position."""
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
-    rb"(?P<name>[A-Za-z_][\w.]*)(?=[ \t]+(?:-|\|)[ \t]|[ \t]+" + _LEVEL + rb"\b|[ \t]*:[ \t](?=\S))"
+    rb"(?P<name>[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=\S))|[A-Za-z_][\w.-]*(?=[ \t]+"
+    + _LEVEL
+    + rb"\b))"
 )
+_CALLER = re.compile(rb"(?P<name>[A-Za-z_][\w.]{0,40}):(?=[ \t]+" + _POSITION + rb"s?[ :=#\[(]{1,9}\d)")
 _HOST = re.compile(rb"(?P<name>[A-Za-z][\w.-]*\d):(?= |\[)")
 _TAGGED = re.compile(rb"\[(?P<name>[A-Za-z][\w .:/@-]{0,60})\]:?(?=[ \t\[]|\Z|[A-Z])")
 _POSITION_WORD = re.compile(
@@ -177,7 +184,7 @@ def _element_at(text: bytes, at: int) -> re.Match[bytes] | None:
 
 def _name_at(text: bytes, at: int, *, has_origin: bool) -> re.Match[bytes] | None:
     """A logger, module or host name, which is neither a position nor the name of a number."""
-    patterns = (_TAGGED, _NAMED, _LOGGER) if has_origin else (_TAGGED, _HOST)
+    patterns = (_TAGGED, _NAMED, _LOGGER) if has_origin else (_TAGGED, _HOST, _CALLER)
     for pattern in patterns:
         found = pattern.match(text, at)
         if found and not _is_of_message(found["name"], is_tag=pattern is _TAGGED):

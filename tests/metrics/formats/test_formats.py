@@ -76,6 +76,7 @@ EXPECTED = {
     "PyTorch ImageNet epoch": ({"val_top_1": 69.758, "val_top_5": 89.078}, (None, None)),
     "tf.estimator loss": ({"loss": 7.02, "interval_time": 12.3}, (None, 0)),
     "tf.estimator speed": ({"steps_per_sec": 0.34}, (None, None)),
+    "tf.estimator examples": ({"samples_per_sec": 245.673}, (None, None)),
     "tf.estimator evaluation": ({"val_accuracy": 0.9013, "val_loss": 0.3125}, (None, 100)),
     "slim step": ({"loss": 62.5012, "step_time": 20.243}, (None, 5)),
     "mnist_replica step": ({"local_step": 15}, (None, 29)),
