@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
-from batchai_magics.backends.service.log_records import records_in
+from batchai_magics.backends.service.log_records import PrintedNumbers, records_in
 from batchai_magics.follow.follower import read_progress
+from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.metrics.record import Record
@@ -35,7 +36,8 @@ _SPREADS = frozenset(["uncertainty", "jitter", "total_images_per_sec"])  # of im
 class RateReader:
     """The headline metric of one job by step, over all ranks, and its progress.
 
-    Each `advance` reads a chunk of the log and, if `tells_progress`, the end of stderr.
+    Each `advance` reads a chunk of the log, one of what trainers have logged to files and, if
+    `tells_progress`, the end of stderr.
     """
 
     def __init__(
@@ -49,12 +51,12 @@ class RateReader:
     ) -> None:
         self._backend = backend
         self._file = FileRef(job, OUT)
-        self._errors = FileRef(job, ERR)
-        self._parser = Parser({})
+        self._errors, self._trainer_file = FileRef(job, ERR), FileRef(job, TRAINER_LOG)
+        self._parser, self._trainer_parser = Parser({}), Parser({})
         self._progress = ProgressReader(began)
         self._tells_progress = tells_progress
         self._offset: int | None = None
-        self._errors_end = 0
+        self._errors_end = self._trainer_offset = 0
         self._preferences = preferences
         self._clear()
         self.read_count = 0
@@ -71,7 +73,8 @@ class RateReader:
             self._restart()
             return True
         self._offset = chunk.end
-        return self._read(chunk) | (self._tells_progress and self._read_errors())
+        is_new = self._read(chunk) | self._read_trainer_files()
+        return is_new | (self._tells_progress and self._read_errors())
 
     @property
     def progress(self) -> Progress | None:
@@ -103,7 +106,14 @@ class RateReader:
         if not chunk.data:
             return False
         is_further = read_progress(self._progress, OUT, chunk.redacted, now=time.time())
-        return self._add(records_in(chunk, self._parser)) | is_further
+        printed = self._numbers.new_printed(records_in(chunk, self._parser))
+        return self._add(printed) | is_further
+
+    def _read_trainer_files(self) -> bool:
+        chunk = self._backend.read(self._trainer_file, self._trainer_offset, CHUNK_BYTES)
+        self._trainer_offset = chunk.end
+        self.is_drained &= chunk.end >= chunk.size
+        return self._add(self._numbers.new_logged(records_in(chunk, self._trainer_parser)))
 
     def _read_errors(self) -> bool:
         size = self._backend.read(self._errors, 0, 0).size
@@ -137,11 +147,12 @@ class RateReader:
 
     def _restart(self) -> None:
         self._parser, self._offset = Parser({}), 0
+        self._trainer_parser, self._trainer_offset = Parser({}), 0
         self._clear()
 
     def _clear(self) -> None:
         self._metrics: dict[str, MetricTraits] = {}
         self._by_step: dict[str, dict[int, dict[int | None, float]]] = {}
         self._counts: Counter[tuple[str, int | None]] = Counter()
-        self._counter = StepCounter()
+        self._counter, self._numbers = StepCounter(), PrintedNumbers()
         self._headline = ""

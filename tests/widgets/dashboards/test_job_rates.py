@@ -2,6 +2,7 @@
 
 import pytest
 
+from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.widgets.dashboards.job_rates import MAX_VALUES, RateReader
 from tests.widgets.scripted_job import ScriptedBackend, step_line
@@ -25,6 +26,18 @@ def test_the_user_chooses_the_metric_of_the_list(tmp_path, headline, values):
     text = "".join(step_line(step, rank, 100.0 + 10 * rank) for step in (10, 20) for rank in (0, 1))
     found = reader(tmp_path, text, preferences=MetricPreferences(headline=headline))
     assert (found.label, found.values) == (headline, values)
+
+
+def test_what_a_trainer_logs_to_a_file_joins_what_is_printed(tmp_path):
+    found = reader(tmp_path, "started\n")
+    assert not found.values
+    backend = ScriptedBackend(tmp_path)
+    backend.write('{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n', file=TRAINER_LOG)
+    assert found.advance()
+    assert (found.label, found.values) == ("loss", [3, 2])
+    backend.write("step 2: loss 9\nstep 3: loss 1\n")
+    found.advance()
+    assert found.values == [3, 2, 1]
 
 
 def test_a_job_without_numbers_has_none(tmp_path):
