@@ -21,7 +21,7 @@ from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.log_lines import lines_at_end
 from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
-from batchai_magics.metrics.reading.read_notices import LogStart, notices_of
+from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource

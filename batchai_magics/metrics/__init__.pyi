@@ -8,7 +8,7 @@ from .charts.run_chart import (
 from .reading.log_parser import (
     Parser as Parser,
 )
-from .reading.read_notices import (
+from .reading.metric_suggestions import (
     MetricsWarning as MetricsWarning,
 )
 from .record import (

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchai_magics.backends.azureml.job_names import SEGMENTS, job_id
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
-from batchai_magics.backends.azureml.run_facts import RunFacts
+from batchai_magics.backends.azureml.run_details import RunFacts
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId

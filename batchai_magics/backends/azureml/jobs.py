@@ -8,8 +8,7 @@ from itertools import count
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import NAME, run_name
 from batchai_magics.backends.azureml.job_parsing import JobFields, ServiceJob
-from batchai_magics.backends.azureml.run_details import RunDetails
-from batchai_magics.backends.azureml.run_facts import RunFacts
+from batchai_magics.backends.azureml.run_details import RunDetails, RunFacts
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource

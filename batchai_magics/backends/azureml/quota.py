@@ -8,8 +8,7 @@ from typing import Any
 
 from batchai_magics.backends.azureml.clusters import Clusters, is_serverless
 from batchai_magics.backends.azureml.connection import Connection
-from batchai_magics.backends.azureml.queue_reasons import queue_reason
-from batchai_magics.backends.azureml.quota_messages import Estimate, SizeFacts, core_quota
+from batchai_magics.backends.azureml.quota_messages import Estimate, SizeFacts, core_quota, queue_reason
 from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.cluster_spec import VmPriority
 from batchai_magics.models.job_spec import JobSpec

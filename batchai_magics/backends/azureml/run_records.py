@@ -11,8 +11,7 @@ from datetime import datetime, timezone
 from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
-from batchai_magics.backends.azureml.run_details import RunDetails
-from batchai_magics.backends.azureml.run_facts import RunEnd, RunFacts
+from batchai_magics.backends.azureml.run_details import RunDetails, RunEnd, RunFacts
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import Attempt, RankExit
 from batchai_magics.models.response_object import ErrorDetail

@@ -1,23 +1,28 @@
-"""`batchai job update`, `job provenance` and `job diff`: labels, records and differences of runs."""
+"""Commands on records of runs: labels, what was submitted, differences, and a test of notifications."""
 
 from __future__ import annotations
 
+import time
+import uuid
 from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any
 
 from batchai_magics.backends.base import RECORDS, Records
-from batchai_magics.cell.cell_option_values import tags_of
+from batchai_magics.backends.node.notification_delivery import DeliveryError, deliver
+from batchai_magics.cell.cell_option_values import channels_of, tags_of
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.text_table import Table
-from batchai_magics.errors import UsageError, visible_lines
+from batchai_magics.errors import ServiceError, UsageError, visible_lines
 from batchai_magics.follow.stack_collector import stacks_of
 from batchai_magics.jobs.run_diff import RunDiff, diff_runs
 from batchai_magics.jobs.submit import find
+from batchai_magics.jobs.watch_records import addresses_in
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import LabelChange, Labels
+from batchai_magics.models.runs.notifications import Channel, Notification, NotificationKind, channels
 from batchai_magics.records.provenance import NAMES, Provenance
 from batchai_magics.records.rank_stacks import RankStacks
 
@@ -141,3 +146,48 @@ def provenance(context: Context, arguments: Namespace) -> ProvenanceResult:
     job = resource_commands.show(context, arguments, Kind.JOB).id
     records: Records = RECORDS.of(context.backend)
     return ProvenanceResult(Provenance.of_files(job.name, records.read(job, NAMES)))
+
+
+@dataclass(frozen=True)
+class DeliveryReport:
+    """Which channels received the test notification; a problem is empty for those."""
+
+    problems: tuple[tuple[str, str], ...]
+
+    def to_data(self) -> list[dict[str, str]]:
+        """One object per channel."""
+        return [{"channel": label, "result": problem or "delivered"} for label, problem in self.problems]
+
+    def to_table(self) -> Table:
+        """One row per channel."""
+        return Table(("Channel", "Result"), tuple(tuple(row.values()) for row in self.to_data()))
+
+
+def test(context: Context, arguments: Namespace) -> DeliveryReport:
+    """Sends it to the channels of `--notify`, else those of the settings, once each.
+
+    Raises:
+        UsageError: No channel is given, or one is invalid.
+        ServiceError: A channel did not receive it.
+    """
+    addresses = channels_of(arguments.notify) or addresses_in(context.settings.notify)
+    if not addresses:
+        hint = "Give one: batchai notify test --notify URL, or set `notify` in the configuration file."
+        raise UsageError("there is no channel to send a notification to", hint=hint)
+    id = f"test-{uuid.uuid4()}"
+    reason = "it was sent by batchai notify test"
+    notification = Notification(id, NotificationKind.TEST, "test", "test", time.time(), reason)
+    report = DeliveryReport(tuple(_delivered(channel, notification) for channel in channels(addresses)))
+    failed = [f"{label}: {problem}" for label, problem in report.problems if problem]
+    if failed:
+        raise ServiceError("; ".join(failed))
+    return report
+
+
+def _delivered(channel: Channel, notification: Notification) -> tuple[str, str]:
+    """The label of a channel, and why it did not receive the notification."""
+    try:
+        deliver(channel, notification)
+    except DeliveryError as error:
+        return channel.label, str(error)
+    return channel.label, ""

@@ -90,7 +90,7 @@ COMMANDS = (
     CommandSpec(
         "notify test",
         "Send a test notification from this machine.",
-        "handlers.notification_commands:test",
+        "handlers.run_record_commands:test",
         (o.NOTIFY,),
     ),
     CommandSpec(

@@ -1,14 +1,17 @@
-"""Suggests a `--metric` pattern for numbers that no format parses."""
+"""Suggests a `--metric` pattern for numbers that no format parses, and warns of what was not read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from batchai_magics.metrics.formats.line_format import NUMBER
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
+from batchai_magics.metrics.reading.user_patterns import PatternMismatch
+from batchai_magics.metrics.record import HeaderRecord, Record
 
 MIN_LINES = 3  # lines of one shape with different numbers
 MAX_SCAN_BYTES = 1 << 20  # of a log
@@ -129,3 +132,44 @@ def _step_pattern(line: str, places: Sequence[tuple[int, int]], number: int) -> 
 def _escape(text: str) -> str:
     """The text as an expression; what a shell or a notebook would interpret in an option is any character."""
     return _UNQUOTABLE.sub(".", _SPECIAL.sub(r"\\\1", text))
+
+
+class MetricsWarning(UserWarning):
+    """A log has numbers that were not read, or a pattern matched what is not a number."""
+
+
+class LogStart:
+    """The first bytes of a log, kept until it is known whether it has metrics."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._bytes_left = MAX_SCAN_BYTES
+
+    def add(self, data: bytes) -> None:
+        """Add the next bytes of the log."""
+        if self._bytes_left > 0:
+            self._pieces.append(data[: self._bytes_left])
+            self._bytes_left -= len(data)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes."""
+        return b"".join(self._pieces)
+
+
+def notices_of(
+    found: Iterable[PatternMismatch], records: Sequence[Record], start: LogStart
+) -> tuple[str, ...]:
+    """The notices about a log, given its records and the matches that are no numbers; one line each."""
+    mismatches = tuple(map(str, found))
+    if any(not isinstance(record, HeaderRecord) for record in records):
+        return mismatches
+    suggester = MetricSuggester()
+    suggester.scan(start.data)
+    return (*mismatches, str(suggester.suggestion)) if suggester.suggestion else mismatches
+
+
+def warn_of(notices: Iterable[str]) -> None:
+    """Show notices as warnings of the caller's caller."""
+    for notice in notices:
+        warnings.warn(notice, MetricsWarning, stacklevel=3)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.reading.log_parser import Parser
-from batchai_magics.metrics.reading.read_notices import LogStart, notices_of, warn_of
+from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of, warn_of
 from batchai_magics.metrics.record import Record, StepRecord, json_value
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.other_programs import value_rows
