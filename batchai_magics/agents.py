@@ -80,7 +80,9 @@ def _allowed(words: Sequence[str]) -> frozenset[str]:
             names = {name.strip() for name in text.split(",")}
             if names <= set(ACTIONS):
                 return frozenset(names)
-    raise UsageError(f"batchai mcp: {' '.join(words)!r} is not understood", hint=USAGE.partition("\n")[0])
+    raise UsageError(
+        f"batchai mcp: {' '.join(words)!r} is not a valid argument", hint=USAGE.partition("\n")[0]
+    )
 
 
 def server(tools: AgentTools, allowed: frozenset[str]) -> MCPServer:
@@ -237,11 +239,11 @@ class AgentTools:
     def submit(self, command: list[str], token: str) -> Data:
         """Submit what was shown by `dry_run`, of which this is the token; returns at once."""
         if token != _token(command, self._dry_run(command)):
-            hint = "Call dry_run with the same command, and look at its text first."
-            raise ConflictError("this is not what the dry run has shown", code="DryRunMissing", hint=hint)
+            hint = "Call dry_run with the same command first, and check its text."
+            raise ConflictError("this command differs from the dry run", code="DryRunMissing", hint=hint)
         started = run_command.start(["--detach", *command])
         if isinstance(started, DisplayText):
-            raise UsageError("these words submit nothing", hint="Leave out --help and --dry-run.")
+            raise UsageError("this command would not submit a job", hint="Leave out --help and --dry-run.")
         return {"job": started.job.name, "notes": list(started.notes)}
 
     def cancel(self, job: str) -> Data:

@@ -56,13 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run_safely(words)
     except KeyboardInterrupt:
-        print("\nStopped before the command was through.", file=sys.stderr)
+        print("\nInterrupted; the command did not finish.", file=sys.stderr)
         return INTERRUPTED
 
 
 def _stop(number: int, frame: Any) -> NoReturn:
     """Exits at once: an exception might get lost in the middle of an import."""
-    os.write(_STDERR, b"\nStopped before anything was done.\n")
+    os.write(_STDERR, b"\nInterrupted before anything was done.\n")
     os._exit(INTERRUPTED)
 
 

@@ -141,12 +141,12 @@ def join_path(prefix: str, part: str | int) -> str:
 
 
 def did_you_mean(word: str, choices: Iterable[str], *, likeness: float = 0.6) -> str:
-    """A suggestion for a misspelled word, as `did you mean "x"?`; empty if nothing is as like it (0 to 1)."""
+    """A suggestion for a misspelled word, as `Did you mean "x"?`; empty if nothing is as like it (0 to 1)."""
     import difflib  # slow to import, only needed for errors
 
     by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=likeness)
-    return f'did you mean "{by_lower[near[0]]}"?' if near else ""
+    return f'Did you mean "{by_lower[near[0]]}"?' if near else ""
 
 
 def quoted(value: object) -> str:

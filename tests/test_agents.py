@@ -112,7 +112,7 @@ def test_nothing_is_submitted_that_no_dry_run_has_shown(folder, environ):
         ("submit", {"command": ["--name", "guess", "train.py"], "token": "guessed"}),
         ("job_status", {"job": "guess"}),
     )
-    assert "this is not what the dry run has shown" in refused
+    assert "this command differs from the dry run" in refused
     assert "NotFound" in shown
 
 

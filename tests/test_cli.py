@@ -70,7 +70,7 @@ def test_a_wrong_line_goes_to_stderr_with_exit_code_2(capsys):
     assert main(["job", "lsit"]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert 'did you mean "list"?' in told.err
+    assert 'Did you mean "list"?' in told.err
     assert "Traceback" not in told.err
 
 

@@ -112,7 +112,7 @@ def test_a_bad_setting_of_a_backend_is_named_with_where_it_stands(file):
 
 
 def test_an_unknown_setting_of_a_backend_gets_a_guess(file):
-    assert "local: unknown setting 'cor_quota'\ndid you mean \"core_quota\"?" in refused(
+    assert "local: unknown setting 'cor_quota'\nDid you mean \"core_quota\"?" in refused(
         file, "local:\n  cor_quota: 5"
     )
 
@@ -143,7 +143,7 @@ def test_a_bad_value_in_the_file_names_the_setting_and_the_file(file):
 
 
 def test_a_bad_choice_gets_a_guess(file):
-    assert "setting ui (BATCHAI_UI): there is no 'wiget'\ndid you mean \"widget\"?" in refused(
+    assert "setting ui (BATCHAI_UI): there is no 'wiget'\nDid you mean \"widget\"?" in refused(
         file, BATCHAI_UI="wiget"
     )
     assert "one of local" in refused(file, BATCHAI_BACKEND="moon")
@@ -154,7 +154,7 @@ def test_choices_are_taken_in_any_letter_case(file):
 
 
 def test_an_unknown_setting_gets_a_guess(file):
-    assert "unknown setting 'workspce'\ndid you mean \"workspace\"?" in refused(file, "workspce: x")
+    assert "unknown setting 'workspce'\nDid you mean \"workspace\"?" in refused(file, "workspce: x")
     assert "known settings: backend, subscription" in refused(file, "zzz: x")
 
 

@@ -78,7 +78,7 @@ def test_the_shell_gets_an_exit_code(error, code):
 
 @pytest.mark.parametrize(
     ("word", "guess"),
-    [("nodeCuont", 'did you mean "nodeCount"?'), ("NODECOUNT", 'did you mean "nodeCount"?'), ("zebra", "")],
+    [("nodeCuont", 'Did you mean "nodeCount"?'), ("NODECOUNT", 'Did you mean "nodeCount"?'), ("zebra", "")],
 )
 def test_a_misspelt_word_gets_the_nearest_one(word, guess):
     assert did_you_mean(word, ["nodeCount", "cluster"]) == guess

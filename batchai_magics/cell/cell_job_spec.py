@@ -339,7 +339,7 @@ def _mount_parts(text: str) -> tuple[str, str, str]:
     kind = kind.lower() if sign else "afs"
     if kind not in _VOLUME_KEYS:
         hint = did_you_mean(kind, _VOLUME_KEYS) or "afs: file share, bfs: blob container, nfs: file server"
-        raise UsageError(f"--mount {text}: there is no kind {kind!r}", hint=hint)
+        raise UsageError(f"--mount {text}: unknown kind {kind!r}", hint=hint)
     if not name or ("=" in text and not path):
         raise UsageError(f"--mount {text}: expected {_MOUNT_FORM}", hint="such as --mount data=datasets")
     return kind, name, path or name

@@ -27,17 +27,17 @@ _OF_JOB: tuple[Option, ...] = (
     Option(("--name",), "name of the job, in place of the first word", "NAME", completes=NameKind.JOB),
     Option(("--cluster",), "cluster to run on: a name or a full id", "CLUSTER", completes=NameKind.CLUSTER),
     Option(("--nodes",), "number of nodes (1)", "N"),
-    Option(("--processes",), "number of processes over all nodes (one for each node or GPU)", "N"),
-    Option(("--gpus",), "GPUs of each node, the others being left to other jobs (the whole node)", "N"),
+    Option(("--processes",), "total number of processes, over all nodes (one per node or GPU)", "N"),
+    Option(("--gpus",), "GPUs to use on each node; other jobs may use the rest (all)", "N"),
     Option(("--toolkit",), "how the processes are started (horovod)", "KIND", choices=TOOLKITS),
     Option(("--args",), "arguments for the script, as one text", "TEXT"),
     Option(("--image",), "container image to run in", "IMAGE"),
     Option(("--prep",), "command run on every node before the job", "COMMAND"),
     Option(("--python",), "Python of the ranks, as its path on the nodes", "PATH"),
-    Option(("--with",), "package for the ranks, beside those of their Python: einops, 'numpy<2'",
+    Option(("--with",), "package to install for the ranks, in addition to their Python's: einops, 'numpy<2'",
            "PACKAGE", is_repeatable=True),
     Option(("--env",), "environment variable of the job", "NAME=VALUE", is_repeatable=True),
-    Option(("--secret",), "variable of the job, its value taken from this process and hidden in its output",
+    Option(("--secret",), "secret variable of the job: its value comes from this process; output hides it",
            "NAME", is_repeatable=True),
     Option(("--input",), "folder to read: $AZ_BATCHAI_INPUT_<ID> of the job", "ID=PATH", is_repeatable=True),
     Option(("--output",), "folder to write: $AZ_BATCHAI_OUTPUT_<ID> of the job", "ID[=SUFFIX]",
@@ -48,8 +48,8 @@ _OF_JOB: tuple[Option, ...] = (
            completes=NameKind.ACCOUNT),
     Option(("--storage-account-key",), "its key, best as {variable}: the notebook keeps what is on the line",
            "KEY"),
-    Option(("--priority",), "place in the queue (normal)", "LEVEL", choices=PRIORITIES),
-    Option(("--max-time",), "longest time to run: 30m, 2h, 1d or PT2H (7 days)", "TIME"),
+    Option(("--priority",), "priority in the queue (normal)", "LEVEL", choices=PRIORITIES),
+    Option(("--max-time",), "time limit: 30m, 2h, 1d or PT2H (7 days)", "TIME"),
     Option(("--requeue",), "continue, up to N times, after losing nodes or reaching --max-time", "N"),
     Option(("--signal-before",), "warn the processes before such an end (SIGUSR1, stopping()): 120s, 5m",
            "TIME"),
@@ -61,12 +61,12 @@ _OF_JOB: tuple[Option, ...] = (
     Option(("--workspace",), "workspace that the job belongs to", "NAME", completes=NameKind.WORKSPACE),
     Option(("--upload",), "files, folders or patterns such as data/*.csv to put beside the script", "PATH",
            value_kind=ValueKind.MANY, completes=NameKind.PATH),
-    Option(("--use",), "variables of the notebook that the script finds as its own: a,b", "VAR",
+    Option(("--use",), "notebook variables to make available to the script: a,b", "VAR",
            is_repeatable=True),
     Option(("--metric",), "a number to read from the log", "NAME=REGEX", is_repeatable=True),
     Option(("--stop-if",), 'end the job: "loss is nan", "gpu < 5% for 30m", "cost > 20"',
            "CONDITION", is_repeatable=True),
-    Option(("--notify",), "tell somebody when the job ends: a webhook, a URL of apprise, or a command",
+    Option(("--notify",), "notify when the job ends: a webhook, an apprise URL, or a command",
            "URL|COMMAND", is_repeatable=True),
     Option(("--export",), "export the metrics while the job runs: tensorboard=DIR,mlflow=URI", "TARGET",
            is_repeatable=True),
@@ -88,13 +88,13 @@ _OF_CELL: tuple[Option, ...] = (
     Option(("--retry-failed",), "run a trial that fails again, up to N times", "N"),
     Option(("--prune",), "end trials that do worse than the others did at the same step", "METHOD",
            choices=PRUNERS),
-    Option(("--new",), "run it again, as NAME-2, when NAME is there", value_kind=ValueKind.NOTHING),
+    Option(("--new",), "run it again as NAME-2 if NAME exists", value_kind=ValueKind.NOTHING),
     Option(("--grow",), "give the cluster as many nodes as the job wants, if it has fewer",
            value_kind=ValueKind.NOTHING),
     Option(("--tag",), "tags of the run, to find it by: baseline,wide", "TAG", is_repeatable=True),
-    Option(("--no-provenance",), "record no code, variables or git state with the run",
+    Option(("--no-provenance",), "do not record code, variables or git state with the run",
            value_kind=ValueKind.NOTHING),
-    Option(("--same",), "refuse an edited cell, which is NAME-2 otherwise", value_kind=ValueKind.NOTHING),
+    Option(("--same",), "refuse an edited cell rather than run it as NAME-2", value_kind=ValueKind.NOTHING),
     Option(("--var",), "Python name that the job is bound to (job)", "NAME"),
     Option(("--help", "-h"), "show this text", value_kind=ValueKind.NOTHING),
 )  # fmt: skip
@@ -180,7 +180,7 @@ def _unknown(word: str, options: Sequence[Option]) -> UsageError:
         return UsageError(f"unexpected argument {word!r}: the job's name is already given", hint=hint)
     flag = word.split("=")[0]
     hint = did_you_mean(flag, [option.flags[0] for option in options]) or _HELP_HINT
-    return UsageError(f"there is no option {flag}", hint=hint)
+    return UsageError(f"unknown option {flag}", hint=hint)
 
 
 def _one_name(first: str | None, named: str | None) -> str | None:

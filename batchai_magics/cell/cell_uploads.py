@@ -62,7 +62,7 @@ def _items_of(word: str, root: Path) -> Iterator[_UploadItem]:
     elif glob.has_magic(word):
         yield from _matches(word, path, root)
     else:
-        hint = f"the folder is {root}"
+        hint = f"Looked in {root}"
         raise UsageError(f"--upload {word}: there is no such file or folder", hint=hint)
 
 
@@ -75,7 +75,7 @@ def _matches(word: str, pattern: Path, root: Path) -> Iterator[_UploadItem]:
     if "**" in pattern.parts:  # it matches folders as well as all that is in them
         found = [path for path in found if not (base / path).is_dir()]
     if not found:
-        hint = f"the folder is {root}; {_excluded_hint()}"
+        hint = f"Looked in {root}; {_excluded_hint()}"
         raise UsageError(f"--upload {word}: no file matches", hint=hint)
     for path in found:
         yield _UploadItem(word, base / path, text_of(path.as_posix()))

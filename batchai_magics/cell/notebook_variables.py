@@ -27,7 +27,7 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
     size = sum(map(len, data.values()))
     if size > MOST_BYTES:
         largest = max(data, key=lambda name: len(data[name]))
-        text = f"--use: {_mib(size)} are too much; the limit is {_mib(MOST_BYTES)}"
+        text = f"--use: {_mib(size)} is too much; the limit is {_mib(MOST_BYTES)}"
         hint = f"{largest} alone has {_mib(len(data[largest]))}: put it on the share, and read it there"
         raise UsageError(text, hint=hint)
     return {VARIABLES: pickle.dumps({name: variables[name] for name in names}, protocol=4)}

@@ -33,7 +33,7 @@ def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
         CapabilityError: The backend runs no commands on nodes.
     """
     if job.state is not ExecutionState.RUNNING:
-        message = f"job {job.id.name} is {job.word}: only a running job has stacks"
+        message = f"job {job.id.name} is not running ({job.word}); only a running job has stacks"
         raise ConflictError(message, code="JobNotRunning")
     nodes = backend.nodes(job.id)
     with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:

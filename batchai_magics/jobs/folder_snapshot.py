@@ -31,8 +31,8 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     file = folder / path.expanduser()
     if not file.is_file():
         near = [entry.name for entry in file.parent.glob("*.py")] if file.parent.is_dir() else []
-        hint = did_you_mean(file.name, near) or f"the folder is {folder}"
-        raise UsageError(f"{path}: there is no such script", hint=hint)
+        hint = did_you_mean(file.name, near) or f"Looked in {folder}."
+        raise UsageError(f"{path}: no such file", hint=hint)
     files = snapshot(file.parent, _homes(settings) if settings else ())
     files.setdefault(file.name, file.read_bytes())  # also if an ignore file matches it
     return ScriptFolder(file.parent, file.name, files)

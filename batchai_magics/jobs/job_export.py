@@ -73,7 +73,7 @@ def check_kind(kind: str) -> None:
     """Raises UsageError for an unknown kind of export."""
     if kind not in KINDS:
         hint = did_you_mean(kind, KINDS) or f"one of {', '.join(KINDS)}"
-        raise UsageError(f"job.export: there is no export to {kind!r}", hint=hint)
+        raise UsageError(f"job.export: unknown target {kind!r}", hint=hint)
 
 
 def exported_run(job: JobResource, labels: Labels) -> ExportedRun:

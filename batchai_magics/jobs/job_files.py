@@ -185,7 +185,7 @@ def _entry_of(backend: Backend, file: FileRef) -> OutputFile:
     entries = {entry.path: entry for entry in one_level(backend, file.job, file.directory_id, parent)}
     if file.path not in entries:
         names = [visible(entry.name) for entry in entries.values()]
-        hint = f"There are: {', '.join(names)}." if names else "The directory is empty."
+        hint = f"Available: {', '.join(names)}." if names else "The directory is empty."
         text = f"job {file.job.name} has no file {file.path!r}"
         raise NotFoundError(text, code="FileNotFound", hint=hint)
     return entries[file.path]

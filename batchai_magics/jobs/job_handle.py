@@ -149,7 +149,7 @@ class Job(JobPages):
                 if deadline is not None and time.monotonic() > deadline and not self.is_done:
                     raise TimeoutError(f"job {self.name} is still {self.state.value} after {timeout_s:g} s")
         except KeyboardInterrupt:
-            raise WaitInterrupted(f"Stopped waiting for {self.name}, which runs on.") from None
+            raise WaitInterrupted(f"Stopped waiting for {self.name}, which keeps running.") from None
         self.show()  # raises NotFoundError for a deleted job
         return self
 

@@ -59,7 +59,7 @@ def run(
         The handle of the job.
 
     Raises:
-        UsageError: An option is unknown, there is no such script, or the function's source is not known.
+        UsageError: An option is unknown, no such file, or the function's source is not known.
         SpecError: A value of the job is impossible.
     """
     settings = current_settings()
@@ -116,8 +116,8 @@ def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> 
     words: list[str] = []
     for name, value in options.items():
         if name not in known:
-            hint = did_you_mean(name, known) or f"There are: {', '.join(known)}."
-            raise UsageError(f"run: there is no option {name}", hint=hint)
+            hint = did_you_mean(name, known) or f"Options: {', '.join(known)}."
+            raise UsageError(f"run: unknown option {name}", hint=hint)
         flag = known[name].flags[0]
         if known[name].value_kind is ValueKind.NOTHING:
             words += [flag] if value else []

@@ -38,6 +38,7 @@ class Submitted:
         kept: The previous run of the name if the cell was edited since; else empty.
         grown: A message about nodes added to the cluster; else empty.
         forecast: What a new job is going to cost and wait for, on a paid backend; else empty.
+        file: The name of the submitted script or description; empty for a cell.
     """
 
     job: Job
@@ -45,6 +46,7 @@ class Submitted:
     kept: str = ""
     grown: str = ""
     forecast: str = ""
+    file: str = ""
 
     @property
     def note(self) -> str:
@@ -56,9 +58,11 @@ class Submitted:
     def _run_note(self) -> str:
         name = self.job.name
         if not self.is_new:
-            return f"{name} was already submitted from this cell; showing that run. --new runs it again."
+            where = self.file or "this cell"
+            return f"{name} was already submitted from {where}; showing that run. Use --new to run it again."
         if self.kept:
-            return f"The cell changed after {self.kept}: running as {name} (--same makes this an error)."
+            what = f"{self.file} or its options" if self.file else "The cell"
+            return f"{what} changed since {self.kept}: running as {name} (--same makes this an error)."
         return ""
 
 
@@ -88,7 +92,8 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     request = replace(request, records=recorder.files(request))
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, needs.job.parent, runs)
-    return replace(submitted, grown=grown, forecast=forecast)
+    file = request.source.name if request.source else ""
+    return replace(submitted, grown=grown, forecast=forecast, file=file)
 
 
 def job_needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNeeds:
@@ -141,7 +146,7 @@ def _next_run_of_edited(
     """Starts the next run of a name whose latest run differs."""
     if request.is_same:
         text = f"a different job called {names[-1]} exists"
-        hint = "Leave out --same, and the cell is the next run of that name."
+        hint = "Leave out --same to start the next run of that name."
         raise ConflictError(text, code="Conflict", hint=hint)
     name = _next_run(request.name, names)
     return replace(_start_run(backend, experiment, name, request), kept=names[-1])
@@ -160,7 +165,7 @@ def _grow_cluster(backend: Backend, request: CellRequest) -> str:
     if larger is None:
         return ""
     backend.update(id, ClusterPatch(scale_settings=larger))
-    return f"Cluster {id.name} gets {count} nodes."
+    return f"Resizing cluster {id.name} to {count} nodes."
 
 
 def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Job:

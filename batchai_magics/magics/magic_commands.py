@@ -302,8 +302,8 @@ class BatchAIMagics(Magics):
             self._namespace[variable] = made
             return
         noun, kind = type(made).__name__.lower(), type(held).__name__
-        message = f"{variable} stays as it is: it holds an object of type {kind}, not a {noun}."
-        hint = f"Use --var to name the {noun} otherwise, or `x = %batchai {noun} show -n {made.name}`."
+        message = f"{variable} is left unchanged: it holds an object of type {kind}, not a {noun}."
+        hint = f"Use --var to choose another variable, or `x = %batchai {noun} show -n {made.name}`."
         print(message, hint, sep="\n")
 
     def _wait(self, job: Job) -> None:

@@ -70,7 +70,7 @@ def wait_for_job(job: Job, show: Callable[[Job], None], *, prints_log: bool) -> 
     except KeyboardInterrupt:
         raise _detach_error(job) from None
     if failed:
-        hint = "" if prints_log else f"What it wrote: %batchai job file stream -j {job.name} -f {ERR}"
+        hint = "" if prints_log else f"Its stderr: %batchai job file stream -j {job.name} -f {ERR}"
         raise JobFailedError(failed.text, exit_code=failed.exit_code, hint=hint)
 
 
@@ -110,9 +110,9 @@ def _detach_error(job: Job) -> BatchAIError:
     """The error after an interrupted wait: detached, or cancelled by a second interrupt."""
     back = f"%batchai job show -n {job.name}"
     try:
-        print(f"Detached: {job.name} runs on. Interrupt again within {_GRACE_S:.0f} s to end it.")
+        print(f"Detached: {job.name} keeps running. Interrupt again within {_GRACE_S:.0f} s to cancel it.")
         threading.Event().wait(_GRACE_S)
     except KeyboardInterrupt:
         job.cancel()
-        return interrupt_error(f"{job.name} was told to end. To see it: {back}")
-    return interrupt_error(f"Stopped waiting; {job.name} is left as it is. To come back: {back}")
+        return interrupt_error(f"Cancelling {job.name}. To see it: {back}")
+    return interrupt_error(f"Stopped waiting; {job.name} is not affected. To see it again: {back}")

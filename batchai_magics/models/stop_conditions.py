@@ -157,17 +157,17 @@ def _guess(text: str) -> str:
     if not text.strip():
         return ""
     if re.search(r"(?<![<>=!])=(?!=)", text):
-        return ": one = compares nothing, == does"
+        return ": use == to compare, not ="
     if re.search(r"\bnot\s+(nan|inf)\b", text, re.IGNORECASE):
-        return ": a job is not stopped for being well"
+        return ": a finite value is no reason to stop"
     if re.match(r"\s*no\s+progress\s*$", text, re.IGNORECASE):
-        return ": it needs a time"
+        return ": it needs a duration"
     if "%" in text.partition("for")[0]:
         return f": only {' and '.join(PERCENT)} are in percent"
     if re.search(r"\bfor\b", text) and not re.search(r"\bfor\s+\d+(\.\d+)?\s*[smh]\s*$", text, re.IGNORECASE):
-        return ": its time is a number with s, m or h"
+        return ": its duration is a number followed by s, m or h"
     if not re.search(r"[<>=]|\bis\b", text):
-        return ": it compares with nothing"
+        return ": it has no comparison"
     return ""
 
 

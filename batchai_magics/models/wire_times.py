@@ -30,7 +30,7 @@ def duration(text: str) -> timedelta:
     """
     match = _SPAN.fullmatch(text) or _CLOCK.fullmatch(text)
     if not match:
-        raise ValueError(f"{quoted(text)} is not a duration; write it as PT30M, PT2H or P7D")
+        raise ValueError(f"{quoted(text)} is not a valid duration (such as PT30M, PT2H or P7D)")
     try:
         return timedelta(**{unit: float(value) for unit, value in match.groupdict().items() if value})
     except OverflowError:

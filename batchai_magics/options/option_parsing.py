@@ -176,5 +176,5 @@ def _replacement(match: re.Match[str], names: Mapping[str, object], place: str) 
     value = names[name]
     if not isinstance(value, (str, int, float)):
         what = f"{{{name}}} {place} is of type {type(value).__name__}"
-        raise UsageError(f"{what}; only text and numbers can stand there")
+        raise UsageError(f"{what}; only text and numbers can be inserted")
     return str(value)

@@ -89,7 +89,7 @@ def test_problems_of_a_job_file_are_told_together():
 
 def test_what_stands_beside_the_properties_of_a_job_file_is_checked_too():
     told = refused("r --spec", f"loction: eastus\n{JOB_JSON}", SpecError)
-    assert 'loction: unknown key (did you mean "location"?)' in told
+    assert 'loction: unknown key (Did you mean "location"?)' in told
 
 
 def test_args_are_refused_where_the_file_has_the_command_line():
@@ -129,7 +129,7 @@ def test_the_first_word_names_a_job_from_a_file(tmp_path):
 def test_an_unknown_key_that_is_typed_is_refused_with_a_guess():
     body = JOB_JSON.replace("processCount", "procesCount")
     message = refused("r --spec", body, kind=SpecError)
-    assert 'properties.chainerSettings.procesCount: unknown key (did you mean "processCount"?)' in message
+    assert 'properties.chainerSettings.procesCount: unknown key (Did you mean "processCount"?)' in message
 
 
 def test_a_description_that_is_typed_may_say_its_schema():

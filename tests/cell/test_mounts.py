@@ -49,7 +49,7 @@ def test_a_mount_comes_beside_those_of_a_job_json():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("asf:data", "there is no kind 'asf'\ndid you mean \"afs\"?"),
+        ("asf:data", "unknown kind 'asf'\nDid you mean \"afs\"?"),
         ("bfs:", "expected [afs:|bfs:|nfs:]NAME[=PATH]"),
         ("data=", "such as --mount data=datasets"),
         ("data=../up", "relativeMountPath"),

@@ -96,7 +96,7 @@ def _refused_line(line, **variables):
 
 def test_too_much_is_refused_with_the_numbers():
     told = refused("data", bytes(MOST_BYTES + 1))
-    assert "--use: 16.0 MiB are too much; the limit is 16.0 MiB" in told
+    assert "--use: 16.0 MiB is too much; the limit is 16.0 MiB" in told
     assert "data alone has 16.0 MiB" in told
 
 

@@ -69,13 +69,13 @@ def test_an_interrupt_during_any_import_ends_in_one_line(program, words):
         ended = program(*words, interrupted_at=name)
         assert (ended.returncode, ended.stdout) == (130, ""), (name, ended)
         (line,) = ended.stderr.strip().splitlines()
-        assert line.removeprefix("ERROR: ").startswith("Stopped"), (name, line)
+        assert line.removeprefix("ERROR: ").startswith(("Stopped", "Interrupted")), (name, line)
 
 
 @pytest.mark.slow
 def test_an_interrupt_before_the_command_begins_says_that_nothing_was_done(program):
     ended = program("job", "list", interrupted_at="batchai_magics.commands")
-    assert (ended.returncode, ended.stderr) == (130, "\nStopped before anything was done.\n")
+    assert (ended.returncode, ended.stderr) == (130, "\nInterrupted before anything was done.\n")
 
 
 def test_an_interrupt_in_the_middle_of_a_command_is_answered(capsys, monkeypatch):
@@ -84,4 +84,4 @@ def test_an_interrupt_in_the_middle_of_a_command_is_answered(capsys, monkeypatch
 
     monkeypatch.setattr(cli, "_run", interrupted)
     assert main(["job", "list"]) == cli.INTERRUPTED == 130
-    assert capsys.readouterr().err == "\nStopped before the command was through.\n"
+    assert capsys.readouterr().err == "\nInterrupted; the command did not finish.\n"

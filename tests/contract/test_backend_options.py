@@ -34,7 +34,7 @@ def test_the_engine_refuses_a_text_before_anything_is_written(place: Place) -> N
 
 
 def test_a_misspelt_option_gets_a_guess(place: Place) -> None:
-    with pytest.raises(CapabilityError, match='did you mean "batchaiRlimit"') as caught:
+    with pytest.raises(CapabilityError, match='Did you mean "batchaiRlimit"') as caught:
         place.start(batchaiRlimt="nofile=64")
     assert "properties.batchaiRlimt is not supported by the processes backend" in str(caught.value)
 

@@ -19,7 +19,7 @@ def test_a_cluster_grows_for_a_job_that_asks_it_to(world: World) -> None:
         world.submit("big --nodes 3")
     request = cell.parse("big --nodes 3 --grow", "print(1)", settings=world.settings)
     made = submit(world.backend, request, world.settings)
-    assert made.note == "Cluster default gets 3 nodes."
+    assert made.note == "Resizing cluster default to 3 nodes."
     assert made.job.wait(PATIENCE_S).exit_code == 0
     again = cell.parse("small --grow", "print(1)", settings=world.settings)
     assert submit(world.backend, again, world.settings).note == ""

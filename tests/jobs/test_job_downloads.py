@@ -45,6 +45,6 @@ def test_a_place_that_cannot_be_written_is_named(job, tmp_path):
 
 
 def test_a_file_that_is_not_there_makes_none(job, tmp_path):
-    with pytest.raises(NotFoundError, match=r"There are: stdout\.txt"):
+    with pytest.raises(NotFoundError, match=r"Available: stdout\.txt"):
         job.download("nope.txt", tmp_path)
     assert not (tmp_path / "nope.txt").exists()

@@ -66,7 +66,7 @@ def test_parquet_without_its_library_names_it(job, tmp_path, monkeypatch):
 
 
 def test_an_unknown_kind_is_refused_with_a_suggestion(job):
-    with pytest.raises(UsageError, match="no export to 'tensorbord'") as caught:
+    with pytest.raises(UsageError, match="unknown target 'tensorbord'") as caught:
         job.export("tensorbord")
     assert "tensorboard" in caught.value.hint
 

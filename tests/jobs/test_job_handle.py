@@ -91,7 +91,7 @@ def test_a_file_that_is_not_there_is_named_with_those_that_are(world: World, tmp
 def test_a_job_is_found_again_by_name(world: World) -> None:
     world.run("resnet")
     assert find(world.backend, "resnet", world.settings).log() == "hello\n"
-    with pytest.raises(NotFoundError, match='did you mean "resnet"'):
+    with pytest.raises(NotFoundError, match='Did you mean "resnet"'):
         find(world.backend, "resnt", world.settings)
 
 

@@ -73,7 +73,7 @@ def test_options_become_words():
 def test_an_unknown_option_is_told_with_a_guess():
     with pytest.raises(UsageError, match="proceses") as caught:
         batchai_magics.run(sum_of_ranks, proceses=2)
-    assert 'did you mean "processes"' in caught.value.hint
+    assert 'Did you mean "processes"' in caught.value.hint
 
 
 def test_a_target_that_is_no_function_and_no_path_is_refused():

@@ -7,6 +7,7 @@ import pytest
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError
 from batchai_magics.jobs.submit import ensure_defaults, find, next_run, submit
@@ -120,7 +121,15 @@ def edited(**changes):
 def test_an_edited_cell_is_the_next_run_and_the_old_one_is_kept(tmp_path):
     submitted = submit(Taken(tmp_path, "resnet", "resnet-2"), edited(), SETTINGS)
     assert (submitted.job.name, submitted.is_new, submitted.kept) == ("resnet-3", True, "resnet-2")
-    assert submitted.note.startswith("The cell changed after resnet-2: running as resnet-3")
+    assert submitted.note.startswith("The cell changed since resnet-2: running as resnet-3")
+
+
+def test_a_script_is_named_where_a_cell_would_be(tmp_path):
+    source = CellSource(tmp_path, name="train.py")
+    lab = Taken(tmp_path, "resnet")
+    same = submit(lab, request(source=source), SETTINGS)
+    assert same.note.startswith("resnet was already submitted from train.py")
+    assert submit(lab, edited(source=source), SETTINGS).note.startswith("train.py or its options changed")
 
 
 def test_an_edited_cell_is_refused_where_the_same_is_asked_for(tmp_path):
@@ -201,9 +210,9 @@ def test_the_handle_knows_the_cells_patterns(tmp_path):
 
 
 def test_an_unknown_backend_gets_a_guess_or_the_list():
-    with pytest.raises(UsageError, match='did you mean "local"'):
+    with pytest.raises(UsageError, match='Did you mean "local"'):
         open_backend(Settings(backend="locl"))
-    with pytest.raises(UsageError, match="There is: local"):
+    with pytest.raises(UsageError, match="Available: local"):
         open_backend(Settings(backend="moon"))
 
 

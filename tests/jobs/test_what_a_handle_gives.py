@@ -106,7 +106,7 @@ def test_a_file_below_a_folder_keeps_its_folder(backend, job, tmp_path):
 def test_a_missing_file_is_named_with_those_that_are(backend, job, tmp_path):
     with pytest.raises(NotFoundError, match="has no file 'x'") as caught:
         job.download("x", tmp_path)
-    assert (caught.value.code, caught.value.hint) == ("FileNotFound", "There are: stdout.txt.")
+    assert (caught.value.code, caught.value.hint) == ("FileNotFound", "Available: stdout.txt.")
     (backend.folder / "stdout.txt").unlink()
     with pytest.raises(NotFoundError) as caught:
         job.download("x", tmp_path)

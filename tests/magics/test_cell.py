@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
     [
         ("%%batchai_job hello", "the cell is empty"),
         ("%%batchai_job hello\ndef (", "syntax error at line 2 of the cell"),
-        ("%%batchai_job hello --ndoes 2\npass", 'did you mean "--nodes"?'),
+        ("%%batchai_job hello --ndoes 2\npass", 'Did you mean "--nodes"?'),
         ("%%batchai_job he.llo\npass", "not a valid job name"),
         ("%%batchai_job hello --upload nowhere.py\npass", "nowhere.py"),
         ("%%batchai_job hello --file nowhere.json", "nowhere.json"),
@@ -111,7 +111,7 @@ def test_a_cell_that_ran_before_says_so(run, capsys):
 def test_an_edited_cell_is_the_next_run_and_says_so(run, capsys):
     run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
     assert run("%%batchai_job again\nprint(2)").wait(PATIENCE_S).log() == "2\n"
-    assert "The cell changed after again: running as again-2" in capsys.readouterr().out
+    assert "The cell changed since again: running as again-2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ def test_tab_offers_options_values_and_names(kernel):
 def test_one_interrupt_detaches_and_says_how_to_come_back(kernel):
     status, printed = execute(kernel, LONG.format("left"), on_output=interrupts(kernel, "left"))
     assert status == "error"
-    assert "Detached: left runs on." in printed
-    assert "To come back: %batchai job show -n left" in printed
+    assert "Detached: left keeps running." in printed
+    assert "To see it again: %batchai job show -n left" in printed
     assert "Traceback" not in printed
     assert execute(kernel, f"print(job.is_done); {ENDED}")[1] == "False\n"
 
@@ -95,7 +95,7 @@ def test_a_second_interrupt_ends_the_job(kernel):
     status, printed = execute(kernel, LONG.format("long"), on_output=interrupts(kernel, "long", "Detached"))
     execute(kernel, "notebook_output._GRACE_S = grace_s")
     assert status == "error"
-    assert "long was told to end" in printed
+    assert "Cancelling long." in printed
     assert execute(kernel, "print(job.wait().state.value)")[1] == "failed\n"
 
 
@@ -125,7 +125,7 @@ job.wait()
 def test_an_interrupted_wait_is_one_line_and_not_a_traceback(kernel):
     execute(kernel, "%%batchai_job waited\nimport time\ntime.sleep(1000)")
     status, printed = execute(kernel, WAIT, on_output=interrupts(kernel, "waiting"))
-    assert (status, printed) == ("error", "waiting\nStopped waiting for waited, which runs on.")
+    assert (status, printed) == ("error", "waiting\nStopped waiting for waited, which keeps running.")
     assert execute(kernel, f"print(job.is_done); {ENDED}")[1] == "False\n"
 
 

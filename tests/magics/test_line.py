@@ -56,7 +56,7 @@ def test_az_takes_a_line_of_a_tutorial(run, fail):
 def test_an_error_shows_our_lines_only_and_fails_the_cell(fail):
     told = fail("%batchai job shwo -n x")
     assert told.startswith("UsageError: batchai job: 'shwo' is not in")
-    assert 'did you mean "show"?' in told
+    assert 'Did you mean "show"?' in told
     assert "Traceback" not in told
 
 
@@ -82,7 +82,7 @@ def test_use_holds_for_the_session(run):
 
 
 def test_an_unknown_backend_is_no_choice(run, fail):
-    assert 'did you mean "local"' in fail("%batchai use --backend locla")
+    assert 'Did you mean "local"' in fail("%batchai use --backend locla")
     assert run("%batchai use").data["backend"] == "local"
 
 

@@ -58,7 +58,7 @@ def test_what_a_service_says_beside_a_job_is_no_option() -> None:
         ({"slurm": "--qos=long"}, r"properties\.slurm: unknown key"),
         (
             {"nodecuont": 2, "nodeCount": "x"},
-            r'(?s)nodecuont: unknown key \(did you mean "nodeCount"\?.*nodeCount:',
+            r'(?s)nodecuont: unknown key \(Did you mean "nodeCount"\?.*nodeCount:',
         ),
     ],
 )

@@ -41,7 +41,7 @@ def test_only_names_stand_in_braces(word):
 
 
 def test_an_unknown_name_is_named_with_a_guess():
-    with pytest.raises(UsageError, match=r'there is no variable lrate\ndid you mean "l_rate"\?'):
+    with pytest.raises(UsageError, match=r'there is no variable lrate\nDid you mean "l_rate"\?'):
         expand("{lrate}", {"l_rate": 1})
 
 

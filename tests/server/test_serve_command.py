@@ -148,7 +148,7 @@ def test_help_names_every_option_and_what_is_beside_it(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--prot", "1"], 'did you mean "--port"'),
+        (["--prot", "1"], 'Did you mean "--port"'),
         (["--host", "0.0.0.0"], "TLS is required"),
         (["--cert", "x.pem"], "--cert and --key belong together"),
         (["--port", "-1"], "expected 0 or more"),

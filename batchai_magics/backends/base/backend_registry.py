@@ -89,8 +89,8 @@ class Registry:
             CapabilityError: The module cannot be imported, for lack of a dependency.
         """
         if name not in self:
-            guess = did_you_mean(name, self) or f"There is: {', '.join(self)}."
-            raise UsageError(f"there is no backend {name!r}", hint=guess)
+            guess = did_you_mean(name, self) or f"Available: {', '.join(self)}."
+            raise UsageError(f"unknown backend {name!r}", hint=guess)
         module = _BUILTIN.get(name.lower()) or _external()[name.lower()]
         try:
             return cast("Opening", importlib.import_module(module))

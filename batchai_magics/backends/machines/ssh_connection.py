@@ -148,9 +148,7 @@ def connection_error(host: str, stderr: str, *, python: str, login: str, forget:
             text, code="NoPython", hint="Name one that is there: setting slurm.ssh_python."
         )
     hint = f"See what it prints in a terminal: {login}"
-    return UnreachableError(
-        f"ssh to {host} ended: {last or 'without a word'}", code="HostUnreachable", hint=hint
-    )
+    return UnreachableError(f"ssh to {host} ended: {last or 'no message'}", code="HostUnreachable", hint=hint)
 
 
 def _last_line(stderr: str) -> str:

@@ -175,4 +175,4 @@ def _no_directory(directory_id: str, hint: str) -> NotFoundError:
 
 
 def _known(names: Sequence[str]) -> str:
-    return f"There are: {', '.join(names)}." if names else ""
+    return f"Available: {', '.join(names)}." if names else ""

@@ -202,7 +202,7 @@ def service_error(program: str, words: str) -> ServiceError:
     is_down = any(text in words for text in _UNREACHABLE)
     code = "SlurmUnavailable" if is_down else "SlurmRefused"
     hint = "Slurm's controller is down: try again later." if is_down else "Nothing was submitted."
-    return ServiceError(f"Slurm refused ({program}): {message or 'without a word'}", code=code, hint=hint)
+    return ServiceError(f"Slurm refused ({program}): {message or 'no message'}", code=code, hint=hint)
 
 
 def _rows(text: str, count: int) -> Iterator[list[str]]:

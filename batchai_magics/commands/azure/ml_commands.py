@@ -54,7 +54,7 @@ def cancel_job(context: Context, arguments: Namespace) -> ValueWithNotes:
     """Cancels the job."""
     job = _find(context, arguments)
     if job.state.is_final:
-        return ValueWithNotes(None, (f"{job.id.name} has ended already: {job.word}.",))
+        return ValueWithNotes(None, (f"{job.id.name} has already ended ({job.word}).",))
     context.backend.terminate(job.id)
     return ValueWithNotes(None, (f"Cancelling {job.id.name}.",))
 

@@ -157,7 +157,7 @@ def defaults_of(arguments: Namespace) -> Mapping[str, Any]:
     for name, value in parse_pairs(arguments.defaults or (), "--defaults").items():
         if name not in _DEFAULTS:
             hint = did_you_mean(name, _DEFAULTS) or f"known: {', '.join(_DEFAULTS)}"
-            raise UsageError(f"--defaults: there is no default {name!r}", hint=hint)
+            raise UsageError(f"--defaults: unknown default {name!r}", hint=hint)
         setting = _DEFAULTS[name]
         chosen[setting] = value or original[setting]
     return chosen
@@ -188,7 +188,7 @@ def _provider_name(namespace: str) -> str:
     provider = next((name for name in _PROVIDERS if name.lower() == namespace.lower()), None)
     if provider is None:
         guess = did_you_mean(namespace, _PROVIDERS) or f"known: {', '.join(_PROVIDERS)}"
-        raise UsageError(f"--namespace: there is no provider {namespace!r}", hint=guess)
+        raise UsageError(f"--namespace: unknown provider {namespace!r}", hint=guess)
     return provider
 
 

@@ -106,7 +106,7 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
         if last is not None and last.state.is_final:
             yield goal.exit_of(last)
         else:
-            text = f'the job "{id.name}" goes on: nothing happened in {timeout_s:g} s that --until waits for'
+            text = f'the job "{id.name}" is still running: --until was not met within {timeout_s:g} s'
             yield Message(text)
             yield CommandExit(TIMEOUT_CODE, text)
     finally:
@@ -169,7 +169,7 @@ def _failure(info: ExecutionInfo | None, took: str) -> Iterator[str]:
         yield "Failed job has no execution info"
         return
     code = info.exit_code
-    how = "was ended without an exit code" if code is None else f"failed with exit code {code}"
+    how = "ended without an exit code" if code is None else f"failed with exit code {code}"
     yield f"Job {how} at {took}"
     yield from map(_error, info.errors)
 

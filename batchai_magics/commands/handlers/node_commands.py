@@ -152,7 +152,7 @@ def _choose_node(nodes: Sequence[Node], wanted: str | None) -> Node:
     if named is None:
         known = ", ".join(node.id for node in nodes)
         raise command_error(
-            f"Cannot find a node with id={wanted}", hint=f"There are: {known}." if known else ""
+            f"Cannot find a node with id={wanted}", hint=f"Available: {known}." if known else ""
         )
     return named
 

@@ -135,7 +135,7 @@ def _awaited_line(backend: Backend, file: FileRef) -> str:
 def _present(backend: Backend, file: FileRef) -> str:
     """The files beside this one; empty without any."""
     names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _siblings(backend, file))
-    return f"There is: {names}." if names else ""
+    return f"Available: {names}." if names else ""
 
 
 def _event_message(part: LogFault | ConnectionLost | ConnectionRestored, file: FileRef) -> Message:

@@ -82,4 +82,4 @@ def _hint(context: Context, id: ResourceId, known: str) -> str:
         return known or _hint(context, id.parent, known)
     if not names:
         return f"There are none in {id.parent.kind.noun} {id.parent.name}."
-    return did_you_mean(id.name, names) or known or f"There are: {', '.join(names[-_MAX_HINT_NAMES:])}."
+    return did_you_mean(id.name, names) or known or f"Available: {', '.join(names[-_MAX_HINT_NAMES:])}."

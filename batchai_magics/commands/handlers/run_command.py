@@ -27,7 +27,7 @@ from batchai_magics.options.option import DisplayText, Option, ValueKind, option
 
 _DETACH = Option(("--detach", "-d"), "return as soon as the job is submitted", value_kind=ValueKind.NOTHING)
 _SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
-_FORMAT = Option(("-o",), "print the job at its end, as JSON; its log goes to stderr", choices=("json",))
+_FORMAT = Option(("-o",), "print the ended job as JSON; its log goes to stderr", "json", choices=("json",))
 _DEBUG = Option(("--debug",), "show the traceback of an error", value_kind=ValueKind.NOTHING)
 _OF_COMMAND = ("--detach", "--help", "--debug")  # switches that are not the job's
 _NOT_HERE = (  # for cells only
@@ -225,7 +225,7 @@ def _stray_error(own: _OwnWords, after: Sequence[str]) -> UsageError:
 
 def _unknown(flag: str, known: Collection[str]) -> UsageError:
     hint = did_you_mean(flag, _long_names(known)) or f"arguments of the script come after --; {_HINT}"
-    return UsageError(f"there is no option {flag}", hint=hint)
+    return UsageError(f"unknown option {flag}", hint=hint)
 
 
 def _long_names(known: Collection[str]) -> list[str]:
@@ -239,7 +239,7 @@ def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest
             raise UsageError(f"--spec and {line.command[0]} are both given", hint="keep one of them")
         return _spec_request(line, context, folder), ""
     if not line.command:
-        raise UsageError("there is no script", hint=f"such as `batchai run train.py`; {_HINT}")
+        raise UsageError("no script was given", hint=f"For example: batchai run train.py; {_HINT}")
     translated = translate(line.command, _node_count(line.options))
     script = read_script(Path(translated.script), folder, context.settings)
     notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))

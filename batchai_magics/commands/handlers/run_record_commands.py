@@ -125,7 +125,9 @@ def stacks(context: Context, arguments: Namespace) -> StacksResult:
 def diff(context: Context, arguments: Namespace) -> RunDiffResult:
     """Compares two runs."""
     if len(arguments.run) != 2:
-        raise UsageError(f"two runs are compared, not {len(arguments.run)}", hint="batchai job diff A B")
+        raise UsageError(
+            f"expected two runs, got {len(arguments.run)}", hint="For example: batchai job diff A B"
+        )
     settings = context.settings_for(arguments)
     first, second = (find(context.backend, name, settings) for name in arguments.run)
     return RunDiffResult(diff_runs(first, second))

@@ -11,7 +11,13 @@ from batchai_magics.cell.cell_option_values import short_duration
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import output_file_commands, resource_commands
 from batchai_magics.commands.handlers.job_commands import idle_notes, resume_command
-from batchai_magics.commands.output.command_progress import LogOutput, Stream, StreamParts, job_stream
+from batchai_magics.commands.output.command_progress import (
+    LogOutput,
+    Message,
+    Stream,
+    StreamParts,
+    job_stream,
+)
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.errors import NotFoundError, UsageError, visible
@@ -24,7 +30,7 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.option_parsing import relative_path
 
-_STOPPED = "Stopped printing; the job is left as it is."
+_STOPPED = "Stopped printing; the job is not affected."
 MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
 
 
@@ -86,16 +92,19 @@ def _check_exists(job: Job, path: str) -> None:
     names = [file.path for file in job.files("stdouterr") if file.is_file]
     if path in names or path in (OUT, ERR):
         return
-    hint = f"Its files: {', '.join(map(visible, names))}." if names else "It has written no file yet."
+    hint = f"Its files: {', '.join(map(visible, names))}." if names else "It has not written any files yet."
     raise NotFoundError(f"job {job.name} has no file {visible(path)}", code="FileNotFound", hint=hint)
 
 
 def _content(job: Job, path: str, selection: LogSelection) -> StreamParts:
     """The selected bytes that the file has now, secrets as asterisks."""
-    file, offset = FileRef(job.id, path), 0
+    file, offset, is_empty = FileRef(job.id, path), 0, True
     while (chunk := read_redacted(job.backend, file, offset, CHUNK_BYTES)).data:
-        yield LogOutput(selection.of(chunk))
-        offset = chunk.end
+        data, offset = selection.of(chunk), chunk.end
+        is_empty = is_empty and not data
+        yield LogOutput(data)
+    if is_empty and selection.rank is not None:
+        yield Message(f"Rank {selection.rank} of {job.name} has written nothing to {visible(path)}.")
 
 
 def _tail(parts: StreamParts, count: int) -> StreamParts:
@@ -104,6 +113,8 @@ def _tail(parts: StreamParts, count: int) -> StreamParts:
     for part in parts:
         if isinstance(part, LogOutput):
             end = b"".join(lines_at_end(end + part.data, count))
+        else:
+            yield part
     yield LogOutput(end)
 
 
@@ -111,7 +122,7 @@ def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
     """Cancels a job."""
     job = resource_commands.show(context, arguments, Kind.JOB)
     if isinstance(job, JobResource) and job.state.is_final:
-        return ValueWithNotes(None, (f"{job.id.name} has ended already: {job.word}.",))
+        return ValueWithNotes(None, (f"{job.id.name} has already ended ({job.word}).",))
     context.backend.terminate(job.id)
     return ValueWithNotes(None, (f"Cancelling {job.id.name}.",))
 

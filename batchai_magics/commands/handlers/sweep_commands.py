@@ -73,14 +73,14 @@ def show(context: Context, arguments: Namespace) -> ValueWithNotes:
 
 def wait(context: Context, arguments: Namespace) -> Stream:
     """Reports a sweep's progress until it has ended."""
-    return Stream(_progress(_found(context, arguments)), "Stopped waiting; the trials run on.")
+    return Stream(_progress(_found(context, arguments)), "Stopped waiting; the trials keep running.")
 
 
 def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
     """Cancels a sweep."""
     sweep = _found(context, arguments)
     if (state := sweep.state) != RUNNING:
-        return ValueWithNotes(None, (f"{sweep.name} has ended already: {state}.",))
+        return ValueWithNotes(None, (f"{sweep.name} has already ended ({state}).",))
     sweep.cancel()
     return ValueWithNotes(None, (f"Cancelling {sweep.name}.",))
 

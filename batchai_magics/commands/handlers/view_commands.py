@@ -37,7 +37,7 @@ def open_page(context: Context, arguments: Namespace) -> Stream:
     is_shown = not arguments.no_browser
     return Stream(
         _served(page, is_shown=is_shown),
-        "Closed the page; the job is left as it is.",
+        "Closed the page; the job is not affected.",
         in_notebook=partial(OpenedPage.open, page, is_shown=is_shown),
     )
 
@@ -104,10 +104,10 @@ def _served(page: Page, *, is_shown: bool) -> StreamParts:
 
 def _recorded(job: Job, target: Path, *, is_report: bool) -> StreamParts:
     if not job.is_done:
-        yield Message(f"Recording {job.name} until it has ended. An interrupt (Ctrl-C) ends it before.")
+        yield Message(f"Recording {job.name} until it has ended. Ctrl-C stops it early.")
     path = record_job(job, target, is_report=is_report)
     yield Message(f"Recorded {job.name}: {path}", {"path": str(path)})
     if is_report:
         yield Message(
-            "Secrets are masked, but the log is in it: look at it before you attach it to an issue."
+            "Secrets are masked, but it contains the log: review it before you attach it to an issue."
         )

@@ -88,7 +88,7 @@ def _examples(command: CommandSpec) -> str:
 
 
 SHELL_WORDS = {
-    "mcp": "Let a coding agent look at jobs, over the Model Context Protocol.",
+    "mcp": "Serve jobs to a coding agent over the Model Context Protocol.",
     "run": "Run a script, with the files of its folder, as a job.",
     "serve": "Serve this machine's jobs to a team.",
     "completion": "Print the completion script of bash, zsh or fish.",
@@ -106,7 +106,7 @@ SYNONYMS = {
 _HELP = frozenset(o.HELP.flags)
 _AZ = "az"
 _PROGRAMS = (_AZ, PROGRAM)
-_NAMING = ("name", "job", "cluster")  # options that name the target of a command
+_NAMING = ("name", "job", "cluster", "file")  # options that name the target of a command
 _AZ_COMMANDS = (*session_specs.COMMANDS, *storage_specs.COMMANDS)
 AZ_WORDS = (PROGRAM, *subcommands((), _AZ_COMMANDS))  # the first words that `%az` accepts
 
@@ -206,7 +206,7 @@ def _guess(path: Sequence[str], word: str, known: Sequence[str]) -> str:
     """What a wrong word may stand for: another program's word, a command deeper down, or a similar one."""
     meant = "" if path else SYNONYMS.get(word.lower()) or _deeper_command(word)
     near = did_you_mean(word, (*known, *(() if path else SHELL_WORDS), *legacy_words(path)))
-    return f'did you mean "{meant}"?' if meant else near
+    return f'Did you mean "{meant}"?' if meant else near
 
 
 def _deeper_command(word: str) -> str:
@@ -220,8 +220,8 @@ def _unknown_option(program: str, word: str, options: Sequence[Option]) -> Usage
         flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
         guess = did_you_mean(word.split("=")[0], flags)
     else:
-        named = next((option for option in options if option.name in _NAMING), None)
-        guess = f'did you mean "{named.flags[-1]} {word}"?' if named else ""
+        named = next((each for each in options if each.name in _NAMING and not each.is_positional), None)
+        guess = f'Did you mean "{named.flags[-1]} {word}"?' if named else ""
     return _usage_error(program, f"unrecognized arguments: {word}", guess)
 
 

@@ -68,7 +68,7 @@ def completion(words: Sequence[str]) -> DisplayText:
     if not words or words[0] in ("-h", "--help"):
         return DisplayText(_HELP)
     if len(words) > 1 or words[0] not in SCRIPTS:
-        hint = did_you_mean(words[0], SCRIPTS) or f"There is one for {', '.join(SCRIPTS)}."
+        hint = did_you_mean(words[0], SCRIPTS) or f"Available for: {', '.join(SCRIPTS)}."
         raise UsageError(f"there is no completion for {' '.join(words)}", hint=hint)
     return DisplayText(SCRIPTS[words[0]].rstrip("\n"))
 

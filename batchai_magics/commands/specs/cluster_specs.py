@@ -68,10 +68,8 @@ _OF_CLUSTER = (
     Option(("--cluster", "-c"), "Name of the cluster.", is_required=True, completes=NameKind.CLUSTER),
 )
 _TARGET = Option(("--target", "-t"), "Number of nodes.", value_kind=ValueKind.NUMBER, section=_NODES)
-_MIN = Option(("--min",), "Least number of nodes (auto-scale).", value_kind=ValueKind.NUMBER, section=_NODES)
-_MAX = Option(
-    ("--max",), "Greatest number of nodes (auto-scale).", value_kind=ValueKind.NUMBER, section=_NODES
-)
+_MIN = Option(("--min",), "Fewest nodes (auto-scale).", value_kind=ValueKind.NUMBER, section=_NODES)
+_MAX = Option(("--max",), "Most nodes (auto-scale).", value_kind=ValueKind.NUMBER, section=_NODES)
 _CREATE = (
     o.GROUP,
     o.WORKSPACE,

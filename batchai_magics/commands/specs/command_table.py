@@ -17,7 +17,7 @@ from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKi
 
 GROUPS = {
     "": "Distributed training jobs, in the words of Azure Batch AI.",
-    "metrics": "The numbers in training logs.",
+    "metrics": "Metrics in training logs.",
     "notify": "Notifications of jobs.",
     **cluster_specs.WORKSPACE_GROUPS,
     **cluster_specs.CLUSTER_GROUPS,
@@ -28,12 +28,12 @@ GROUPS = {
 
 _LOGS = Option(("FILE",), "Log files.", value_kind=ValueKind.MANY, is_required=True, completes=NameKind.PATH)
 _TIDY = Option(
-    ("--tidy",), "One row a number, with unit, time and place in the file.", value_kind=ValueKind.NOTHING
+    ("--tidy",),
+    "One row per number, with unit, time and place in the file.",
+    value_kind=ValueKind.NOTHING,
 )
-_METRIC = Option(
-    ("--metric",), "A number of your own to read, as NAME=REGEX; may be given again.", is_repeatable=True
-)
-_PICTURE = Option(("--out", "-o"), "Picture to write: .svg, .pdf or .png.", completes=NameKind.PATH)
+_METRIC = Option(("--metric",), "Custom metric to read, as NAME=REGEX; may be repeated.", is_repeatable=True)
+_PICTURE = Option(("--out", "-o"), "Image to write: .svg, .pdf or .png.", completes=NameKind.PATH)
 _RUNS = Option(
     ("RUN",),
     "Jobs by name; log files by a path with a dot or a slash.",
@@ -76,7 +76,7 @@ COMMANDS = (
     *short_specs.COMMANDS,
     CommandSpec(
         "list-usages",
-        "Show what is used of each quota.",
+        "Show how much of each quota is used.",
         "handlers.workspace_commands:list_usages",
         (o.LOCATION,),
     ),
@@ -101,7 +101,7 @@ COMMANDS = (
     ),
     CommandSpec(
         "compare",
-        "Set jobs or logs side by side.",
+        "Compare jobs or logs side by side.",
         "handlers.comparison_commands:compare",
         (*_SIDE_BY_SIDE, _OVER),
         outputs=(*OUTPUTS, "csv"),
@@ -127,7 +127,7 @@ COMMANDS = (
     ),
     CommandSpec(
         "clean",
-        "Remove all jobs, clusters, shares and state that lie on this machine, or the runs of a certain age.",
+        "Remove all jobs, clusters, shares and state on this machine, or only runs above a certain age.",
         "handlers.backend_commands:clean",
         (_OLDER_THAN, _KEEP_TAGGED, o.YES),
         is_confirmed=True,

@@ -22,12 +22,12 @@ _PERHAPS = (*_SOME, o.name_option("job", NameKind.JOB, is_required=False))
 _OF_JOB = (*_SOME, o.JOB)
 _FILES = (*_OF_JOB, o.DIRECTORY, o.PATH)
 _ENDING = (o.IDS, o.NO_WAIT, o.YES)
-_TOP = Option(("--top",), "Only the newest jobs, at most so many.", "COUNT", ValueKind.NUMBER, minimum=1)
+_TOP = Option(("--top",), "Only the newest jobs, at most this many.", "COUNT", ValueKind.NUMBER, minimum=1)
 _STATE = Option(
     ("--state",), "All jobs of the experiment in this state, in place of a name.", choices=_STATES
 )
 _TAG = Option(("--tag",), "Tag of the run, to find it by.", is_repeatable=True)
-_UNTAG = Option(("--untag",), "Tag to take away.", "TAG", is_repeatable=True)
+_UNTAG = Option(("--untag",), "Tag to remove.", "TAG", is_repeatable=True)
 _NOTE = Option(("--note",), "Text about the run, in place of its note; empty for none.", "TEXT")
 _TAGGED = Option(("--tag",), "Only runs with this tag.", is_repeatable=True)
 _WHERE = Option(
@@ -90,7 +90,7 @@ _CREATE = (
     _TAG,
     Option(
         ("--no-provenance",),
-        "Record no code, variables or git state with the run.",
+        "Do not record code, variables or git state with the run.",
         value_kind=ValueKind.NOTHING,
     ),
     Option(

@@ -34,7 +34,7 @@ _DEFAULTS = Option(
 _LISTED = Option(("--list-defaults", "-l"), "Show the defaults.", value_kind=ValueKind.NOTHING)
 _LOGIN = (
     Option(("--username", "-u"), "Accepted."),
-    Option(("--password", "-p"), "Accepted, and forgotten."),
+    Option(("--password", "-p"), "Accepted and ignored."),
     Option(("--tenant", "-t"), "Accepted."),
     Option(("--service-principal",), "Accepted.", value_kind=ValueKind.NOTHING),
     Option(("--identity",), "Accepted.", value_kind=ValueKind.NOTHING),
@@ -57,7 +57,7 @@ _ML = (
 )
 _ML_JOB = (*_ML, o.name_option("job", NameKind.JOB))
 _MAX_RESULTS = Option(
-    ("--max-results", "-r"), "At most so many jobs, the newest.", "COUNT", ValueKind.NUMBER, minimum=1
+    ("--max-results", "-r"), "Only the newest jobs, at most this many.", "COUNT", ValueKind.NUMBER, minimum=1
 )
 
 COMMANDS = (
@@ -85,13 +85,13 @@ COMMANDS = (
     CommandSpec("group list", "List resource groups.", "azure.session_commands:list_groups", ()),
     CommandSpec(
         "group exists",
-        "Say whether a resource group exists.",
+        "Check whether a resource group exists.",
         "azure.session_commands:group_exists",
         (_NAME,),
     ),
     CommandSpec(
         "group delete",
-        "Delete a resource group with all in it.",
+        "Delete a resource group and everything in it.",
         "azure.session_commands:delete_group",
         (_NAME, o.NO_WAIT, o.YES),
         is_confirmed=True,
@@ -144,7 +144,7 @@ COMMANDS = (
     ),
     CommandSpec(
         "role assignment delete",
-        "Take a role back; there is nothing to do.",
+        "Revoke a role; there is nothing to do.",
         "azure.session_commands:drop_role",
         _ASSIGNMENT,
         is_hidden=True,

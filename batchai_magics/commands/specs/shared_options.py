@@ -280,7 +280,7 @@ def _without(option: Option, flags: Collection[str]) -> Option:
 
 NOTIFY = Option(
     ("--notify",),
-    "Tell somebody when the job ends: a webhook, a URL of apprise, or a command.",
+    "Notify when the job ends: a webhook, an apprise URL, or a command.",
     "URL|COMMAND",
     is_repeatable=True,
 )

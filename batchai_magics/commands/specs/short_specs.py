@@ -8,11 +8,11 @@ from batchai_magics.options.option import NameKind, Option, ValueKind
 
 _SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)
 _NAME = Option(("NAME",), "Name of the job.", is_required=True, completes=NameKind.JOB)
-_FOLLOW = Option(("--follow", "-f"), "Go on until the job has ended.", value_kind=ValueKind.NOTHING)
+_FOLLOW = Option(("--follow", "-f"), "Follow the log until the job has ended.", value_kind=ValueKind.NOTHING)
 _ERR = Option(("--err",), "Print stderr in place of stdout.", value_kind=ValueKind.NOTHING)
 _FILE = Option(("--file",), "Print another file of the job's logs.", completes=NameKind.OUTPUT)
-_RANK = Option(("--rank",), "Only what this rank has written.", "NUMBER", ValueKind.NUMBER, minimum=0)
-_SINCE = Option(("--since",), "Only what was written in this time until now: 30s, 5m, 2h.", "TIME")
+_RANK = Option(("--rank",), "Only the output of this rank.", "NUMBER", ValueKind.NUMBER, minimum=0)
+_SINCE = Option(("--since",), "Only output of the last 30s, 5m or 2h.", "TIME")
 _TAIL = Option(("--tail",), "Only the last lines.", "COUNT", ValueKind.NUMBER, minimum=1)
 _NAME_OR_FILE = Option(
     ("NAME",), "Name of the job, or a recording's file.", is_required=True, completes=NameKind.JOB
@@ -26,7 +26,7 @@ _TO = Option(("--to", "-f"), "The file; one that ends in .html is a page that re
 COMMANDS = (
     CommandSpec(
         "logs",
-        "Print what a job has written.",
+        "Print the log of a job.",
         "handlers.short_commands:logs",
         (*_SOME, _NAME, _FOLLOW, _ERR, _FILE, _RANK, _SINCE, _TAIL),
     ),
@@ -61,7 +61,7 @@ COMMANDS = (
         (*_SOME, _NAME, _TO),
     ),
     CommandSpec("cancel", "Cancel a job.", "handlers.short_commands:cancel", (*_SOME, _NAME)),
-    CommandSpec("ps", "List the jobs that wait or run.", "handlers.short_commands:active", _SOME),
+    CommandSpec("ps", "List queued and running jobs.", "handlers.short_commands:active", _SOME),
     CommandSpec(
         "watch", "Show the newest jobs live, until Ctrl-C.", "handlers.short_commands:watched", _SOME
     ),

@@ -83,9 +83,9 @@ def _definition(files: SweepFiles, request: SweepRequest) -> tuple[SweepDefiniti
         return continued(latest, fresh), f"The sweep {latest.name} continues."
     if request.first.is_same:
         text = f"a different sweep called {latest.name} exists"
-        raise ConflictError(text, code="Conflict", hint="Leave out --same, and the cell is the next one.")
+        raise ConflictError(text, code="Conflict", hint="Leave out --same to start the next one.")
     name = f"{request.name}-{run_number(latest.name, request.name) + 1}"
-    changed = "" if request.first.is_new else f"The cell changed after {latest.name}: running as {name}."
+    changed = "" if request.first.is_new else f"The cell changed since {latest.name}: running as {name}."
     return replace(fresh, name=name), changed
 
 

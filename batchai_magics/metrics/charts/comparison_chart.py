@@ -110,7 +110,7 @@ def _seconds(steps: Sequence[StepRecord], batch: float) -> XValues:
     return {r.step: r.step * batch / r.images_per_sec for r in steps if r.images_per_sec > 0}
 
 
-NOTHING = "There is nothing to draw yet: no run has told a finite number."
+NOTHING = "There is nothing to draw yet: no run has reported a finite number."
 MAX_PANELS = 4
 _ALL_PROCESSES = ", all processes"
 _OVER_LABELS = {

@@ -18,7 +18,7 @@ MAX_CHARS = 2000  # of an address or a command
 _TITLES = {
     "failure": "{job}: a process has failed",
     "stopping": "{job} is being stopped",
-    "stalled": "{job} makes no progress",
+    "stalled": "{job} is not making progress",
     "test": "batchai: a test notification",
 }
 

@@ -298,5 +298,5 @@ def _show_chart(feed: FigureFeed[Any], display_id: str) -> int:
 def _static_text(value: Comparison | Scaling) -> str:
     """The table and the jobs still running, since a text output is not updated."""
     going = [run.name for run in value.runs if run.is_running]
-    rest = f"\nStill running: {', '.join(going)}. The same line tells more later." if going else ""
+    rest = f"\nStill running: {', '.join(going)}. Run the same line again later for more." if going else ""
     return f"{value!r}{rest}"

@@ -37,8 +37,8 @@ def test_what_is_not_there_is_said_in_the_recorded_words(id, message, code):
 
 
 def test_what_is_there_in_its_place_is_named():
-    assert api_errors.not_found(JOB, ["a", "b"]).hint == "There are: a, b."
-    assert api_errors.account_not_found("x", ["acc"]).hint == "There are: acc."
+    assert api_errors.not_found(JOB, ["a", "b"]).hint == "Available: a, b."
+    assert api_errors.account_not_found("x", ["acc"]).hint == "Available: acc."
     assert api_errors.account_not_found("x").hint == "There are none yet."
 
 

@@ -37,6 +37,6 @@ def test_jobs_are_found_in_every_experiment(do, job_file):
     assert do("ml job show --name second --workspace-name default").value.id == second.id
     assert "Cancelling second" in do("ml job cancel -n second").notes[0]
     assert second.wait(PATIENCE_S).state is ExecutionState.FAILED
-    assert "has ended already" in do("ml job cancel -n second").notes[0]
+    assert "has already ended" in do("ml job cancel -n second").notes[0]
     parts = do("ml job stream -n second").parts
     assert b"".join(part.data for part in parts if isinstance(part, LogOutput)) == b"two\n"

@@ -60,7 +60,7 @@ def test_every_provider_is_registered(do):
     assert do("provider show -n microsoft.batchai --query registrationState").data == "Registered"
     assert do("provider register -n Microsoft.BatchAI --wait").notes == ("Microsoft.BatchAI is registered.",)
     assert "Microsoft.Storage" in do("provider list --query [].namespace").data
-    with pytest.raises(UsageError, match='did you mean "Microsoft'):
+    with pytest.raises(UsageError, match='Did you mean "Microsoft'):
         do("provider show -n Microsoft.BatchIA")
 
 
@@ -80,7 +80,7 @@ def test_defaults_are_chosen_and_given_back(do, context):
     kept = do("configure --defaults storage_account=acc location=eastus")
     assert kept.table.rows[0][-2:] == ("eastus", "acc")
     assert do("configure --list-defaults").value == SettingsChoice(context.settings)
-    with pytest.raises(UsageError, match='did you mean "location"'):
+    with pytest.raises(UsageError, match='Did you mean "location"'):
         do("configure -d locaton=eastus")
 
 

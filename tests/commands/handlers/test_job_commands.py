@@ -132,7 +132,7 @@ def test_a_file_that_never_comes_is_told(do, job_file):
     assert lines[0].startswith('The file "model.bin" not found. Waiting for the job to generate it.')
     assert lines[-2:] == [
         'The file "model.bin" not found for the completed job.',
-        "There is: execution.log, stderr.txt, stdout.txt.",
+        "Available: execution.log, stderr.txt, stdout.txt.",
     ]
 
 
@@ -140,7 +140,7 @@ def test_a_missing_file_of_an_ended_job_is_refused_with_those_that_are_there(do,
     finished(do, f"job create -n hello -f {job_file('true')}")
     with pytest.raises(NotFoundError, match=r"job hello has no file model\.bin") as caught:
         do("job file stream -j hello -f model.bin")
-    assert caught.value.hint == "There is: execution.log, stderr.txt, stdout.txt."
+    assert caught.value.hint == "Available: execution.log, stderr.txt, stdout.txt."
 
 
 @pytest.mark.parametrize(("command", "code"), [("true", 0), ("exit 7", 7)])

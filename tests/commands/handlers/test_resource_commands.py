@@ -121,7 +121,7 @@ def test_a_bad_name_is_refused_before_anything_is_made(do):
 
 def test_a_name_that_is_not_there_is_answered_with_a_guess(do):
     do("cluster create -n small -s Standard_D2 -t 0")
-    with pytest.raises(NotFoundError, match='did you mean "small"') as caught:
+    with pytest.raises(NotFoundError, match='Did you mean "small"') as caught:
         do("cluster show -n smal")
     assert caught.value.exit_code == 3
 
@@ -131,7 +131,7 @@ def test_a_name_far_from_all_is_answered_with_those_that_there_are(do):
         do("cluster show -n small")
     for name in ("one", "two"):
         do(f"cluster create -n {name} -s Standard_D2 -t 0")
-    with pytest.raises(NotFoundError, match=r"ClusterNotFound.*\nThere are: two, one"):
+    with pytest.raises(NotFoundError, match=r"ClusterNotFound.*\nAvailable: two, one"):
         do("cluster show -n whatever")
     with pytest.raises(NotFoundError, match="There are none in workspace default"):
         do("file-server show -n srv")

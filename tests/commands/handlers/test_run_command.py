@@ -71,11 +71,11 @@ def test_a_launcher_comes_after_two_dashes():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("--nods 2 train.py", "there is no option --nods"),
+        ("--nods 2 train.py", "unknown option --nods"),
         ("--nodes", "--nodes: expected one argument"),
-        ("", "there is no script"),
+        ("", "no script was given"),
         ("--nodes two src/train.py", "--nodes two"),
-        ("tran.py", "tran.py: there is no such script"),
+        ("tran.py", "tran.py: no such file"),
         ("--spec job.json train.py", "--spec and train.py are both given"),
         ("--spec job.json", "job.json"),
     ],

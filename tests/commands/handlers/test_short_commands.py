@@ -7,7 +7,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.commands.handlers.short_commands import LogSelection
-from batchai_magics.commands.output.command_progress import CommandExit, LogOutput
+from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
@@ -80,7 +80,12 @@ def ranks(do, tmp_path):
 def test_a_rank_is_picked_from_a_log(do, ranks):
     assert output(do, "logs ranks --rank 1") == "rank 1\n"
     assert output(do, "logs ranks --rank 0 -f") == "rank 0\n"
-    assert output(do, "logs ranks --rank 7") == ""
+    assert output(do, "logs ranks --rank 7 --tail 1") == ""
+
+
+def test_a_rank_without_output_is_said(do, ranks):
+    said = [part.text for part in do("logs ranks --rank 7").parts if isinstance(part, Message)]
+    assert said == ["Rank 7 of ranks has written nothing to stdout.txt."]
 
 
 def test_an_old_line_is_not_of_the_last_minutes(do, running):
@@ -105,7 +110,7 @@ def test_options_that_exclude_each_other_are_refused(do, line):
 def test_a_cancelled_job_ends(do, running):
     assert do("cancel endless").notes == ("Cancelling endless.",)
     assert running.wait(PATIENCE_S).state is ExecutionState.FAILED
-    assert do("cancel endless").notes == ("endless has ended already: cancelled.",)
+    assert do("cancel endless").notes == ("endless has already ended: cancelled.",)
 
 
 def test_only_jobs_that_have_not_ended_are_active(do, ended, running):

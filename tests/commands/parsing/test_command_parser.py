@@ -55,7 +55,7 @@ def test_an_option_may_carry_its_value():
 
 
 def test_a_wrong_word_is_answered_with_a_guess():
-    assert 'did you mean "show"?' in complaint("job shwo -n x")
+    assert 'Did you mean "show"?' in complaint("job shwo -n x")
     assert "'jbo' is not in the 'batchai' command group." in complaint("jbo list")
 
 
@@ -66,8 +66,8 @@ def test_a_word_like_nothing_is_answered_with_the_list():
 def test_a_wrong_option_is_answered_with_a_guess():
     told = complaint("job show --nmae x")
     assert "unrecognized arguments: --nmae" in told
-    assert 'did you mean "--name"?' in told
-    assert 'did you mean "--output-directory-id"?' in complaint(
+    assert 'Did you mean "--name"?' in told
+    assert 'Did you mean "--output-directory-id"?' in complaint(
         "job file list -j x --output-directroy-id=stdouterr-of-a-very-long-name"
     )
 
@@ -116,7 +116,7 @@ def test_ids_take_the_place_of_names():
 
 def test_a_value_of_the_wrong_kind_is_shown():
     assert "expected a whole number, got 'two'" in complaint("cluster create -n c -t two")
-    assert 'did you mean "table"?' in complaint("job list -o tabel")
+    assert 'Did you mean "table"?' in complaint("job list -o tabel")
 
 
 def test_choices_are_taken_in_any_case():
@@ -150,13 +150,14 @@ def test_what_cannot_be_undone_is_to_be_confirmed():
 
 
 def test_a_wrong_word_of_2017_is_answered_with_a_guess():
-    assert 'did you mean "stream-file"?' in complaint("job straem-file -n x")
+    assert 'Did you mean "stream-file"?' in complaint("job straem-file -n x")
 
 
 def test_a_bare_name_is_answered_with_its_option():
-    assert 'did you mean "-n resnet"?' in complaint("job show resnet")
-    assert 'did you mean "-j resnet"?' in complaint("job file list resnet")
-    assert "did you mean" not in complaint("group list mine")
+    assert 'Did you mean "-n resnet"?' in complaint("job show resnet")
+    assert 'Did you mean "-j resnet"?' in complaint("job file list resnet")
+    assert 'Did you mean "--file err.txt"?' in complaint("logs resnet err.txt")
+    assert "Did you mean" not in complaint("group list mine")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_every_example_is_a_line_that_can_be_read(words, rest):
     ],
 )
 def test_an_unknown_command_suggests_the_one_that_is_meant(word, meant):
-    assert f'did you mean "{meant}"?' in complaint(word)
+    assert f'Did you mean "{meant}"?' in complaint(word)
 
 
 def test_help_has_no_command_that_does_nothing():

@@ -67,7 +67,7 @@ def test_new_values_are_new_trials_of_the_same_sweep(lab: SweepLab):
 def test_an_edited_cell_is_the_next_sweep(lab: SweepLab):
     lab.run('s --sweep "lr=0.2"')
     assert lab.run('s --sweep "lr=0.2"', f"{LOSS}print('edited')").name == "s-2"
-    assert lab.note == "The cell changed after s: running as s-2."
+    assert lab.note == "The cell changed since s: running as s-2."
     with pytest.raises(ConflictError):
         lab.submit('s --sweep "lr=0.2" --same', "print('edited again')")
     assert lab.run('s --sweep "lr=0.2" --new', f"{LOSS}print('edited')").name == "s-3"

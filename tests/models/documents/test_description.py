@@ -113,7 +113,7 @@ def test_what_means_nothing_in_a_job_file_is_left_out_and_named(tmp_path):
     assert beside.startswith("description.json: author is not used here")
     path = "properties.chainerSettings.masterCommandLineArgs"
     assert below.startswith(f"description.json: {path} is not used here")
-    assert 'did you mean "commandLineArgs"?' in below
+    assert 'Did you mean "commandLineArgs"?' in below
 
 
 def test_what_means_nothing_in_a_cluster_file_is_left_out_and_named(tmp_path):

@@ -93,7 +93,7 @@ def test_a_resource_of_another_type_is_refused():
 
 
 def test_a_misspelt_wrapper_key_gets_a_guess():
-    assert 'did you mean "location"?' in refused({"loction": "eastus", **job_body()})["loction"]
+    assert 'Did you mean "location"?' in refused({"loction": "eastus", **job_body()})["loction"]
 
 
 def test_null_is_as_good_as_nothing():

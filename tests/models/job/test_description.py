@@ -52,7 +52,7 @@ def test_all_problems_are_told_at_once():
         "properties.nodeCuont",
         "properties.stdOutErrPathPrefix",
     }
-    assert 'did you mean "nodeCount"?' in found["properties.nodeCuont"]
+    assert 'Did you mean "nodeCount"?' in found["properties.nodeCuont"]
 
 
 def test_a_missing_field_is_told_with_its_path():

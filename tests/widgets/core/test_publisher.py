@@ -117,5 +117,5 @@ def test_where_nothing_but_text_can_be_shown_text_is_shown(backend, page):
 
 
 def test_an_unknown_way_to_show_is_refused(backend):
-    with pytest.raises(UsageError, match="did you mean"):
+    with pytest.raises(UsageError, match="Did you mean"):
         widgets.show(Job(backend, JOB), ui="widgt")

@@ -88,7 +88,7 @@ function comparisonHead(title, note) {
    * @param {RunRow[]} rows
    */
   const update = (now, rows) => {
-    const sentence = now.going ? `${now.going} of ${counted(rows.length, "run")} ${now.going === 1 ? "goes" : "go"} on` : "all runs have ended";
+    const sentence = now.going ? `${now.going} of ${counted(rows.length, "run")} still running` : "all runs have ended";
     setText(badge, now.going ? "running" : "ended");
     badge.dataset.state = now.going ? "running" : "succeeded";
     setText(facts, sentence);

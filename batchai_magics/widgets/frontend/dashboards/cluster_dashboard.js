@@ -46,7 +46,7 @@ export default {
 async function resize(dashboard, settings) {
   setText(dashboard.note, "Asking …");
   const answer = await dashboard.connection.ask({ kind: "scale", settings });
-  setText(dashboard.note, answer.done ? "Done: the nodes follow." : answer.text);
+  setText(dashboard.note, answer.done ? "Resizing: the nodes will follow." : answer.text);
   return answer.done;
 }
 
@@ -92,7 +92,7 @@ const SECOND_MS = 1000;
 /** @returns {{element: HTMLElement, update: (rows: NodeRow[]) => void, stop: () => void}} */
 function nodeTiles() {
   const list = el("ul", { class: "ba-tiles", tabindex: 0, role: "list", "aria-label": "Nodes" });
-  const none = el("p", { class: "ba-empty-dashboard" }, "No nodes. They come when the cluster is resized, or when a job needs them.");
+  const none = el("p", { class: "ba-empty-dashboard" }, "No nodes. They are added when the cluster is resized, or when a job needs them.");
   const element = el("div", {}, list, none);
   /** @type {Map<string, Tile>} */
   const tiles = new Map();

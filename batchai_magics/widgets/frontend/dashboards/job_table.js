@@ -186,7 +186,7 @@ export class JobTable {
     if (!isSame) this.#replaceRows(elements);
     this.scroller.hidden = !shown.length;
     this.none.hidden = shown.length > 0;
-    setText(this.none, this.rows.length ? "No job is like that." : "No jobs yet. Run a %%batchai_job cell, and it is here.");
+    setText(this.none, this.rows.length ? "No jobs match." : "No jobs yet. Jobs of %%batchai_job cells appear here.");
   }
 
   /** @param {HTMLElement[]} elements */

@@ -27,7 +27,7 @@ export class ScaleForm {
   #inputs = el("span", { class: "ba-choice" }, ...this.#fields.elements, this.#submit);
   #question = el("span", { class: "ba-question" });
   #yes = el("button", { type: "button", class: "ba-button ba-go", click: () => this.#onConfirm() }, "Yes, resize");
-  #no = el("button", { type: "button", class: "ba-button", click: () => this.#onCancel() }, "Leave it");
+  #no = el("button", { type: "button", class: "ba-button", click: () => this.#onCancel() }, "Cancel");
   #confirmation = el(
     "span",
     { class: "ba-choice", role: "group", "aria-label": "Resize?", hidden: true },

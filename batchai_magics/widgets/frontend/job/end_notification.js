@@ -7,7 +7,7 @@ export class EndNotification {
   #wasRunning = false;
 
   constructor() {
-    const title = "Show a notification of the browser when the job ends; this page must stay open";
+    const title = "Show a browser notification when the job ends; keep this page open";
     /** Asks for it; hidden where the browser has no notifications, and once the job has ended. */
     this.element = el("button", { type: "button", class: "ba-button ba-notify", title, hidden: true, click: () => this.#toggle() });
     this.element.textContent = "Notify me";

@@ -38,7 +38,7 @@ export class FileList {
 
   async #load() {
     const { directories } = this.session.host.get("facts");
-    setText(this.preview, "Choose a file to look into it.");
+    setText(this.preview, "Select a file to preview it.");
     const nodes = directories.map((/** @type {string} */ directory) => this.#folder(directory, "", directory));
     this.tree.replaceChildren(...nodes);
     this.#button(this.tree)?.setAttribute("tabindex", "0");

@@ -47,7 +47,7 @@ export function previewSize(path, bytes) {
  */
 export function textPreview(bytes, path, total) {
   if (!total) return [el("div", { class: "ba-muted" }, "This file is empty.")];
-  if (bytes.subarray(0, PAGE_BYTES).includes(0)) return [el("div", { class: "ba-muted" }, "No text: download it to look into it.")];
+  if (bytes.subarray(0, PAGE_BYTES).includes(0)) return [el("div", { class: "ba-muted" }, "Not a text file: download it to open it.")];
   const text = new TextDecoder().decode(bytes);
   const separator = SEPARATORS[ending(path)];
   if (separator) return [table(rows(text, separator, bytes.length < total)), more(total - bytes.length)];

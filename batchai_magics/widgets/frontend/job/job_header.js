@@ -89,7 +89,7 @@ export class JobHeader {
     setText(this.#elapsed, `${isWaiting ? "waiting " : ""}${duration(elapsedSeconds(now))}`);
     const rest = now.started === null || now.ended !== null ? null : now.max_s - elapsedSeconds(now);
     setText(this.#left, rest === null || rest > DAY_S ? "" : `${span(rest)} left`);
-    this.#left.title = `The job is ended after ${span(now.max_s)}`;
+    this.#left.title = `The job is stopped after ${span(now.max_s)}`;
     this.#left.dataset.short = String(rest !== null && rest < now.max_s / 10);
   }
 }
@@ -138,9 +138,9 @@ class Buttons {
   #isFinal = false;
   #note = el("span", { class: "ba-note", "aria-live": "polite" });
   #cancel = button("Cancel job", () => this.#ask(true));
-  #detach = button("Detach", () => this.session.ask("detach", { kind: "detach" }), "Stop watching. The job runs on.");
-  #again = button("Run again", () => this.#runAgain(), "Submit the job once more, under the next name");
-  #copy = button("Copy command", () => this.#copied(), "Copy the command that shows this job again");
+  #detach = button("Detach", () => this.session.ask("detach", { kind: "detach" }), "Stop watching. The job keeps running.");
+  #again = button("Run again", () => this.#runAgain(), "Submit the job again, under the next name");
+  #copy = button("Copy command", () => this.#copied(), "Copy the command that shows this job");
   #yes = button("Yes, cancel it", () => this.#confirmed());
   #no = button("Keep running", () => this.#ask(false));
   #plain = el("span", { class: "ba-choice" }, this.#cancel, this.#detach);

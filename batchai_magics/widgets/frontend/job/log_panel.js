@@ -48,7 +48,7 @@ class LogToolbar {
       "span",
       { class: "ba-links" },
       link("First line", "Go to the first line (Home)", () => this.view.toStart()),
-      link("First error", "Go to the first line that tells of an error", () => this.#toFirstError()),
+      link("First error", "Go to the first error", () => this.#toFirstError()),
       this.wrap,
       link("Copy", "Copy the lines that are loaded", () => this.#copy()),
       this.note,
@@ -72,7 +72,7 @@ class LogToolbar {
   async #copy() {
     const lines = this.on.log().rows.filter((row) => !isGap(row)).map((row) => plain(/** @type {any} */ (row).text));
     const isDone = await copyText(lines.join("\n"));
-    this.#say(isDone ? `${counted(lines.length, "line")} copied` : "the browser did not let us copy");
+    this.#say(isDone ? `${counted(lines.length, "line")} copied` : "the browser blocked copying");
   }
 
   /** @param {string} text */

@@ -185,8 +185,8 @@ export class LogSearch {
   }
 
   #show() {
-    this.count.title = this.error || (this.isWhole ? "" : "The whole file is being searched");
-    if (this.error) setText(this.count, "no valid expression");
+    this.count.title = this.error || (this.isWhole ? "" : "Searching the whole file");
+    if (this.error) setText(this.count, "invalid expression");
     else if (!this.input.value) setText(this.count, "");
     else if (!this.total) setText(this.count, this.isWhole ? "none" : "searching …");
     else setText(this.count, `${(this.at + 1).toLocaleString("en")} of ${this.total.toLocaleString("en")}${this.isWhole ? "" : "+"}`);

@@ -156,7 +156,7 @@ class TabList {
 export const FILES = "/files"; // no log can have this name
 export const FAILURE = "/failure";
 export const RECORD = "/record";
-const RECORD_TAB = { key: RECORD, label: "Record", title: "What the job was made of" };
+const RECORD_TAB = { key: RECORD, label: "Record", title: "Code, options and environment of the job" };
 const MAX_TABS = 8; // for ranks or nodes; above this, a list is shown
 const ALL = "all";
 
@@ -190,7 +190,7 @@ export class LogTabs {
     const logs = this.groups.map(({ key, label, files: [first = "", ...more] }) => ({
       key,
       label,
-      title: more.length ? `${label} of each node` : first === MERGED ? "stdout and stderr as they were written" : first,
+      title: more.length ? `${label} of each node` : first === MERGED ? "stdout and stderr, in the order they were written" : first,
     }));
     this.list.offer([...failure, ...logs, { key: FILES, label: "Files", title: "What the job wrote" }, RECORD_TAB]);
     this.#mark();

@@ -1,4 +1,4 @@
-// What the job was made of: a summary, and on request the code, the uncommitted changes and the packages.
+// Code, options and environment of the job: a summary, and on request the code, the uncommitted changes and the packages.
 
 import { el } from "../core/dom.js";
 
@@ -28,7 +28,7 @@ export class RecordPanel {
 
 /** @param {RunRecord} record */
 function parts(record) {
-  if (!record.facts.length) return [el("div", { class: "ba-muted" }, "Nothing is recorded of this job.")];
+  if (!record.facts.length) return [el("div", { class: "ba-muted" }, "Nothing was recorded for this job.")];
   const facts = record.facts.flatMap(([title, text]) => [el("dt", {}, title), el("dd", {}, text)]);
   const more = record.sections.map(([title, text]) => el("details", {}, el("summary", {}, title), el("pre", {}, text)));
   return [el("dl", { class: "ba-record-facts" }, ...facts), ...more];

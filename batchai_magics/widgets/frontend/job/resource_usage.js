@@ -60,7 +60,7 @@ export class UsagePanel {
       this.lines.delete(name);
     }
     for (const row of rows) this.#line(nameOf(row)).update(row, use.slow[String(row.rank)] ?? "");
-    const more = use.more ? `and ${use.more} more ranks: job.telemetry() has all` : "";
+    const more = use.more ? `and ${use.more} more ranks: see job.telemetry()` : "";
     setText(this.notes, [...use.notes, more].filter(Boolean).join("; "));
     this.notes.hidden = !this.notes.textContent;
     this.cpu.update(totalOf(use.ranks, "cpu_percent"), sumOf(use.ranks, "cpu_percent"), CORE);

@@ -45,7 +45,7 @@ def test_what_a_node_has_may_be_asked_for(text: str) -> None:
     [
         (
             "-C a10",
-            '--constraint: no node of the partition gpu has the feature a10 (did you mean "a100"?)',
+            '--constraint: no node of the partition gpu has the feature a10 (Did you mean "a100"?)',
         ),
         (
             "-C infiniband",
