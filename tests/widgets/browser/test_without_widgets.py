@@ -1,0 +1,44 @@
+"""A front end that cannot draw our widgets shows jobs as HTML, as VS Code and Colab do without their CDN."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.widgets import lab as jupyter
+from tests.widgets.lab import Lab
+
+LOAD = "%env BATCHAI_UI={ui}\n%load_ext batchai_magics"
+JOB = """%%batchai_job {name} --toolkit custom
+import pathlib, time
+print("it runs", flush=True)
+while not pathlib.Path({gate!r}).exists():
+    time.sleep(0.1)"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, chrome):
+    """A JupyterLab in which anywidget, and with it our modules, is not there."""
+    folder = tmp_path_factory.mktemp("without")
+    config = folder / "jupyter_config_dir" / "labconfig" / "page_config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"disabledExtensions": {"anywidget": True}}))
+    with jupyter.server(folder) as server:
+        yield Lab(chrome.new_page(), server)
+
+
+@pytest.mark.parametrize("ui", ["html", "auto"])
+def test_a_job_is_followed_as_html_until_it_has_ended(lab, tmp_path, ui):
+    gate = tmp_path / "gate"
+    lab.open(ui, LOAD.format(ui=ui), JOB.format(name=ui, gate=str(gate)))
+    for index in range(2):
+        lab.run(index)
+    output = lab.page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea")
+    expect(output).to_contain_text("running")
+    expect(output).to_contain_text("it runs")
+    expect(output.get_by_text("javascript error")).to_have_count(int(ui == "auto"))
+    gate.touch()
+    expect(output).to_contain_text("succeeded")
+    lab.close()
