@@ -4,7 +4,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
 ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
 # Tests run in processes that share nothing: `make test PYTEST_ARGS=-n0` runs them in one.
 AT_ONCE := -n logical --maxprocesses 4 --dist worksteal
@@ -68,7 +67,7 @@ clean:  ## remove everything that make has made
 
 $(VENV)/%.installed: pyproject.toml $(FRONTEND) | $(VENV)/bin/pip
 	@echo "make: installing batchai-magics[$*] into $(VENV)"
-	@$(PIP) install --quiet --editable '.[$*]'
+	@$(BIN)/python .ci/install.py '$*'
 	@touch $@
 
 $(VENV)/bin/pip:

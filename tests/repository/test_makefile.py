@@ -1,5 +1,6 @@
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def test_make_alone_lists_every_target_with_its_meaning(clone):
 @pytest.mark.parametrize("target", ["demo", "test", "lint"])
 def test_a_target_begins_with_an_environment_of_its_own(clone, target):
     plan = make("--dry-run", target, folder=clone).stdout
-    assert plan.index("-m venv .venv") < plan.index("install --quiet --editable")
+    assert plan.index("-m venv .venv") < plan.index(".ci/install.py")
 
 
 def test_an_old_python_is_refused_with_the_way_out(clone):
@@ -60,6 +61,22 @@ def test_a_python_without_ensurepip_is_refused_with_the_package_to_install(clone
     assert done.returncode != 0
     assert "install python3-venv" in done.stdout
     assert not (clone / ".venv").exists()
+
+
+def test_an_installation_shows_how_far_it_is():
+    lines = ["Obtaining file:///clone", "Collecting numpy>=1.26 (from x)", "  Downloading numpy.whl (17 MB)"]
+    lines += [
+        "Collecting rich>=13",
+        "Installing collected packages: numpy, rich",
+        "Successfully installed …",
+        "",
+    ]
+    shown = runpy.run_path(str(ROOT / ".ci/install.py"))["progress"](lines)
+    assert [*shown] == [
+        "package 1: numpy>=1.26",
+        "package 2: rich>=13",
+        "installing 2 packages",
+    ]
 
 
 def test_ci_runs_the_same_targets_as_a_person():
