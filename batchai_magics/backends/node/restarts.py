@@ -137,7 +137,8 @@ def continued(outcome: Outcome, plan: Plan, number: int, warning: EndWarning | N
 
 def _used_up(code: str, reason: str, number: int) -> Outcome:
     """The failure of a run that would continue, had it a restart left."""
-    return failed_with(code, f"{reason[:1].upper()}{reason[1:]}; it has been restarted {number - 1} time(s)")
+    times = "once" if number == 2 else f"{number - 1} times"
+    return failed_with(code, f"{reason[:1].upper()}{reason[1:]}; it has been restarted {times}")
 
 
 def _reason(outcome: Outcome, plan: Plan, warning: EndWarning | None) -> str:

@@ -31,11 +31,21 @@ class ComparisonResult:
         return [{name: _json_cell(value) for name, value in row.items()} for row in self.in_notebook.rows()]
 
     def to_table(self) -> Table:
-        """The same with rounded numbers."""
+        """The same with rounded numbers, and the tags of the runs."""
         rows = self.to_data()
         titles = tuple(rows[0]) if rows else tuple(self.in_notebook.frame().reset_index().columns)
         titles = tuple(title for title in titles if _has_values(title, rows)) or titles
-        return Table(titles, tuple(tuple(_rounded(row[title]) for title in titles) for row in rows))
+        cells = [[_rounded(row[title]) for title in titles] for row in rows]
+        if not any(self._tags):
+            return Table(titles, tuple(map(tuple, cells)))
+        tagged = ((*row, tags) for row, tags in zip(cells, self._tags, strict=True))
+        return Table((*titles, "tags"), tuple(tagged))
+
+    @property
+    def _tags(self) -> list[str]:
+        """The tags of each run; none of a study of scaling."""
+        runs = self.in_notebook.runs if isinstance(self.in_notebook, Comparison) else ()
+        return [", ".join(run.labels.tags) for run in runs]
 
 
 def compare(context: Context, arguments: Namespace) -> ComparisonResult:
@@ -88,4 +98,7 @@ def _json_cell(value: Any) -> Any:
 
 
 def _rounded(value: Any) -> Any:
-    return round(value, 3) if isinstance(value, float) else value
+    """Three decimals, of numbers below one three digits."""
+    if not isinstance(value, float):
+        return value
+    return round(value, 3) if abs(value) >= 1 else float(f"{value:.3g}")

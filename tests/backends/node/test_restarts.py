@@ -46,7 +46,7 @@ def test_an_end_begins_another_attempt(outcome, limit, number, reason) -> None:
 def test_a_preemption_without_a_restart_left_is_a_failure() -> None:
     end = continued(PREEMPTED, with_restarts(1), 2)
     assert end.errors[0]["code"] == "JobPreempted"
-    assert end.errors[0]["message"] == "Its node n1 was preempted; it has been restarted 1 time(s)"
+    assert end.errors[0]["message"] == "Its node n1 was preempted; it has been restarted once"
 
 
 def test_a_run_whose_nodes_leave_its_cluster_always_continues() -> None:

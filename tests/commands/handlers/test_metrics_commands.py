@@ -6,9 +6,13 @@ import pytest
 
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
+from batchai_magics.commands.handlers.comparison_commands import ComparisonResult
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.magics.extension import result_html
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.runs.comparison import compare
+from batchai_magics.models.runs.labels import Labels
 
 STEP = "{}\timages/sec: {:.1f} +/- 0.5 (jitter = 1.0)\t{:.3f}\n"
 
@@ -137,6 +141,26 @@ def test_logs_are_compared(do, log, tmp_path):
     assert [row["run"] for row in result.data] == ["a", "b"]
     assert (tmp_path / "c.png").exists()
     assert json.loads(result.to_text("json"))[1]["speedup"] == 1.8
+
+
+class Tagged:
+    """A run with a loss far below one, and tags."""
+
+    def __init__(self, name, *tags):
+        self.name, self._tags = name, tags
+
+    def records(self):
+        return Parser().feed(b"step 1: loss 0.00074921\nstep 2: loss 0.00074921\n")
+
+    def labels(self):
+        return Labels(self._tags)
+
+
+def test_a_comparison_has_small_numbers_and_the_tags_of_its_runs():
+    table = ComparisonResult(compare([Tagged("one"), Tagged("two", "baseline", "wide")])).to_table()
+    first, second = (dict(zip(table.titles, row, strict=True)) for row in table.rows)
+    assert (first["last_loss"], first["tags"], second["tags"]) == (0.000749, "", "baseline, wide")
+    assert "tags" not in ComparisonResult(compare([Tagged("one"), Tagged("two")])).to_table().titles
 
 
 def test_scaling_tells_the_efficiency(do, log, tmp_path):
