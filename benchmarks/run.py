@@ -15,8 +15,9 @@ from benchmarks.chaos import kills
 from benchmarks.jobs import allreduce, cost, history, many_jobs, slurm, start, telemetry, transfer
 from benchmarks.logs import made, parse, printed_secrets, progress_lines, reported
 from benchmarks.row import Row, table
+from benchmarks.scale import busy_server, many_nodes, wide_job
 from benchmarks.server import load, pixels, watchers
-from benchmarks.views import chart, compare, log, watch_azure, watch_many
+from benchmarks.views import chart, compare, log, sweep, watch_azure, watch_many
 
 AGAINST = ("grep -c", "rg -o, whole record")
 """What reading a log is held against, of what `logs/parse.py` measures."""
@@ -43,6 +44,7 @@ def main() -> None:
         kills.rows,
         chart.rows,
         compare.rows,
+        sweep.rows,
         log.rows,
         reported.rows,
         telemetry.rows,
@@ -53,6 +55,9 @@ def main() -> None:
         watchers.rows,
         pixels.rows,
         slurm.rows,
+        many_nodes.rows,
+        wide_job.rows,
+        busy_server.rows,
         parse_rows,
         seen.rows,
     )

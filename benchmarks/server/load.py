@@ -40,7 +40,7 @@ def rows() -> Iterator[Row]:
         alone, watched = reads_ms(server)
         yield Row(f"serve: p95 of a read, {WATCHERS} watch", watched, "the same, nobody watches", alone, "ms")
         before = server.process.memory_info().rss / 1e6
-        make_jobs(server)
+        make_jobs(server, range(JOBS))
         list_all(server)
         after = server.process.memory_info().rss / 1e6
         yield Row(f"serve: memory with {JOBS:,} jobs listed", after, "before", before, "MB")
@@ -97,13 +97,13 @@ def address(server: Server) -> str:
     return "/" + urls["stdout.txt"].split("/", 3)[3]
 
 
-def make_jobs(server: Server) -> None:
-    """Writes copies of the job into the store."""
+def make_jobs(server: Server, numbers: range) -> None:
+    """Writes copies of the job into the store, with these numbers."""
     with sqlite3.connect(server.home / "state.db") as db:
         db.row_factory = sqlite3.Row
         kept = dict(db.execute("SELECT * FROM resource WHERE key = ?", (server.job.key,)).fetchone())
         ran = dict(db.execute("SELECT * FROM job").fetchone())
-        for number in range(JOBS):
+        for number in numbers:
             id = server.job.parent.child(Kind.JOB, f"j{number}")
             spec = kept["spec"].replace("first", f"first-{number}")  # each one has to be read
             insert(db, "resource", {**kept, "key": id.key, "id": str(id), "spec": spec, "seq": None})
