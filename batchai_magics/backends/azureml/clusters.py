@@ -23,7 +23,7 @@ from batchai_magics.models.cluster_spec import (
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.response_object import Provisioning
-from batchai_magics.models.states import AllocationState, NodeState
+from batchai_magics.models.states import AllocationState, DeallocationOption, NodeState
 
 SERVERLESS = ("serverless", "default")  # clusters of these names are no AmlCompute
 _MOST_SERVERLESS_NODES = 100
@@ -46,6 +46,7 @@ class Clusters:
         if is_serverless(id):
             return self._serverless(id)
         _check_supported(wanted)
+        _check_scale(wanted.scale_settings)
         try:
             found = self.show(id)
         except NotFoundError:
@@ -82,8 +83,10 @@ class Clusters:
         """Changes the scale of a cluster."""
         if is_serverless(id):
             raise _no_serverless("the nodes of serverless jobs come and go with them")
+        wanted = cast("ClusterPatch", patch).scale_settings
+        _check_scale(wanted)
         self.show(id)  # raises NotFoundError with our message
-        scale = compute_messages.scale_body(cast("ClusterPatch", patch).scale_settings)
+        scale = compute_messages.scale_body(wanted)
         body = {"properties": {"properties": {"scaleSettings": scale}}}
         self._connection.send(self._connection.request("PATCH", _path(id), body))
         return self.show(id)
@@ -178,6 +181,16 @@ def _check_supported(spec: ClusterSpec) -> None:
                 code="NotSupported",
                 hint=f"{why[0].upper()}{why[1:]}. Nothing was sent.",
             )
+
+
+def _check_scale(scale: ScaleSettings | None) -> None:
+    """Raises a CapabilityError if running jobs are to be ended: the service's nodes leave when they idle."""
+    if scale and scale.manual and scale.manual.node_deallocation_option is DeallocationOption.TERMINATE:
+        raise CapabilityError(
+            "properties.scaleSettings.manual.nodeDeallocationOption is not supported by the azureml backend",
+            code="NotSupported",
+            hint="Leave it out: nodes leave when their jobs have ended. Nothing was sent.",
+        )
 
 
 def _no_serverless(text: str) -> CapabilityError:

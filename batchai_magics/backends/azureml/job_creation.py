@@ -18,6 +18,7 @@ from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.run_plan import run_plan
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.azureml.unsupported_fields import check_fields
+from batchai_magics.backends.service import api_errors
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, UnreachableError, UsageError
 from batchai_magics.models import vm_sizes
@@ -58,13 +59,14 @@ class JobCreation:
             NotFoundError: Its cluster does not exist.
             SpecError: Its processes do not spread evenly over its nodes.
         """
-        cluster = ResourceId.parse(spec.cluster.id).name
+        cluster_id = ResourceId.parse(spec.cluster.id)
+        cluster = cluster_id.name
         is_serverless = cluster.lower() in SERVERLESS
         check_fields(spec, is_serverless=is_serverless, has_consent=self._own.visible_secrets == "yes")
         generation, existing = self._jobs.existing(id)
         if existing:
             return self._identical(id, spec, existing)
-        size = self._size(spec) if is_serverless else self._size_of(cluster)
+        size = self._size(spec) if is_serverless else self._size_of(cluster_id, spec.node_count)
         run = run_plan(id, spec, gpus_per_node=self._gpu_count(size))
         run_name = self._jobs.new_run(id, generation)
         assets = JobAssets(
@@ -108,18 +110,22 @@ class JobCreation:
         """The VM size of a job without a cluster: the last one that it names, else the setting."""
         return (spec.backend_options.get("size") or self._own.size).split()[-1]
 
-    def _size_of(self, cluster: str) -> str:
+    def _size_of(self, id: ResourceId, node_count: int) -> str:
         """The VM size of a cluster.
 
         Raises:
             NotFoundError: It does not exist.
+            SpecError: It never has so many nodes.
         """
         try:
-            data = self._connection.request_json(self._connection.request("GET", f"computes/{cluster}"))
+            data = self._connection.request_json(self._connection.request("GET", f"computes/{id.name}"))
         except NotFoundError:
             hint = "List them with `%batchai cluster list`, or leave the cluster out."
-            raise NotFoundError(f"there is no cluster {cluster}", code="ClusterNotFound", hint=hint) from None
+            raise NotFoundError(f"there is no cluster {id.name}", code="ClusterNotFound", hint=hint) from None
         compute = (data.get("properties") or {}).get("properties") or {}
+        most = int((compute.get("scaleSettings") or {}).get("maxNodeCount") or 0)
+        if most and node_count > most:
+            raise api_errors.too_many_nodes(node_count, id, most)
         return str(compute.get("vmSize") or "")
 
     def _gpu_count(self, size: str) -> int:

@@ -247,6 +247,13 @@ def test_a_cluster_that_is_missing_is_named_and_nothing_is_created(create, azure
     assert (uploads(azure), azure.jobs.jobs) == ([], {})
 
 
+def test_more_nodes_than_a_cluster_ever_has_are_refused(create, azure) -> None:
+    azure.computes.add("cpu", maximum=1)
+    with pytest.raises(SpecError, match=r"properties\.nodeCount"):
+        create(cluster="cpu", nodes=2)
+    assert azure.jobs.jobs == {}
+
+
 def test_a_size_that_is_not_offered_is_named(create) -> None:
     with pytest.raises(NotFoundError, match="Standard_X9 in eastus"):
         create(batchaiSize="Standard_X9")
