@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -73,6 +74,15 @@ class Sample:
             MachineUse(*numbers["use"]),
             tuple(GpuUse(*gpu) for gpu in numbers.get("gpus", ())),
         )
+
+    @classmethod
+    def of_line(cls, line: bytes, machine: str) -> Sample | None:
+        """Builds a sample from a line that a node has written; None for anything else."""
+        try:
+            numbers = json.loads(line)
+            return cls.of(numbers["t"], machine, {**numbers, "use": numbers["machine"]})
+        except (KeyError, TypeError, ValueError):
+            return None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from batchai_magics.backends.azureml.output_files import OutputFiles
 from batchai_magics.backends.azureml.quota import Quota
 from batchai_magics.backends.azureml.recent_resources import RecentResources
 from batchai_magics.backends.azureml.run_records import RunRecords
+from batchai_magics.backends.azureml.run_telemetry import RunTelemetry
 from batchai_magics.backends.azureml.settings import NAME, AzureMLSettings
 from batchai_magics.backends.base import (
     BackendBase,
@@ -54,6 +55,7 @@ class AzureMLBackend(BackendBase):
     """Jobs in one workspace. It keeps no state but caches: all processes and machines see the same."""
 
     records: JobRecords
+    telemetry: RunTelemetry
     usages: Quota
     prices: Quota
 
@@ -70,6 +72,7 @@ class AzureMLBackend(BackendBase):
         self.jobs.facts = RunRecords(self.logs).facts
         self.jobs.waiting = self._waiting
         self.records = JobRecords(self.jobs, self.logs)
+        self.telemetry = RunTelemetry(self.logs)
 
     @property
     def capabilities(self) -> Capabilities:

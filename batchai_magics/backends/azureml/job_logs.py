@@ -178,10 +178,20 @@ class WatchedLogs:
                 self._list()
             return self._details
 
-    def blob(self, name: str, limit: int = 1) -> BlobRange | None:
-        """The beginning of a file of the service, and its size; None if it does not exist."""
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job is known to have ended: its files do not grow any more."""
+        return self._has_ended
+
+    @property
+    def allows_request(self) -> bool:
+        """Whether a file of a running job may be read now."""
+        return self._budget.allows_request
+
+    def blob(self, name: str, limit: int = 1, *, offset: int = 0) -> BlobRange | None:
+        """A range of a file of the service, by default its beginning; None if the file does not exist."""
         with self._lock:
-            return self._range(name, 0, limit) if name in self.details().log_files else None
+            return self._range(name, offset, limit) if name in self.details().log_files else None
 
     def _advance(self, position: int, limit: int) -> None:
         """Reads on behind the end of the journal, as far as the budget allows; ended jobs to their end."""

@@ -194,8 +194,7 @@ def _read_samples(file: Path, after: float) -> tuple[dict[str, Any], list[Sample
         if head.get("version") != VERSION:
             return {}, []
         stream.seek(_offset_before(stream, after))
-        lines = map(_json, stream)
-        samples = [sample for line in lines if (sample := _sample(line, str(head["machine"])))]
+        samples = [sample for line in stream if (sample := Sample.of_line(line, str(head["machine"])))]
     return head, [sample for sample in samples if sample.time > after]
 
 
@@ -221,10 +220,3 @@ def _json(line: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _sample(line: dict[str, Any], machine: str) -> Sample | None:
-    try:
-        return Sample.of(line["t"], machine, {**line, "use": line["machine"]})
-    except (KeyError, TypeError, ValueError):
-        return None
