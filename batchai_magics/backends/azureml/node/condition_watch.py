@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.folders.run_measures import RunMeasures
+from batchai_magics.launch.plan import Plan
 from batchai_magics.metrics.reading.log_parser import Parser
+from batchai_magics.metrics.record import Record, ValueRecord
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.watch_request import WatchRequest
@@ -23,14 +25,16 @@ class ConditionWatch:
     its node.
     """
 
-    def __init__(self, bundle: Mapping[str, Any], rank: int, telemetry: Path, node_count: int) -> None:
+    def __init__(self, bundle: Mapping[str, Any], rank: int, plan: Plan) -> None:
         measured = MEASURED - set(map(metric_name, bundle["patterns"]))
         conditions = [stop_condition(text) for text in bundle["stop_if"]]
         own = [each for each in conditions if rank == 0 or each.metric not in measured]
-        self._parser, self._rank, self._size_bytes = Parser(bundle["patterns"]), rank, 0
+        self._parser, self._file_parser, self._size_bytes = Parser(bundle["patterns"]), Parser({}), 0
+        self._rank = rank if len(plan.processes) > 1 else None
         self._evaluation = StopEvaluation(own, measured, time.monotonic())
-        times = [NodeTime(node_count, time.time())]
+        times, telemetry = [NodeTime(len(plan.nodes), time.time())], Path(plan.telemetry)
         self._measures = RunMeasures(self._evaluation, telemetry, _price(bundle["records"]), times)
+        self._file_size_bytes = 0
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes that the process has printed."""
@@ -39,11 +43,29 @@ class ConditionWatch:
         self._evaluation.add(records, time.monotonic())
         self._measures.take(records, data, "stdout")
 
+    def read_file(self, path: Path) -> None:
+        """Takes the numbers that were appended to a log of what trainers write into files."""
+        if not path.exists():
+            return
+        with path.open("rb") as stream:
+            stream.seek(self._file_size_bytes)
+            data = stream.read()
+        self._file_size_bytes += len(data)
+        records = [self._named(record) for record in self._file_parser.feed(data, self._rank)]
+        self._evaluation.add(records, time.monotonic())
+        self._measures.take(records, data, str(path))
+
+    def _named(self, record: Record) -> Record:
+        """The record of a lone process as one that it prints, without a rank."""
+        return (
+            record._replace(rank=None) if self._rank is None and isinstance(record, ValueRecord) else record
+        )
+
     @property
     def reason(self) -> str:
         """Why the job should be stopped; empty if it should not."""
         now_s = time.monotonic()
-        self._measures.measure(self._size_bytes, now_s)
+        self._measures.measure(self._size_bytes + self._file_size_bytes, now_s)
         return self._evaluation.reason(now_s)
 
 

@@ -28,7 +28,8 @@ from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.node.ranks.rank import RSS_UNIT, die_with_parent
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.telemetry_sampler import sampler
-from batchai_magics.launch.plan import Plan, ProcessExit
+from batchai_magics.backends.node.ranks.trainer_file_log import trainer_file_log
+from batchai_magics.launch.plan import TRAINER_LOG, Plan, ProcessExit
 
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
 TICK_S = 1.0
@@ -95,7 +96,7 @@ def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> Any:
         return None
     from batchai_magics.backends.azureml.node.condition_watch import ConditionWatch  # few jobs need metrics
 
-    return ConditionWatch(bundle, rank, Path(plan.telemetry), len(plan.nodes))
+    return ConditionWatch(bundle, rank, plan)
 
 
 def _fail(folder: Path, failure: Failure) -> int:
@@ -122,6 +123,7 @@ class RankRun:
         self._plan, self._identity, self._env, self._watch = plan, identity, env, watch
         self._folder, self._process = folder, plan.processes[identity.rank]
         self._failure: Failure | None = None
+        self._numbers = trainer_file_log(_of_first_node(plan)) if identity.rank == 0 else None
         self._kill_at_s = float("inf")
 
     def run(self) -> int:
@@ -132,6 +134,8 @@ class RankRun:
         with self._start() as child:
             recorder = machine_recording.start(self._plan, rank=self._identity.rank)
             end = self._follow(child, pipe)
+        if self._numbers:
+            self._numbers.close()
         termination.kill(partial(termination.live_descendants, {recorder} if recorder else ()))
         _write(self._folder, f"exits/{self._identity.rank}.json", end._asdict())
         if self._failure:
@@ -166,6 +170,7 @@ class RankRun:
                 selector.unregister(child.stdout)
             if signal.SIGTERM in pipe.read():
                 self._stop(child)
+            self._read_numbers()
             self._check(child)
             if sampling:
                 sampling.sample_if_due({self._identity.rank: child.pid})
@@ -174,6 +179,13 @@ class RankRun:
         if sampling:
             sampling.close()
         return end
+
+    def _read_numbers(self) -> None:
+        """Has numbers that trainers write into files join those that are printed."""
+        if self._numbers:
+            self._numbers.update_if_due()
+            if self._watch:
+                self._watch.read_file(Path(self._plan.output.stdout.path).with_name(TRAINER_LOG))
 
     def _check(self, child: subprocess.Popen[bytes]) -> None:
         """Ends the process for its time limit or a stop condition, and kills it if it does not end."""
@@ -215,6 +227,11 @@ class RankRun:
         code = 128 - code if code < 0 else code
         name, peak_bytes = self._identity.node_name, usage.ru_maxrss * RSS_UNIT
         return ProcessExit(self._identity.rank, name, code, time.time(), peak_bytes)
+
+
+def _of_first_node(plan: Plan) -> Plan:
+    """The part of the plan on the first node: others' files would have the same names."""
+    return plan._replace(nodes=plan.nodes[:1], processes=tuple(p for p in plan.processes if not p.node))
 
 
 def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
