@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from batchai_magics import cell
-from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.backends.base import Backend, FileRef, JobNeeds
 from batchai_magics.config import Settings
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
@@ -102,6 +102,16 @@ class Place:
         if path not in [file.path for file in self.backend.storage.list(self.share)]:
             return ""
         return self.backend.storage.download(self.share, path).decode()
+
+    def put(self, name: str, text: str) -> str:
+        """Stores a file where jobs find it; returns its path for their commands."""
+        files = {f"files/{name}": text.encode()}
+        if self.backend.storage:
+            self.backend.storage.make(self.share)
+            self.backend.storage.upload(self.share, files)
+        else:
+            self.backend.ensure(JobNeeds(self.job(), share=self.share, files=files))
+        return f"{MOUNTED}/files/{name}"
 
     def make_cluster(self, name: str = "c", *, scale: Mapping[str, Any] | None = None, **fields: object):
         """Creates a cluster, by default of one node."""

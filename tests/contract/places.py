@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from batchai_magics.backends.azure.arm_client import TIMING
+from batchai_magics.backends.azureml import compute_messages, run_telemetry
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
@@ -44,15 +45,21 @@ NOT_SLURMS = frozenset(
 # it begins a run again only when its credentials have expired
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "preparation"}
-# The service owns workspaces, nodes, queue and storage, and has experiments as names of jobs only.
-_AZURES = {"node_commands", "requeue", "ownership", "own_nodes", "workspaces", "experiments", "storage"}
-# A log has what a process writes to both streams, without times, and with its secrets.
-_AZURES |= {"separate_stderr", "write_times", "links_to_logs", "hidden_secrets"}
-# Each node has folders of its own, prices are Azure's, and a job waits for a cluster to get nodes.
-# Processes may be told to stop twice: by the service, and by our program.
-_AZURES |= {"shared_job_folder", "own_prices", "checked_nodes", "mpi_check", "telemetry", "one_signal"}
-NOT_AZURES = NOT_SLURMS | _AZURES
-_AZURE_TESTS = frozenset({"test_processes", "test_promises", "test_running", "test_wire"})
+# The service owns workspaces, accounts, nodes, images, quotas, queue and storage; experiments are names.
+_AZURES = {"workspaces", "accounts", "ownership", "own_nodes", "node_images", "own_quota", "storage"}
+_AZURES |= {"experiments", "node_commands", "setup_logs", "requeue", "node_deallocation"}
+# A log has what a process writes to both streams, without times, and with its secrets; it lies in the run.
+_AZURES |= {"separate_stderr", "write_times", "links_to_logs", "hidden_secrets", "sealed_logs"}
+_AZURES |= {"execution_log", "log_prefix", "worker_logs"}
+# Outputs are blobs: no links, pipes or empty folders. What a job leaves in its working directory is lost.
+_AZURES |= {"file_system", "workdir"}
+# Nodes have folders and variables of their own and start nothing on others; the stand-in runs no image.
+_AZURES |= {"shared_job_folder", "own_environment", "remote_start", "container_engine"}
+# Prices are Azure's, and a job waits for a cluster to get nodes. A status may be some seconds old, and of two
+# changes of labels the last one wins. Processes may be told to stop twice: by the service and by our program.
+_AZURES |= {"own_prices", "checked_nodes", "mpi_check", "one_signal"}
+_AZURES |= {"current_status", "atomic_labels", "logged_parameters"}
+NOT_AZURES = (NOT_SLURMS - {"auto_scale"}) | _AZURES
 DOCS = Path(__file__).parents[2] / "docs"
 AZUREML = Capabilities(
     name="azureml",
@@ -233,6 +240,9 @@ def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
     ):
         azure.computes.add("pair", minimum=2, maximum=2)
         patch.setitem(cast("dict[str, float]", TIMING), "polling_interval", 0.05)
+        if options.idle_s is not None:
+            patch.setattr(compute_messages, "_IDLE_BEFORE_SCALE_DOWN", f"PT{options.idle_s}S")
+        patch.setattr(run_telemetry, "_PERIOD_S", 0.0)
         subscription, group, workspace = azure.place
         settings = Settings(
             backend="azureml",
@@ -271,7 +281,7 @@ PLACES = {
         _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.skip_reason, only=frozenset({"test_workdir"})
     ),
     "processes": PlaceKind(_processes, PROCESSES, NOT_OF_PROCESSES),
-    "azureml": PlaceKind(_azureml, AZUREML, NOT_AZURES, only=_AZURE_TESTS),
+    "azureml": PlaceKind(_azureml, AZUREML, NOT_AZURES),
     "slurm on any nodes": PlaceKind(
         _slurm_any,
         SLURM,

@@ -12,7 +12,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import WorkspaceSpec
 from tests.contract.place import HOLD, Place
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("accounts")]
 
 
 def workspace(place: Place, group: str, name: str) -> ResourceId:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from batchai_magics.models.states import ExecutionState
-from tests.contract.place import MOUNTED, Place
+from tests.contract.place import Place
 
 SHOW = """
 import json, os, sys
@@ -20,9 +20,8 @@ LIKE = '["", {"subject": "node", "number": 0}] <port 0> 7700000000'
 
 @pytest.mark.slow
 def test_text_that_looks_like_a_node_or_a_port_stays_as_it_is(place: Place) -> None:
-    place.backend.storage.upload(place.share, {"show.py": SHOW.encode()})
     toolkit = {
-        "pythonScriptFilePath": f"{MOUNTED}/show.py",
+        "pythonScriptFilePath": place.put("show.py", SHOW),
         "commandLineArgs": " ".join(f"'{word}'" for word in ARGUMENTS),
         "processCount": 2,
     }

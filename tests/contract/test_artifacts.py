@@ -39,6 +39,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.needs("workdir")
 def test_what_a_run_saves_is_listed_and_downloaded(place: Place, tmp_path_factory) -> None:
     job, to = saved(place), tmp_path_factory.mktemp("to")
     *named, output = job.artifacts()

@@ -41,6 +41,7 @@ def test_a_new_cluster_without_nodes_is_steady(place: Place) -> None:
     assert place.make_cluster(scale=manual(0)).allocation_state.value == "steady"
 
 
+@pytest.mark.needs("node_images")
 @pytest.mark.parametrize(
     ("asked", "shown"),
     [
@@ -166,6 +167,7 @@ def is_begun_again(place: Place, reason: str) -> None:
     assert place.wait(job.id).attempts == job.attempts
 
 
+@pytest.mark.needs("node_deallocation")
 def test_the_job_of_a_leaving_node_can_be_ended(place: Place) -> None:
     place.is_up(place.start(HOLD, nodeCount=2))
     place.scale(place.cluster, manual(0, "terminate"))
@@ -173,6 +175,7 @@ def test_the_job_of_a_leaving_node_can_be_ended(place: Place) -> None:
     until(lambda: place.backend.show(place.cluster).node_states.total == 0)
 
 
+@pytest.mark.needs("node_deallocation")
 def test_a_leaving_node_can_wait_for_its_job(place: Place) -> None:
     job = place.start(f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.02; done", nodeCount=2)
     place.is_up(job)
@@ -262,6 +265,7 @@ def test_no_command_runs_on_a_node_that_is_not_there(place: Place) -> None:
 # quotas
 
 
+@pytest.mark.needs("own_quota")
 @hasty
 def test_the_core_quota_is_kept(place: Place) -> None:
     with pytest.raises(ConflictError, match="exceeding quota") as caught:
@@ -272,6 +276,7 @@ def test_the_core_quota_is_kept(place: Place) -> None:
         place.scale(cluster.id, manual(5))
 
 
+@pytest.mark.needs("own_quota")
 @hasty
 def test_a_quota_may_be_used_up_to_its_last_core(place: Place) -> None:
     cluster = place.make_cluster(vmSize="STANDARD_D3")  # 4 cores, beside the default cluster's 4
@@ -280,6 +285,7 @@ def test_a_quota_may_be_used_up_to_its_last_core(place: Place) -> None:
         place.scale(cluster.id, manual(5))
 
 
+@pytest.mark.needs("own_quota")
 @hasty
 def test_usages_count_clusters_and_cores(place: Place) -> None:
     place.make_cluster(vmSize="STANDARD_NC6")

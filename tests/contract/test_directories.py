@@ -25,6 +25,7 @@ def failure(job: Job) -> tuple[str, str]:
     return error.code, error.message
 
 
+@pytest.mark.needs("storage")
 @pytest.mark.parametrize("asked", [{}, {"createNew": True}])
 def test_an_output_directory_is_made_for_the_job_alone(place: Place, asked: dict[str, object]) -> None:
     job = run(place, "echo x > $AZ_BATCHAI_OUTPUT_MODEL/x", outputDirectories=[output(**asked)])
@@ -34,6 +35,7 @@ def test_an_output_directory_is_made_for_the_job_alone(place: Place, asked: dict
     assert place.backend.storage.download(place.share, path) == b"x\n"
 
 
+@pytest.mark.needs("storage")
 def test_an_output_directory_that_is_not_to_be_made_is_the_one_that_is_there(place: Place) -> None:
     place.backend.storage.make(place.share)
     place.backend.storage.upload(place.share, {"kept/before": b""})
@@ -42,6 +44,7 @@ def test_an_output_directory_that_is_not_to_be_made_is_the_one_that_is_there(pla
     assert [file.name for file in place.backend.files(job.id, "MODEL")] == ["after", "before"]
 
 
+@pytest.mark.needs("execution_log")
 def test_one_that_has_to_be_there_and_is_not_fails_the_job_by_name(place: Place) -> None:
     job = run(place, "echo ran", outputDirectories=[output(createNew=False)])
     code, message = failure(job)
@@ -59,6 +62,7 @@ def test_input_directories_are_made_or_looked_for_when_that_is_asked(place: Plac
     assert run(place, "true", inputDirectories=[unasked]).state is ExecutionState.SUCCEEDED
 
 
+@pytest.mark.needs("storage")
 def test_one_that_cannot_be_made_fails_the_job_by_name(place: Place) -> None:
     place.backend.storage.make(place.share)
     place.backend.storage.upload(place.share, {"kept": b"a file in the way"})

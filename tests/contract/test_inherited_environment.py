@@ -20,6 +20,7 @@ TUNING = {
 OTHERS = {"MY_TOKEN": "hush", "AWS_SECRET_ACCESS_KEY": "hush", "OMPI_COMM_WORLD_RANK": "7", "PMIX_RANK": "7"}
 
 
+@pytest.mark.needs("own_environment")
 def test_what_tunes_networks_and_threads_reaches_a_job_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,6 +33,7 @@ def test_what_tunes_networks_and_threads_reaches_a_job_and_nothing_else(
     assert not {name for name in OTHERS if name in reached}
 
 
+@pytest.mark.needs("container_engine")
 @pytest.mark.needs("containers")
 def test_what_tunes_networks_and_threads_reaches_a_container_and_nothing_else(
     place: Place, engine: str, monkeypatch: pytest.MonkeyPatch

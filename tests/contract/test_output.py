@@ -41,6 +41,7 @@ def test_a_file_of_an_ended_job_is_complete_and_ends_empty(place: Place) -> None
     assert (chunk.data, chunk.is_complete) == (b"", True)
 
 
+@pytest.mark.needs("sealed_logs")
 def test_a_finished_log_is_provably_what_was_written(place: Place) -> None:
     job = place.run("echo out; echo err >&2; printf 'no end'")
     for name, data in (("stdout.txt", b"out\nno end"), ("stderr.txt", b"err\n")):
@@ -49,6 +50,7 @@ def test_a_finished_log_is_provably_what_was_written(place: Place) -> None:
         assert place.log(job.id, name) == data
 
 
+@pytest.mark.needs("sealed_logs")
 def test_the_log_of_a_cancelled_job_is_provably_complete(place: Place) -> None:
     id = place.start_ranks("echo up; echo last >&2; exec sleep 1000", count=2)
     until(lambda: place.log(id).count(b"up") == 2)
@@ -60,6 +62,7 @@ def test_the_log_of_a_cancelled_job_is_provably_complete(place: Place) -> None:
     assert chunk.seal.fault(chunk.size, hashlib.sha256(chunk.data).hexdigest()) == ""
 
 
+@pytest.mark.needs("sealed_logs")
 def test_the_log_of_a_killed_process_is_provably_complete(place: Place) -> None:
     job = place.run("seq 20000; echo last >&2; kill -9 $$")
     for name in ("stdout.txt", "stderr.txt"):
@@ -74,12 +77,14 @@ def test_a_file_that_is_not_there_is_empty(place: Place) -> None:
     assert (chunk.data, chunk.size, chunk.is_complete) == (b"", 0, False)
 
 
+@pytest.mark.needs("file_system")
 def test_a_folder_is_not_read(place: Place) -> None:
     job = place.run("mkdir $AZ_BATCHAI_OUTPUT_MODEL/inner", outputDirectories=[MODEL])
     with pytest.raises(NotFoundError, match="is a folder"):
         place.backend.read(FileRef(job.id, "inner", "MODEL"))
 
 
+@pytest.mark.needs("file_system")
 def test_files_are_listed_by_name_one_level_at_a_time(place: Place) -> None:
     command = "cd $AZ_BATCHAI_OUTPUT_MODEL; mkdir b; echo 1 > b/inner; echo 22 > a"
     job = place.run(command, outputDirectories=[MODEL])
@@ -97,6 +102,7 @@ def test_files_are_listed_by_name_one_level_at_a_time(place: Place) -> None:
     ]
 
 
+@pytest.mark.needs("execution_log")
 @pytest.mark.parametrize(
     "prefix",
     [
@@ -113,6 +119,7 @@ def test_logs_on_no_mount_are_kept_with_the_job(place: Place, prefix: str) -> No
     place.backend.delete(job.id)
 
 
+@pytest.mark.needs("log_prefix")
 @pytest.mark.parametrize("prefix", ["/tmp/logs", "../logs", "$AZ_BATCHAI_MOUNT_ROOT/../x", "$HOME/logs"])
 def test_logs_anywhere_else_are_refused(place: Place, prefix: str) -> None:
     with pytest.raises(SpecError, match=r"properties\.stdOutErrPathPrefix"):
@@ -127,6 +134,7 @@ def test_logs_on_what_a_command_mounts_are_refused(place: Place) -> None:
         place.start(stdOutErrPathPrefix="$AZ_BATCHAI_JOB_MOUNT_ROOT/mine/logs", mountVolumes=volumes)
 
 
+@pytest.mark.needs("log_prefix")
 def test_an_output_directory_may_be_on_no_mount(place: Place) -> None:
     outputs = [{"id": "MODEL", "pathPrefix": "models"}]
     job = place.run(
@@ -154,6 +162,7 @@ def torch_job(place: Place, script: str) -> dict[str, object]:
     }
 
 
+@pytest.mark.needs("separate_stderr")
 def test_each_process_that_is_no_rank_of_mpi_has_a_log_of_its_own_beside_that_of_all(place: Place) -> None:
     job = place.run(**torch_job(place, "echo this is $RANK; echo oops >&2"))
     names = {file.path for file in place.backend.files(job.id)}
@@ -164,6 +173,7 @@ def test_each_process_that_is_no_rank_of_mpi_has_a_log_of_its_own_beside_that_of
     assert not [name for name in place.backend.tail(job.id, {}) if name.endswith(("-0.txt", "-1.txt"))]
 
 
+@pytest.mark.needs("worker_logs")
 def test_a_lone_process_of_tensorflow_is_worker_0(place: Place) -> None:
     settings = {"pythonScriptFilePath": "-c", "pythonInterpreterPath": "/bin/bash"}
     fields = {"tensorFlowSettings": {**settings, "masterCommandLineArgs": "'echo hello'"}}
@@ -190,6 +200,7 @@ def test_no_path_leads_out_of_a_job(place: Place, path: str) -> None:
         place.backend.files(job, path=path)
 
 
+@pytest.mark.needs("file_system")
 def test_no_link_that_a_job_makes_leads_out_of_it(place: Place) -> None:
     job = place.run("cd $AZ_BATCHAI_STDOUTERR_DIR; ln -s /etc etc; ln -s /etc/passwd passwd; ln -s no where")
     files = place.backend.files(job.id)
@@ -202,6 +213,7 @@ def test_no_link_that_a_job_makes_leads_out_of_it(place: Place) -> None:
         place.backend.files(job.id, path="etc")
 
 
+@pytest.mark.needs("file_system")
 def test_what_is_no_file_is_listed_as_what_it_is_and_never_waited_for(place: Place) -> None:
     job = place.run(f"cd $AZ_BATCHAI_OUTPUT_MODEL; {SPECIAL}; ln -s a b", outputDirectories=[MODEL])
     files = place.backend.files(job.id, "MODEL")
@@ -219,11 +231,13 @@ def test_what_is_no_file_is_listed_as_what_it_is_and_never_waited_for(place: Pla
     assert place.backend.read(FileRef(job.id, "b", "MODEL")).data == b"aa\n"
 
 
+@pytest.mark.needs("execution_log")
 def test_the_tail_of_a_job_is_that_of_its_files_alone(place: Place) -> None:
     job = place.run(f"cd $AZ_BATCHAI_STDOUTERR_DIR; {SPECIAL}; echo hello")
     assert {"a", "execution.log", "stdout.txt"} == set(place.backend.tail(job.id, {}))
 
 
+@pytest.mark.needs("log_prefix")
 @pytest.mark.parametrize("prefix", [f"{MOUNTED}/../other", f"{MOUNTED}/a/../../../other", f"{MOUNTED}/.."])
 def test_no_prefix_of_the_output_leads_out_of_a_mount(place: Place, prefix: str) -> None:
     with pytest.raises(SpecError, match="stdOutErrPathPrefix"):
@@ -315,6 +329,7 @@ def test_files_of_a_cluster_without_setup_are_said_not_to_be(place: Place) -> No
 ODD_NAMES = (b"bad\xff", b"bad\xfe", rb"bad\xff", "bäd".encode(), b"a%20b")
 
 
+@pytest.mark.needs("file_system")
 def test_names_that_are_no_text_are_listed_as_different_texts_and_read_by_them(place: Place) -> None:
     script = f"import os\nfor name in {ODD_NAMES!r}: open(name, 'wb').write(name)"
     words = f"cd $AZ_BATCHAI_OUTPUT_MODEL && python3 -c {shlex.quote(script)}"
@@ -330,6 +345,7 @@ def test_names_that_are_no_text_are_listed_as_different_texts_and_read_by_them(p
     assert sorted(on_share) == sorted(read)
 
 
+@pytest.mark.needs("file_system")
 def test_a_log_with_a_name_that_is_no_text_is_told_with_the_others(place: Place) -> None:
     script = (
         "import os; open(os.fsencode(os.environ['AZ_BATCHAI_STDOUTERR_DIR']) + b'/bad\\xff', 'w').write('x')"

@@ -48,12 +48,14 @@ def test_a_cell_records_what_ran_and_the_machines_that_it_ran_on(place: Place) -
     assert "Python" in repr(job.wait().provenance())
 
 
+@pytest.mark.needs("logged_parameters")
 def test_what_a_script_logs_as_its_parameters_is_among_its_labels(place: Place) -> None:
     script = "from batchai_magics import log\nlog(params={'lr': 0.25})\nlog(params={'model': 'a'}, loss=1)\n"
     job = place.run_cell("logs --args '--lr 0.5 --seed 1'", script)
     assert job.labels().parameters == {"lr": 0.25, "seed": 1, "model": "a"}
 
 
+@pytest.mark.needs("logged_parameters")
 def test_a_secret_among_the_parameters_that_a_script_logs_is_masked(place: Place, monkeypatch) -> None:
     monkeypatch.setenv("TOKEN", "hunter2-hunter2")
     script = (
@@ -64,6 +66,7 @@ def test_a_secret_among_the_parameters_that_a_script_logs_is_masked(place: Place
     assert job.labels().parameters == {"lr": 0.25, "login": "me:***"}
 
 
+@pytest.mark.needs("atomic_labels")
 def test_labels_are_changed_by_several_processes_at_once_and_listed(place: Place) -> None:
     hold = place.submit("hold --tag slow,wide --args '--lr 0.5'", "import time; time.sleep(1000)")
     other = place.start(name="other")

@@ -15,17 +15,17 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.needs("telemetry")
 def test_samples_of_each_rank_are_told_once_and_in_order(place: Place) -> None:
-    id = place.start_ranks(HOLD, count=3)
+    id = place.start_ranks(HOLD, count=4)
     until(lambda: len(place.backend.telemetry.read(id).samples) > 2)
-    until(lambda: ranks_in(place.backend.telemetry.read(id)) == {0, 1, 2})
+    until(lambda: ranks_in(place.backend.telemetry.read(id)) == {0, 1, 2, 3})
     place.backend.terminate(id)
     place.wait(id)
     record = place.backend.telemetry.read(id)
     times = [sample.time for sample in record.samples]
     assert times == sorted(times)
-    assert set(record.nodes) == {0, 1, 2}
+    assert set(record.nodes) == {0, 1, 2, 3}
     assert set(record.nodes.values()) == {rank.node for rank in place.backend.show(id).ranks}
-    assert ranks_in(record) == {0, 1, 2}
+    assert ranks_in(record) == {0, 1, 2, 3}
     middle = times[len(times) // 2]
     later = place.backend.telemetry.read(id, after=middle)
     assert later.samples == tuple(sample for sample in record.samples if sample.time > middle)

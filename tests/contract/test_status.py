@@ -20,6 +20,7 @@ COUNTED = "printf 0123456789; printf abc >&2"
 # 12: looks
 
 
+@pytest.mark.needs("current_status")
 def test_a_look_is_what_show_gives(place: Place) -> None:
     first = place.run(name="first")
     second = place.run("exit 3", name="second")
@@ -53,6 +54,7 @@ def test_a_look_notices_by_itself_that_a_job_has_ended(place: Place) -> None:
     until(lambda: place.backend.status([id]).of(id).state is ExecutionState.SUCCEEDED)
 
 
+@pytest.mark.needs("current_status")
 def test_the_plain_look_agrees_with_the_backends_own(place: Place) -> None:
     ids = [place.run(name=name).id for name in ("a", "b")]
     place.has(place.cluster, idle=2)
@@ -63,6 +65,7 @@ def test_the_plain_look_agrees_with_the_backends_own(place: Place) -> None:
 # 13: tails
 
 
+@pytest.mark.needs("separate_stderr")
 def test_a_tail_gives_all_logs_as_read_does(place: Place) -> None:
     job = place.run(COUNTED)
     chunks = place.backend.tail(job.id, {})
@@ -71,6 +74,7 @@ def test_a_tail_gives_all_logs_as_read_does(place: Place) -> None:
     assert all(chunk == place.backend.read(FileRef(job.id, path)) for path, chunk in chunks.items())
 
 
+@pytest.mark.needs("separate_stderr")
 def test_a_tail_is_repeatable_and_goes_on_where_it_is_told(place: Place) -> None:
     job = place.run(COUNTED)
     first = place.backend.tail(job.id, {"stdout.txt": 4}, 3)
@@ -87,12 +91,14 @@ def test_a_tail_leaves_out_what_is_known(place: Place) -> None:
     assert place.backend.tail(job.id, known, wait_s=0.05) == {}
 
 
+@pytest.mark.needs("separate_stderr")
 def test_a_tail_begins_again_for_a_log_that_was_cut(place: Place) -> None:
     job = place.run(COUNTED)
     chunk = place.backend.tail(job.id, {"stdout.txt": 99})["stdout.txt"]
     assert (chunk.offset, chunk.data) == (0, b"0123456789")
 
 
+@pytest.mark.needs("storage")
 @pytest.mark.parametrize("change", ["true", "mv log old"], ids=["in its place", "in another one's place"])
 def test_a_log_written_anew_is_told_from_the_one_that_was_read(place: Place, change: str) -> None:
     waits = f"until [ -e {MOUNTED}/go ]; do sleep 0.02; done"
@@ -124,6 +130,7 @@ def test_a_tail_has_files_that_the_job_itself_writes_and_no_folders(place: Place
     assert not {"sub", "sub/x", "x"} & set(chunks)
 
 
+@pytest.mark.needs("file_system")
 def test_no_link_that_a_job_makes_is_in_its_tail(place: Place) -> None:
     job = place.run("cd $AZ_BATCHAI_STDOUTERR_DIR; ln -s /etc/passwd passwd")
     assert "passwd" not in place.backend.tail(job.id, {})
@@ -176,6 +183,7 @@ def names(place: Place, page: Page | None) -> list[list[str]]:
     return found
 
 
+@pytest.mark.needs("experiments")
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 99])
 def test_pages_together_are_the_list(place: Place, size: int) -> None:
     for name in "cab":
@@ -186,6 +194,7 @@ def test_pages_together_are_the_list(place: Place, size: int) -> None:
     assert all(pages)
 
 
+@pytest.mark.needs("experiments")
 def test_a_page_goes_on_although_resources_come_and_go(place: Place) -> None:
     for name in "abc":
         place.backend.create(place.workspace.child(Kind.EXPERIMENT, name), ExperimentSpec())
@@ -197,6 +206,7 @@ def test_a_page_goes_on_although_resources_come_and_go(place: Place) -> None:
     assert rest.next is None
 
 
+@pytest.mark.needs("workspaces")
 def test_workspaces_of_a_group_come_in_pages_too(place: Place) -> None:
     ids, group = [], place.workspace
     for name in ("x", "y"):
@@ -208,6 +218,7 @@ def test_workspaces_of_a_group_come_in_pages_too(place: Place) -> None:
     assert [item.id for item in place.backend.list(group, Kind.WORKSPACE, first.next)] == [ids[1]]
 
 
+@pytest.mark.needs("experiments")
 def test_a_list_without_a_page_is_whole(place: Place) -> None:
     listing = place.backend.list(place.workspace, Kind.EXPERIMENT)
     assert listing.next is None

@@ -7,7 +7,6 @@ import pytest
 from batchai_magics.backends.base import NewJob
 from batchai_magics.cell import Notebook
 from batchai_magics.cell.sweep_request import parse_sweep
-from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError
 from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
 from tests.contract.place import Place
@@ -38,9 +37,10 @@ def test_jobs_are_created_together_and_identical_ones_are_found(place: Place) ->
         place.backend.create_jobs([NewJob(jobs[0].id, place.spec("echo another"))])
 
 
+@pytest.mark.needs("storage")
 def test_a_sweep_with_mpi_ranks_finds_the_best_trial(place: Place) -> None:
     line = 's --sweep "lr=0.3,0.1,0.2" --best "min loss" --parallel 2 --processes 2'
-    settings = Settings()
+    settings = place.settings
     request = parse_sweep(line, MPI, settings=settings, notebook=Notebook())
     sweep = submit_sweep(place.backend, request, settings).sweep.wait(PATIENCE_S)
     results = sweep.results()

@@ -16,13 +16,12 @@ pytestmark = pytest.mark.slow
 
 
 def run(place: Place, script: str, **settings: object) -> Job:
-    place.backend.storage.make(place.share)
-    place.backend.storage.upload(place.share, {"t.py": script.encode()})
+    place.put("t.py", script)
     fields = {"nodeCount": 2, "customToolkitSettings": None, **settings}
     return Job(place.backend, place.start(**fields)).wait(PATIENCE_S)
 
 
-PATH = "$AZ_BATCHAI_MOUNT_ROOT/autoafs/t.py"
+PATH = "$AZ_BATCHAI_MOUNT_ROOT/autoafs/files/t.py"
 
 
 # The workers are done when the server has written its line: otherwise it may be ended before that.
@@ -39,12 +38,14 @@ while not os.path.exists(is_up):
 """
 
 
+@pytest.mark.needs("shared_job_folder")
 def test_parameter_servers_are_ended_when_the_workers_are_done(place: Place) -> None:
     job = run(place, SERVER_AND_WORKERS, tensorFlowSettings={"pythonScriptFilePath": PATH})
     assert (job.state, job.exit_code) == (ExecutionState.SUCCEEDED, 0)
     assert sorted(job.log().splitlines()) == ["master 0", "ps 0", "worker 0"]
 
 
+@pytest.mark.needs("shared_job_folder")
 def test_each_task_of_tensorflow_has_files_of_its_own(place: Place) -> None:
     job = run(place, SERVER_AND_WORKERS, tensorFlowSettings={"pythonScriptFilePath": PATH})
     names = [file.path for file in place.backend.files(job.id) if file.path.startswith("stdout-")]
@@ -98,6 +99,7 @@ def test_arguments_may_use_the_environment(place: Place) -> None:
     assert sorted(job.log().splitlines()) == ["['--shard', '0']", "['--shard', '1']"]
 
 
+@pytest.mark.needs("remote_start")
 @pytest.mark.needs("mpi")
 def test_a_custom_command_can_start_mpi_itself(place: Place) -> None:
     script = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
@@ -107,6 +109,7 @@ def test_a_custom_command_can_start_mpi_itself(place: Place) -> None:
     assert job.log().replace("\n", "") == "333", job.log(file="stderr.txt")
 
 
+@pytest.mark.needs("separate_stderr")
 def test_a_command_that_is_not_there_fails_with_the_shells_code(place: Place) -> None:
     job = run(place, "", customToolkitSettings={"commandLine": "no_such_program"})
     assert job.exit_code == 127

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import Submitted, submit
 from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.contract.place import Place
@@ -31,7 +30,7 @@ LINE = "packaged --nodes 2 --processes 2 --toolkit pytorch --upload a data/*.csv
 
 def run(place: Place, folder: Path) -> Submitted:
     """Submits the cell from a notebook's folder."""
-    settings = Settings()
+    settings = place.settings
     request = cell.parse(LINE, SCRIPT, settings=settings, notebook=cell.Notebook(folder=folder))
     return submit(place.backend, request, settings)
 
