@@ -139,8 +139,10 @@ class Delivery(NamedTuple):
 
     def __str__(self) -> str:
         when = datetime.fromtimestamp(self.time, timezone.utc).astimezone()
+        sender = f" from {self.by}" if self.by else ""
         reason = f": {self.problem}" if self.problem else ""
-        return f"{self.kind.value} by {self.channel}: {self.state.value} {when:%Y-%m-%d %H:%M:%S}{reason}"
+        what = f"{self.kind.value} by {self.channel}: {self.state.value}"
+        return f"{what} {when:%Y-%m-%d %H:%M:%S}{sender}{reason}"
 
 
 class ChannelKind(enum.Enum):

@@ -1,5 +1,6 @@
 """Notifications that no node could deliver are delivered by the next client, once."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.slurm.node import notification_sending
 from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.models.runs.notifications import Delivery
 from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.webhook import Webhook, webhook
 
@@ -33,6 +35,8 @@ def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: 
     (body,) = webhook.received
     assert (body["job"], body["state"], body["reason"]) == ("resnet", "failed", "its node was lost")
     assert not Outbox.of_run(files.layout).is_used
+    (file,) = (files.layout.records / "deliveries").iterdir()
+    assert str(Delivery.from_text(file.read_bytes())).endswith(f" from {socket.gethostname()}")
 
 
 def test_nobody_tries_while_another_sender_has_the_lease(files: RunFiles, webhook: Webhook) -> None:
