@@ -25,7 +25,7 @@ from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.metric_suggestions import warn_of
 from batchai_magics.metrics.runs.resource_usage import frame as telemetry_frame
 from batchai_magics.metrics.runs.resource_usage import mean_usage, reason_for
-from batchai_magics.models.job_execution import OUT, STDOUTERR, Attempt, OutputFile, RankExit
+from batchai_magics.models.job_execution import OUT, STDOUTERR, OutputFile, RankExit
 from batchai_magics.models.prices import Cost
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -48,6 +48,9 @@ class Job(JobPages):
 
     Attributes:
         patterns: Metric name → regular expression (`--metric`), in addition to those of known programs.
+
+    Raises:
+        UsageError: `id` is not a ResourceId.
     """
 
     def __init__(
@@ -58,17 +61,6 @@ class Job(JobPages):
             raise argument_checks.argument_error("Job", "id", id, "a ResourceId", hint=hint)
         super().__init__(backend, id)
         self.patterns = dict(patterns or {})
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return self.id.name
-
-    def show(self) -> JobResource:
-        """The current job resource."""
-        job = self.backend.show(self.id)
-        assert isinstance(job, JobResource)
-        return job
 
     def show_with_cost(self) -> JobResource:
         """The current job resource with its cost, where the nodes have a price."""
@@ -104,14 +96,6 @@ class Job(JobPages):
     def ranks(self) -> tuple[RankExit, ...]:
         """The exit of each process, first failure first; empty before the job ends."""
         return self.show().ranks
-
-    def attempts(self) -> tuple[Attempt, ...]:
-        """Each attempt of the run, with its nodes, times and why it ended; empty before it starts."""
-        job = self.show()
-        if job.attempts or not job.execution:
-            return job.attempts
-        nodes = {rank.node for rank in job.ranks} or {node.id for node in self.backend.nodes(self.id)}
-        return (Attempt(1, tuple(sorted(nodes)), job.execution.started, job.execution.ended),)
 
     @property
     def result(self) -> Any:

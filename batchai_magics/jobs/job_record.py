@@ -9,8 +9,9 @@ from batchai_magics.backends.base import RECORDS, Backend, Records
 from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_files import entries_below, one_level
-from batchai_magics.models.job_execution import WORKDIR
+from batchai_magics.models.job_execution import WORKDIR, Attempt
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.runs.notifications import Delivery
 from batchai_magics.records.artifacts import FOLDER, Artifact, artifacts_in
@@ -54,6 +55,25 @@ class JobRecord:
     def __init__(self, backend: Backend, id: ResourceId) -> None:
         self.backend = backend
         self.id = id
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.id.name
+
+    def show(self) -> JobResource:
+        """The current job resource."""
+        job = self.backend.show(self.id)
+        assert isinstance(job, JobResource)
+        return job
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Each attempt of the run, with its nodes, times and why it ended; empty before it starts."""
+        job = self.show()
+        if job.attempts or not job.execution:
+            return job.attempts
+        nodes = {rank.node for rank in job.ranks} or {node.id for node in self.backend.nodes(self.id)}
+        return (Attempt(1, tuple(sorted(nodes)), job.execution.started, job.execution.ended),)
 
     def provenance(self) -> Provenance:
         """What ran: code, arguments, variables, git state, packages, hardware; printed, a summary.

@@ -1,8 +1,9 @@
-"""The end of a run in its own folder, used if the database could not be updated."""
+"""Files between a run and the program that watches it: when it is to stop, and how it has ended."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,3 +56,19 @@ class RunEnd(NamedTuple):
             return cls(outcome, float(data["ended"])) if data["version"] == VERSION else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+class StopIfRequest(NamedTuple):
+    """A job's stop conditions, as in its description, and the patterns of its metrics."""
+
+    conditions: Sequence[str]
+    patterns: Mapping[str, str]
+
+    def write(self, file: Path) -> None:
+        """Writes the file."""
+        private_files.write(file, json.dumps(self._asdict()))
+
+    @classmethod
+    def read(cls, file: Path) -> StopIfRequest:
+        """Reads the file."""
+        return cls(**json.loads(file.read_text(encoding="utf-8")))

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import Outbox
-from batchai_magics.backends.folders.stop_order import StopIfRequest
+from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
 from batchai_magics.backends.node.preflight import PreflightRequest, SmallerPlans, max_excluded

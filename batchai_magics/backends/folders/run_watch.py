@@ -23,8 +23,8 @@ from batchai_magics.backends.folders.outbox import (
     running_notification,
     watch_request,
 )
+from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.folders.run_measures import RunMeasures
-from batchai_magics.backends.folders.stop_order import StopIfRequest
 from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in

@@ -19,7 +19,6 @@ _FILES = (
     "backends/folders/outbox.py",
     "backends/folders/run_measures.py",
     "backends/folders/run_watch.py",
-    "backends/folders/stop_order.py",
     "backends/service/log_records.py",
     "errors.py",
     "log_lines.py",
