@@ -241,7 +241,9 @@ def ended_notification(job: JobLayout, end: RunEnd) -> Notification:
         exit_code=outcome.exit_code,
         errors=outcome.errors,
     )
-    failure = notifications.first_failure(rank._asdict() for rank in outcome.ranks)
+    # the processes of a run that was stopped have exit codes too, of the signal that ended them
+    failed = outcome.ranks if made.state == "failed" else ()
+    failure = notifications.first_failure(rank._asdict() for rank in failed)
     return _of_run(job, made._replace(first_failure=failure))
 
 

@@ -118,6 +118,7 @@ class RunWatch:
                 return ""
             if reason:
                 self._is_stopped = True
+                self._headline.write()  # which the notification has
                 self._notifier.send(NotificationKind.STOPPING, reason)
                 return reason
             over.wait(POLL_S)
@@ -138,6 +139,7 @@ class RunWatch:
         )
         if failed:
             self._failures = None
+            self._headline.write()
             self._notifier.send_failure(failed)
 
     def _take(self, records: Sequence[Record], now_s: float) -> None:

@@ -55,7 +55,12 @@ def test_the_first_failure_is_named(world: World, webhook: Webhook) -> None:
 
 
 def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> None:
-    script = 'import time\nprint(\'{"step": 1, "loss": 11}\', flush=True)\ntime.sleep(600)'
+    headline = "os.environ['BATCHAI_ARTIFACT_DIR'] + '/../records/headline.json'"
+    script = (
+        "import os, time\nprint('step 0 loss 5', flush=True)\n"
+        f"while not os.path.exists({headline}): time.sleep(0.05)\n"
+        "print('step 1 loss 11', flush=True)\ntime.sleep(600)"
+    )
     job = world.run(f'r --stop-if "loss > 10" --notify {webhook.url}', script)
     until(lambda: sent(world))
     assert [(body["kind"], body["state"]) for body in webhook.received] == [
@@ -67,6 +72,8 @@ def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> N
         f"{world.guid(job)}-ended",
     ]
     assert all("loss was 11 at step 1" in body["reason"] for body in webhook.received)
+    assert all(body["headline"]["step"] == 1 for body in webhook.received)
+    assert not any(body["first_failure"] for body in webhook.received)
     told = [(each.kind.value, each.channel, each.state.value) for each in job.notifications()]
     assert told == [("stopping", "webhook", "delivered"), ("ended", "webhook", "delivered")]
 
