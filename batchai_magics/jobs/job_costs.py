@@ -11,6 +11,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.config import Settings, table_in
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.prices import Cost, NodeTime, Price, total
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster, JobResource, Resource
@@ -20,11 +21,11 @@ _HINT = 'Add it to config.yaml, as in `prices: {{"{size}": 0.90}}`, or set BATCH
 
 
 class JobCosts:
-    """The costs of a backend's jobs. Each cluster is looked up once."""
+    """The costs of a backend's jobs. Each cluster is looked up once for jobs of the same options."""
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         self._backend, self._settings = backend, settings
-        self._by_cluster: dict[str, Price | None] = {}
+        self._by_nodes: dict[tuple[object, ...], Price | None] = {}
 
     @property
     def has_prices(self) -> bool:
@@ -40,27 +41,33 @@ class JobCosts:
     def of_job(self, job: JobResource) -> Cost | None:
         """What a job has cost so far, with all its attempts; None if it has not started or has no price."""
         times = node_times(job) if self.has_prices else ()
-        price = self.node_price(job.spec.cluster.id) if times else None
+        price = self.node_price(job.spec) if times else None
         return price.cost_of(times, time.time()) if price else None
 
     def of_jobs(self, jobs: Iterable[JobResource]) -> Cost | None:
         """What jobs have cost together; None if no cost is known."""
         return total(cost for job in jobs if (cost := self.of_job(job)))
 
-    def node_price(self, cluster_id: str) -> Price | None:
-        """The price of a node of a cluster, which may be the default one before it exists."""
-        if cluster_id not in self._by_cluster:
-            self._by_cluster[cluster_id] = self._looked_up(ResourceId.parse(cluster_id))
-        return self._by_cluster[cluster_id]
+    def node_price(self, job: JobSpec) -> Price | None:
+        """The price of a node of a job, whose cluster may be the default one before it exists."""
+        key = job.cluster.id, *sorted(job.backend_options.items())
+        if key not in self._by_nodes:
+            self._by_nodes[key] = self._looked_up(job)
+        return self._by_nodes[key]
 
-    def _looked_up(self, id: ResourceId) -> Price | None:
+    def _looked_up(self, job: JobSpec) -> Price | None:
+        id = ResourceId.parse(job.cluster.id)
         try:
             cluster = self._backend.show(id)
         except NotFoundError:
             default = workspace_id(self._settings).child(Kind.CLUSTER, self._settings.cluster)
             size = self._settings.cluster_vm_size if id.key == default.key else ""
             return self._own.get(size.lower())
-        return self.of_cluster(cluster) if isinstance(cluster, Cluster) else None
+        return self.of_cluster(self._nodes_of(job, cluster)) if isinstance(cluster, Cluster) else None
+
+    def _nodes_of(self, job: JobSpec, cluster: Cluster) -> Cluster:
+        """The cluster with the nodes that a job gets."""
+        return self._backend.prices.nodes_of(job, cluster) if self._backend.prices else cluster
 
     @cached_property
     def _own(self) -> dict[str, Price]:
@@ -80,8 +87,8 @@ class JobCosts:
             if price and price.per_hour:
                 yield from _idle_note(cluster, price)
 
-    def price_for_conditions(self, conditions: Sequence[str], cluster_id: str) -> float:
-        """The price that stop conditions of a job on a cluster need; 0 if they need none.
+    def price_for_conditions(self, conditions: Sequence[str], job: JobSpec) -> float:
+        """The price that stop conditions of a job need; 0 if they need none.
 
         Raises:
             UsageError: A condition is on the cost, and the price is unknown.
@@ -89,20 +96,21 @@ class JobCosts:
         text = next((text for text in conditions if stop_condition(text).metric == COST), "")
         if not text:
             return 0.0
-        price = self.node_price(cluster_id)
+        price = self.node_price(job)
         if price is None:
-            size = self._size(ResourceId.parse(cluster_id))
+            size = self._size(job)
             raise UsageError(
                 f'--stop-if "{text}": the price of {size} is unknown', hint=_HINT.format(size=size)
             )
         return price.per_hour
 
-    def _size(self, id: ResourceId) -> str:
+    def _size(self, job: JobSpec) -> str:
+        id = ResourceId.parse(job.cluster.id)
         try:
             cluster = self._backend.show(id)
         except NotFoundError:
             return self._settings.cluster_vm_size
-        return cluster.spec.vm_size if isinstance(cluster, Cluster) else id.name
+        return self._nodes_of(job, cluster).spec.vm_size if isinstance(cluster, Cluster) else id.name
 
 
 def _idle_note(cluster: Cluster, price: Price) -> Iterator[str]:

@@ -59,7 +59,7 @@ def _price(request: CellRequest, settings: Settings, backend: Backend) -> float:
     """The price of a node, if a condition needs it."""
     spec = request.spec
     conditions = [text for text in spec.batchai_stop_if or () if not _is_printed(text, spec.batchai_patterns)]
-    return JobCosts(backend, settings).price_for_conditions(conditions, spec.cluster.id)
+    return JobCosts(backend, settings).price_for_conditions(conditions, spec)
 
 
 def _is_printed(condition: str, patterns: Mapping[str, str] | None) -> bool:

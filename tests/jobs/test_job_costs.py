@@ -16,6 +16,7 @@ from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster_spec import AutoScale, NodeStateCounts, ScaleSettings
 from batchai_magics.models.job_execution import Attempt
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.prices import Cost, Price
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
@@ -35,6 +36,9 @@ class Priced:
 
     def node_price(self, _: Cluster) -> Price | None:
         return self._price
+
+    def nodes_of(self, _: JobSpec, cluster: Cluster) -> Cluster:
+        return cluster
 
     def show(self, id):
         self.shows += 1
@@ -115,12 +119,12 @@ def test_lists_and_json_show_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_condition_on_the_cost_needs_a_price() -> None:
-    id = ended().spec.cluster.id
+    job = ended().spec
     known = costs(Priced(machines()), prices="Standard_NC6=2")
-    assert known.price_for_conditions(["loss is nan", "cost > 5"], id) == 2.0
-    assert known.price_for_conditions(["loss is nan"], id) == 0.0
+    assert known.price_for_conditions(["loss is nan", "cost > 5"], job) == 2.0
+    assert known.price_for_conditions(["loss is nan"], job) == 0.0
     with pytest.raises(UsageError, match="the price of Standard_NC6 is unknown") as caught:
-        costs(Priced(machines())).price_for_conditions(["cost > 5"], id)
+        costs(Priced(machines())).price_for_conditions(["cost > 5"], job)
     assert 'prices: {"Standard_NC6": 0.90}' in str(caught.value)
 
 

@@ -140,6 +140,8 @@ class ServiceJob:
                 "nodeCount": nodes,
                 **toolkit,
                 **container,
+                **({"batchaiSize": self.size} if self.size else {}),
+                **({"batchaiSpot": "yes"} if self.is_spot else {}),
                 "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
             }
         }

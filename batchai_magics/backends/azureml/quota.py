@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from batchai_magics.backends.azureml.clusters import Clusters, is_serverless
@@ -40,14 +41,20 @@ class Quota:
         per_hour = facts.price(is_spot=_is_spot(cluster)) if facts else None
         return Price(per_hour, facts.currency) if facts and per_hour is not None else None
 
+    def nodes_of(self, job: JobSpec, cluster: Cluster) -> Cluster:
+        """The cluster with the nodes of a job: a serverless one has those that each job asks for."""
+        if not is_serverless(cluster.id):
+            return cluster
+        size = (job.backend_options.get("size") or cluster.spec.vm_size).split()[-1]
+        priority = VmPriority.LOW_PRIORITY if "spot" in job.backend_options else VmPriority.DEDICATED
+        spec = cluster.spec.model_copy(update={"vm_size": size, "vm_priority": priority})
+        return replace(cluster, spec=spec)
+
     def forecast(self, job: JobSpec) -> str:
         """The nodes of a job, the quota that is left for them and their price."""
         try:
-            id = ResourceId.parse(job.cluster.id)
-            cluster = self._clusters.show(id)
-            size = job.backend_options.get("size", "").split()[-1:] if is_serverless(id) else []
-            is_spot = "spot" in job.backend_options if is_serverless(id) else None
-            estimate = self.estimate(cluster, job.node_count, size="".join(size), is_spot=is_spot)
+            cluster = self._clusters.show(ResourceId.parse(job.cluster.id))
+            estimate = self.estimate(self.nodes_of(job, cluster), job.node_count)
         except (ServiceError, SpecError) as error:
             return f"quota and price are unknown: {error.message}"
         return estimate.sentence if estimate else ""

@@ -163,6 +163,9 @@ class Prices(Protocol):
     def node_price(self, cluster: Cluster) -> Price | None:
         """The price of a node of a cluster; None if it is unknown."""
 
+    def nodes_of(self, job: JobSpec, cluster: Cluster) -> Cluster:
+        """The cluster with the nodes that a job gets, which may have a size and a price of their own."""
+
     def forecast(self, job: JobSpec) -> str:
         """What a job is going to cost, and whether it has to wait for quota; empty if that is unknown."""
 

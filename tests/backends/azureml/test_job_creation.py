@@ -172,6 +172,7 @@ def test_a_job_of_somebody_else_is_shown_with_what_is_known(azure, backend, expe
     (listed,) = backend.list(experiment, Kind.JOB)
     shown = backend.show(listed.id)
     assert (shown.id.name, shown.spec.node_count) == ("calm_rose_x1", 2)
+    assert shown.spec.backend_options == {"size": "Standard_DS3_v2"}
     assert shown.spec.custom_toolkit_settings.command_line == "python train.py"
     assert shown.spec.container_settings.image_source_registry.image == "azureml:image:1"
 

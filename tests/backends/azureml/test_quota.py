@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics import cell
+from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.quota import Quota
 from batchai_magics.commands.output.dry_run import dry_run_text
 from batchai_magics.config import Settings
+from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.prices import Price
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -58,6 +60,16 @@ def test_the_price_of_a_node_is_the_services_estimate(
 ) -> None:
     azure.computes.add("gpus", size=A100)
     assert quota.node_price(Clusters(connection).show(gpus)) == Price(3.673, "USD")
+
+
+def test_a_limit_of_cost_is_by_the_size_that_a_job_asks_for(
+    backend: AzureMLBackend, settings: Settings, workspace: ResourceId
+) -> None:
+    costs = JobCosts(backend, settings)
+    dear = job_on(workspace.child(Kind.CLUSTER, "serverless"), batchaiSize=A100)
+    assert costs.price_for_conditions(["cost > 20"], dear) == 3.673
+    spot = job_on(workspace.child(Kind.CLUSTER, "serverless"), batchaiSize=A100, batchaiSpot="yes")
+    assert costs.price_for_conditions(["cost > 20"], spot) == 0.735
 
 
 def test_a_job_is_forecast_before_it_is_submitted(
