@@ -46,9 +46,9 @@ class LabelsResult:
 
     def to_table(self) -> Table:
         """One row."""
-        parameters = " ".join(f"{name}={value}" for name, value in self.labels.parameters.items())
-        cells = (self.run, ", ".join(self.labels.tags), self.labels.note, parameters)
-        return Table(("Name", "Tags", "Note", "Parameters"), (cells,))
+        facts = dict(self.labels.facts())
+        cells = (facts.get(title, "") for title in ("tags", "note", "parameters"))
+        return Table(("Name", "Tags", "Note", "Parameters"), ((self.run, *cells),))
 
 
 @dataclass(frozen=True)

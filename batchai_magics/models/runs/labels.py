@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from batchai_magics.models.runs.parameters import Parameter, bounded
@@ -28,6 +28,12 @@ class Labels(NamedTuple):
     def with_parameters(self, more: Mapping[str, Parameter]) -> Labels:
         """The labels with further parameters, which take the place of those of the same name."""
         return self._replace(parameters=bounded({**self.parameters, **more})) if more else self
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """The labels as pairs of title and text, without those that are empty."""
+        parameters = " ".join(f"{name}={value}" for name, value in self.parameters.items())
+        texts = {"tags": ", ".join(self.tags), "note": self.note, "parameters": parameters}
+        yield from ((title, text) for title, text in texts.items() if text)
 
     def to_text(self) -> str:
         """The text of the file `labels.json`."""

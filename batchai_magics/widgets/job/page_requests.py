@@ -140,8 +140,9 @@ class RequestHandler:
 
     def _record(self, content: PageData) -> Batch:
         provenance = self._job.provenance()
+        facts = [*self._job.labels().facts(), *provenance.facts()]
         sections = [[title, text] for title, text in provenance.sections() if text]
-        return _reply(content, {"facts": list(map(list, provenance.facts())), "sections": sections})
+        return _reply(content, {"facts": list(map(list, facts)), "sections": sections})
 
     def _cancel(self, content: PageData) -> Batch:
         self._job.cancel()

@@ -272,7 +272,8 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
 
 def test_what_a_cell_saved_is_among_the_files_and_the_cell_itself_in_the_record(lab):
     widget = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
-    save = "%%batchai_job saves --env A=1\nopen('model.txt', 'w').write('weights'); print('saved')"
+    line = "%%batchai_job saves --env A=1 --tag wide --args '--lr 0.5'"
+    save = f"{line}\nopen('model.txt', 'w').write('weights'); print('saved')"
     lab.open("saves", widget, save)
     run_all(lab, 2)
     lab.page.locator(".ba-row", has_text="saved").wait_for()
@@ -286,6 +287,8 @@ def test_what_a_cell_saved_is_among_the_files_and_the_cell_itself_in_the_record(
     lab.page.get_by_role("tab", name="Record").click()
     record = lab.page.get_by_role("region", name="record")
     record.get_by_text("saves --env A=1").wait_for()
+    record.locator("dd", has_text=re.compile("^wide$")).wait_for()
+    record.locator("dd", has_text=re.compile("^lr=0.5$")).wait_for()
     record.get_by_text("saves.py", exact=True).click()
     record.locator("pre", has_text="open('model.txt', 'w')").wait_for()
     assert lab.errors == []
