@@ -37,6 +37,19 @@ def test_jobs_are_created_together_and_identical_ones_are_found(place: Place) ->
         place.backend.create_jobs([NewJob(jobs[0].id, place.spec("echo another"))])
 
 
+def test_jobs_are_terminated_together_also_those_that_are_gone(place: Place) -> None:
+    jobs = [NewJob(place.job(f"ended-{n}"), place.spec("sleep 600")) for n in range(3)]
+    done = place.run("echo done").id
+    place.backend.create_jobs(jobs)
+    place.backend.terminate_jobs([jobs[0].id, place.job("gone"), done, jobs[2].id])
+    for job in (jobs[0], jobs[2]):
+        assert place.wait(job.id).is_cancelled
+    assert place.backend.show(done).execution.exit_code == 0
+    assert not place.backend.show(jobs[1].id).state.is_final
+    place.backend.terminate_jobs([jobs[1].id])
+    assert place.wait(jobs[1].id).is_cancelled
+
+
 @pytest.mark.needs("storage")
 def test_a_sweep_with_mpi_ranks_finds_the_best_trial(place: Place) -> None:
     line = 's --sweep "lr=0.3,0.1,0.2" --best "min loss" --parallel 2 --processes 2'

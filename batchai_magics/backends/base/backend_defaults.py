@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
@@ -86,6 +87,12 @@ class BackendDefaults:
         """Creates jobs, with one request for each."""
         made = [self.create(job.id, job.spec, records=job.records) for job in jobs]
         return cast("list[JobResource]", made)
+
+    def terminate_jobs(self: Backend, jobs: Sequence[ResourceId]) -> None:
+        """Asks jobs to stop, with one request for each; those that are gone are left out."""
+        for job in jobs:
+            with contextlib.suppress(NotFoundError):
+                self.terminate(job)
 
     def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what is missing of what a job needs, with one request for each part."""

@@ -131,6 +131,12 @@ class Backend(Protocol):
             The errors of `create`.
         """
 
+    def terminate_jobs(self, jobs: Sequence[ResourceId]) -> None:
+        """Asks jobs to stop as `terminate` does, together where the engine can.
+
+        Those that are gone are left out.
+        """
+
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what is missing of what a job needs and stores its files, in one request where possible.
 

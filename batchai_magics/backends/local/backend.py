@@ -141,6 +141,11 @@ class LocalBackend(Service):
         super().terminate(job)
         self.runner.apply_changes()
 
+    def terminate_jobs(self, jobs: Sequence[ResourceId]) -> None:
+        """Asks jobs to end, in few transactions; those that are gone are left out."""
+        super().terminate_jobs(jobs)
+        self.runner.apply_changes()
+
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
         self.reconciler.reconcile()

@@ -121,6 +121,12 @@ class Service(LazyFacets):
         """Asks a job to stop; no effect on one that has ended."""
         self.context.runner.stop([run_of(self.context.repository.get(job))])
 
+    def terminate_jobs(self, jobs: Sequence[ResourceId]) -> None:
+        """Asks jobs to stop, together where the engine can; those that are gone are left out."""
+        for begin in range(0, len(jobs), BATCH):
+            records = self.context.repository.find_all(jobs[begin : begin + BATCH])
+            self.context.runner.stop(list(map(run_of, records)))
+
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job holds."""
         from batchai_magics.backends.service import resource_views

@@ -69,10 +69,11 @@ def ended(definition: SweepDefinition, why: str, note: str) -> SweepDefinition:
 
 
 def terminate(backend: Backend, trials: Iterable[Trial]) -> None:
-    """Terminates the jobs of trials; those that are gone are left out."""
-    for trial in trials:
-        with contextlib.suppress(NotFoundError):
-            backend.terminate(trial.runs[-1].id)
+    """Terminates the jobs of trials; those that are gone are left out.
+
+    The last one ends first: when one that runs leaves its nodes, no other one waits for them.
+    """
+    backend.terminate_jobs([trial.runs[-1].id for trial in trials][::-1])
 
 
 def quick_failures(trials: Sequence[Trial], since: float) -> list[Trial]:
