@@ -18,7 +18,9 @@ from typing import Any
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.cell_job_spec import RUNNER_FILE
 from batchai_magics.cell.cell_request import CellSource
+from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.config import Settings
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
@@ -35,6 +37,7 @@ from batchai_magics.records.submission import (
     Variable,
     cut,
     shape_of,
+    upload_name,
 )
 from batchai_magics.version import __version__
 
@@ -250,7 +253,8 @@ def _environment(spec: JobSpec, mask: SecretMask) -> Iterator[tuple[str, str]]:
 
 
 def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, str]]:
-    others = [(path, data) for path, data in uploads.items() if Path(path).name != script]
+    own = {script, RUNNER_FILE, VARIABLES}  # recorded as the code and its variables
+    others = [(path, data) for path, data in uploads.items() if upload_name(path) not in own]
     for path, data in others[:MAX_UPLOADS]:
         is_small = len(data) <= MAX_HASHED
         yield path, f"sha256:{hashlib.sha256(data).hexdigest()}" if is_small else f"{len(data)} bytes"

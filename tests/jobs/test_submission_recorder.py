@@ -18,7 +18,7 @@ from batchai_magics.jobs.submission_recorder import (
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.record_files import LABELS, SUBMISSION, check_submitted
-from batchai_magics.records.submission import GitState, Submission
+from batchai_magics.records.submission import GitState, Submission, upload_name
 
 SCRIPT = "print({lr}, data)\n"
 SETTINGS = Settings()
@@ -65,6 +65,13 @@ def test_code_arguments_variables_and_environment_are_recorded(tmp_path):
     assert (data.type, data.value, data.shape, data.digest[:7]) == ("list", "", (100,), "sha256:")
     assert (record.environment, record.secrets, record.git) == ({"A": "1"}, ("MY_TOKEN",), None)
     assert labels == Labels(("wide", "new"), parameters={"epochs": 3, "lr": 0.5})
+
+
+def test_uploads_are_what_the_user_sent_along(tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "train.py").write_text("print(1)\n")
+    record, _ = recorded(request(tmp_path, "train --use lr --upload lib", lr=0.5))
+    assert list(map(upload_name, record.uploads)) == ["lib/train.py"]
 
 
 def test_no_secret_is_recorded(tmp_path):
