@@ -152,18 +152,13 @@ def _read_label_as_step(text: bytes, prefixes: Prefixes) -> LineReading | None:
 
 def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
     kind = _kind(scan)
-    if kind is None:
+    if kind is None or (kind is Kind.LOOSE and not _has_quality(scan)):
         return None
     is_heading = kind is Kind.HEADING
     phase = scan.section or scan.phase if is_heading else scan.phase
     step, epoch = _best(scan.positions, "step"), _best(scan.positions, "epoch")
     if is_heading and phase not in (None, TRAIN) and step and step.has_total and not epoch:
         step = None  # a validation counts its own batches
-    is_quantity = any(
-        is_quality(each.name) or each.name in _KNOWN_ALONE for each in scan.numbers
-    ) or _is_member(scan)
-    if kind is Kind.LOOSE and not is_quantity:
-        return None
     return LineReading(
         kind,
         step and step.span,
@@ -177,6 +172,12 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=_is_member(scan),
     )
+
+
+def _has_quality(scan: LineScan) -> bool:
+    """Whether a line without a position tells of a quality, or belongs to a block that has one."""
+    are_qualities = (is_quality(each.name) or each.name in _KNOWN_ALONE for each in scan.numbers)
+    return any(are_qualities) or _is_member(scan)
 
 
 def _totals(scan: LineScan) -> tuple[NamedNumber, ...]:

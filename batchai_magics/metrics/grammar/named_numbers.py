@@ -158,8 +158,7 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
         scan.rank = span
         return
     raw = _without_info(raw)
-    is_counter = phase_of_word(raw) is not None and number.isdigit() and not (unit or scan.last_base)
-    if is_counter or (raw.lower() == "cost" and unit in _SECONDS):  # `Eval 1 at step 4000`
+    if _is_no_metric(scan, raw, number, unit):
         scan.excluded += 1
         return
     phase, base = _phase_and_name(scan, raw)
@@ -167,11 +166,7 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if (not is_fraction and is_excluded(raw)) or (base != raw and phase != TRAIN and is_excluded(base)):
         scan.excluded += 1
         return
-    if phase is not None and phase_of_word(base) is None:
-        scan.last_base = base
-        scan.last_phase = phase if " " in raw else None
-    elif is_quality(base) and scan.last_phase != TRAIN:
-        phase = phase or scan.last_phase
+    phase = _phase_after(scan, raw, base, phase)
     name, unit = _name_and_unit(scan.group + base, base, unit)
     if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
         name = raw
@@ -179,6 +174,22 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
     is_whole = number.isdigit() and not unit
     scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
+
+
+def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
+    """Whether a number counts phases, as in `Eval 1 at step 4000`, or is a time that is called a cost."""
+    is_counter = phase_of_word(raw) is not None and number.isdigit() and not (unit or scan.last_base)
+    return is_counter or (raw.lower() == "cost" and unit in _SECONDS)
+
+
+def _phase_after(scan: LineScan, raw: str, base: str, phase: str | None) -> str | None:
+    """The phase of a number: its own, which the next ones have too, else that of the one before it."""
+    if phase is not None and phase_of_word(base) is None:
+        scan.last_base = base
+        scan.last_phase = phase if " " in raw else None
+    elif is_quality(base) and scan.last_phase != TRAIN:
+        return phase or scan.last_phase
+    return phase
 
 
 def _without_info(raw: str) -> str:
