@@ -51,7 +51,7 @@ from batchai_magics.models.runs.scalar_export import export_targets
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.options.option_parsing import expand, split_line
 
-_MAX_LISTED = 200  # uploaded files that a dry run lists
+_MAX_LISTED = 20  # uploaded files that a dry run lists
 
 
 @dataclass(frozen=True)

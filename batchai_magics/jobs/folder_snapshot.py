@@ -18,6 +18,7 @@ from batchai_magics.models.file_names import text_of
 IGNORE_FILE = ".batchaiignore"  # in git's syntax
 MAX_BYTES = 50 << 20
 MAX_FILES = 5000
+_ENVIRONMENT_FILE = "/pyvenv.cfg"  # in the folder of a virtual environment
 _GIT_TIMEOUT_S = 10.0
 _LARGEST = 5  # files and folders that the error lists
 
@@ -48,8 +49,8 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> dict[str, bytes]:
     """Reads the files of a folder, by their path in it with `/`.
 
     The homes of backends are left out. In a git repository these are the files that git tracks or does not
-    ignore. Caches, version control, links that leave the folder, and what `.batchaiignore` matches are left
-    out.
+    ignore. Caches, version control, virtual environments, links that leave the folder, and what
+    `.batchaiignore` matches are left out.
 
     Raises:
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
@@ -58,7 +59,9 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> dict[str, bytes]:
     root = folder.resolve()
     ignored = pathspec.GitIgnoreSpec.from_lines([*EXCLUDED, *_lines(folder / IGNORE_FILE)])
     names = sorted({name for name in _names(root) if not ignored.match_file(text_of(name))})
-    names = [name for name in names if not any((root / name).is_relative_to(home) for home in homes)]
+    environments = [(root / name).parent for name in names if name.endswith(_ENVIRONMENT_FILE)]
+    left_out = (*homes, *environments)
+    names = [name for name in names if not any((root / name).is_relative_to(each) for each in left_out)]
     files = {name: root / name for name in names if _is_inside(root / name, root)}
     _check(folder, {text_of(name): path.stat().st_size for name, path in files.items()})
     return {text_of(name): path.read_bytes() for name, path in files.items()}
@@ -103,7 +106,7 @@ def _check(folder: Path, sizes: Mapping[str, int]) -> None:
     listed = ", ".join(f"{name} ({size / (1 << 20):.1f} MiB)" for name, size in largest)
     text = (
         f"{folder} has {len(sizes)} files with {total / (1 << 20):.1f} MiB;"
-        f" at most {MAX_FILES} files with {MAX_BYTES >> 20} MiB are sent along. The largest: {listed}"
+        f" at most {MAX_FILES} files with {MAX_BYTES >> 20} MiB can be sent along. The largest: {listed}"
     )
     hint = f"List what the script does not need in {IGNORE_FILE}, and put data on a share: --mount."
     raise UsageError(text, hint=hint)

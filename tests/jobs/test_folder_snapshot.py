@@ -50,6 +50,14 @@ def test_what_batchaiignore_matches_stays_behind(folder):
     assert {*snapshot(folder)} == {".batchaiignore", "train.py", "pkg/__init__.py"}
 
 
+@pytest.mark.parametrize("has_git", [False, True])
+def test_a_virtual_environment_of_any_name_stays_behind(folder, has_git):
+    (folder / "data" / "pyvenv.cfg").touch()
+    if has_git:
+        git(folder, "init", "-q")
+    assert {*snapshot(folder)} == {"train.py", "pkg/__init__.py"}
+
+
 def test_what_git_ignores_stays_behind_and_what_it_does_not_know_yet_goes_along(folder):
     git(folder, "init", "-q")
     (folder / ".gitignore").write_text("data/\n")

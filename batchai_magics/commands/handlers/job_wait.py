@@ -181,8 +181,8 @@ def _end_and_duration(info: ExecutionInfo | None) -> str:
 
 
 def _error(error: ErrorDetail) -> str:
-    details = "\n".join(f"{detail.name}: {detail.value}" for detail in error.details or ()) or "<none>"
-    return f"Error message: {error.message}\nDetails:\n {details}"
+    details = "\n  ".join(f"{detail.name}: {detail.value}" for detail in error.details or ()) or "<none>"
+    return f"Error message: {error.message}\nDetails:\n  {details}"
 
 
 def job_exit(job: JobResource) -> CommandExit:
