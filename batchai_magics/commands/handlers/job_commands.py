@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.base.backend_registry import current_settings
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import (
     LogOutput,
@@ -137,5 +138,12 @@ def delete(context: Context, arguments: Namespace) -> Operation | None:
 
 
 def resume_command(id: ResourceId, command: str) -> str:
-    """The command line that resumes watching the job."""
-    return f"batchai {command} {id.name} -e {id.experiment} -w {id.workspace} -g {id.group}"
+    """The command line that resumes watching the job; it leaves out what the settings choose anyway."""
+    settings = current_settings()
+    scope = (
+        ("-e", id.experiment, settings.experiment),
+        ("-w", id.workspace, settings.workspace),
+        ("-g", id.group, settings.resource_group),
+    )
+    options = (f" {flag} {name}" for flag, name, default in scope if name.lower() != default.lower())
+    return f"batchai {command} {id.name}{''.join(options)}"

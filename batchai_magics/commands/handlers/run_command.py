@@ -267,7 +267,7 @@ def _translated_options(line: LauncherLine) -> list[str]:
 
 
 def _stream(job: Job, *, is_error: bool) -> Stream:
-    again = resume_command(job.id, "job wait -n")
+    again = resume_command(job.id, "logs -f")
     message = f"Stopped watching; the job keeps running. To resume: {again}"
     return Stream(_parts(job, is_error=is_error), message)
 

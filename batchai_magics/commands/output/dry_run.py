@@ -84,7 +84,7 @@ def _plan(request: CellRequest, gpus: int) -> Plan:
 
 
 def _process_lines(plan: Plan, preparation: str) -> Iterator[str]:
-    how = "as the ranks of one MPI job" if plan.launcher is Launcher.MPI else "independently of each other"
+    how = "as the ranks of one MPI job" if plan.launcher is Launcher.MPI else "without MPI"
     yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(plan.nodes, 'node')}, {how}"
     for node in range(len(plan.nodes)):
         here = [process for process in plan.processes if process.node == node]

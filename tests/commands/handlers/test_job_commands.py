@@ -3,8 +3,11 @@ import urllib.request
 
 import pytest
 
+from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 
@@ -247,3 +250,10 @@ def test_a_wait_ends_when_its_time_is_up(do, cluster, job_file):
 def test_a_wait_for_nonsense_is_refused(do, option):
     with pytest.raises(UsageError, match=option.split()[0]):
         do(f"job wait -n j {option}")
+
+
+def test_the_command_to_resume_leaves_out_the_defaults(monkeypatch):
+    job = workspace_id(load_settings(), "default").child(Kind.EXPERIMENT, "default").child(Kind.JOB, "long")
+    assert resume_command(job, "logs -f") == "batchai logs -f long"
+    monkeypatch.setenv("BATCHAI_EXPERIMENT", "other")
+    assert resume_command(job, "logs -f") == "batchai logs -f long -e default"

@@ -105,7 +105,7 @@ def test_relative_paths_of_the_script_work_since_the_working_directory_has_a_cop
 def test_a_launcher_is_translated_and_says_so(preview):
     text = preview("--nodes 2 -- torchrun --nproc_per_node=2 src/train.py")
     assert text.startswith("torchrun: runs as --toolkit pytorch --nodes 2 --processes 4\n")
-    assert "to start: 4 processes on 2 nodes, independently of each other" in text
+    assert "to start: 4 processes on 2 nodes, without MPI" in text
 
 
 @pytest.mark.slow
