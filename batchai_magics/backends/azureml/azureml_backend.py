@@ -35,7 +35,7 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.base.job_defaults import runs
+from batchai_magics.backends.base.job_defaults import MAX_RUNS, run_names
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
@@ -105,7 +105,12 @@ class AzureMLBackend(BackendBase):
         """Stores a job's files as code; there is nothing else to create: clusters are the user's."""
         self._check_workspace(needs.job)
         self._creation.keep(needs.files)
-        return runs(self, needs.job)
+        return self._runs(needs.job)
+
+    def _runs(self, job: ResourceId) -> Sequence[JobResource]:
+        """The latest runs of a job's name, oldest first, by one list; their details are read on demand."""
+        listed = {item.id.name: item for item in self.jobs.list(job.parent)}
+        return [listed[name] for name in run_names(list(listed), job.name)[-MAX_RUNS:]]
 
     def show(self, id: ResourceId) -> Resource:
         """The current resource; an experiment is there as soon as it is named."""

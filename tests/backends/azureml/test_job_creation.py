@@ -274,6 +274,15 @@ def test_an_upload_that_fails_leaves_no_code_and_no_job(create, azure) -> None:
     assert (azure.workspace.codes, azure.jobs.jobs) == ({}, {})
 
 
+def test_earlier_runs_are_found_by_one_request(create, azure, backend, experiment) -> None:
+    for name in ("one", "one-2", "other"):
+        azure.set_status(run_name(create(name).id), "Completed")
+    sent_before = len(azure.exchanges)
+    found = backend.ensure(JobNeeds(experiment.child(Kind.JOB, "one")))
+    assert [(job.id.name, job.state.is_final) for job in found] == [("one", True), ("one-2", True)]
+    assert len(azure.exchanges) == sent_before + 1
+
+
 def test_uploaded_files_travel_with_the_job_that_refers_to_them(backend, azure, experiment) -> None:
     folder = "scripts/first/one/abc"
     id = experiment.child(Kind.JOB, "one")
