@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.azureml.job_names import run_name
+from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
 from batchai_magics.backends.azureml.unsupported_fields import ALWAYS, REQUIRED, SECRETS
 from batchai_magics.backends.base import JobNeeds
 from batchai_magics.backends.base.backend_registry import open_backend
@@ -299,7 +300,10 @@ def test_shares_and_containers_become_datastores(create, azure, experiment) -> N
     create(mountVolumes={"azureFileShares": [SHARE], "azureBlobFileSystems": [CONTAINER]})
     outputs = sent(azure, experiment)["outputs"]
     assert [item["mode"] for item in outputs.values()] == ["ReadWriteMount", "ReadWriteMount"]
-    assert "c2VjcmV0" not in str(sent(azure, experiment))
+    variables = sent(azure, experiment)["environmentVariables"]
+    packed = [unpacked(variables[name]) for name in (SPEC, RUN)]
+    assert "acct" in str(packed)
+    assert "c2VjcmV0" not in f"{packed} {sent(azure, experiment)}"
 
 
 def test_an_image_becomes_an_environment_and_a_curated_one_is_one(create, azure, experiment) -> None:
