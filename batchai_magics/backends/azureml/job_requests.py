@@ -80,20 +80,22 @@ def job_body(
         "properties": {NAME: id.name, EXPERIMENT: id.experiment, DIGEST: digest(spec)},
         "tags": initial_tags(records),
     }
-    if run.distribution:
-        properties["distribution"] = dict(run.distribution)
-    if inputs:
-        properties["inputs"] = inputs
-    if outputs:
-        properties["outputs"] = outputs
+    optional: Body = {
+        "distribution": dict(run.distribution or {}),
+        "inputs": inputs,
+        "outputs": outputs,
+        "identity": _identity(settings.identity) if settings.identity else {},
+    }
+    given = {name: value for name, value in optional.items() if value}
+    return {"properties": {**properties, **_place(spec, assets), **given}}
+
+
+def _place(spec: JobSpec, assets: JobAssets) -> Body:
+    """Where the job runs: its cluster, else serverless compute of a tier."""
     if assets.compute:
-        properties["computeId"] = assets.compute
-    else:
-        tier = "Spot" if "spot" in spec.backend_options else _TIERS[spec.scheduling_priority]
-        properties["queueSettings"] = {"jobTier": tier}
-    if settings.identity:
-        properties["identity"] = _identity(settings.identity)
-    return {"properties": properties}
+        return {"computeId": assets.compute}
+    tier = "Spot" if "spot" in spec.backend_options else _TIERS[spec.scheduling_priority]
+    return {"queueSettings": {"jobTier": tier}}
 
 
 def digest(spec: JobSpec) -> str:
