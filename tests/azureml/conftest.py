@@ -34,5 +34,6 @@ def reached(made: AzureStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[Azu
     for name, value in made.client_env.items():
         monkeypatch.setenv(name, value)
     shared_sign_in.cache_clear()
+    monkeypatch.setattr(shared_sign_in(), "_is_interactive", lambda: False)  # a code is awaited for minutes
     with contextlib.closing(made):
         yield made

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def has_person() -> bool:
     """Whether somebody can follow a link: in a notebook or at a terminal."""
-    return "ipykernel" in sys.modules or (sys.stdin is not None and sys.stdin.isatty())
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel") or (sys.stdin is not None and sys.stdin.isatty())
 
 
 class SignIn:
