@@ -36,6 +36,7 @@ _IN_BLOCKS = frozenset(
         "composer",
         "coqui_tts",
         "lightning_rich",
+        "llama_recipes",
         "mae",
         "olmo",
         "olmo_core",

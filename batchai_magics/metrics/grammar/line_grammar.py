@@ -63,6 +63,8 @@ _JSON_TEXT = re.compile(
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
 _BULLET = re.compile(rb"[ \t]{2,}[|>*+-]+(?:[ ][>*-]+)?[ ]")  # `     | > loss: 0.5`
+_REWARD = re.compile(r"reward|return|score")
+_EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode
 
 
@@ -156,6 +158,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         return None
     is_heading = kind is Kind.HEADING
     phase = scan.section or scan.phase if is_heading else scan.phase
+    _tell_episodes(scan)
     step, epoch = _best(scan.positions, "step"), _best(scan.positions, "epoch")
     if is_heading and phase not in (None, TRAIN) and step and step.has_total and not epoch:
         step = None  # a validation counts its own batches
@@ -178,6 +181,15 @@ def _has_quality(scan: LineScan) -> bool:
     """Whether a line without a position tells of a quality, or belongs to a block that has one."""
     are_qualities = (is_quality(each.name) or each.name in _KNOWN_ALONE for each in scan.numbers)
     return any(are_qualities) or _is_member(scan)
+
+
+def _tell_episodes(scan: LineScan) -> None:
+    """Take `Ep 3` for an episode where a reward is beside it."""
+    if not any(_REWARD.search(each.name) for each in scan.numbers):
+        return
+    for place, each in enumerate(scan.positions):
+        if each.kind == "epoch" and _EPISODE.search(scan.text, 0, each.span[0]):
+            scan.positions[place] = each._replace(kind="step", fineness=3)
 
 
 def _totals(scan: LineScan) -> tuple[NamedNumber, ...]:
@@ -245,6 +257,8 @@ def _is_plain(scan: LineScan) -> bool:
     if len(scan.numbers) == 1 and scan.numbers[0].name in _KNOWN_ALONE:
         return True
     qualities = [is_quality(each.name) for each in scan.numbers]
+    if any("_of_" in each.name or "_for_" in each.name for each in scan.numbers):
+        return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
         return any(qualities) and all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
     if not scan.phase and not all(

@@ -63,6 +63,8 @@ _QUALITY = frozenset(
         "ap",
         "f1",
         "r2",
+        "l1",
+        "l2",
         "mse",
         "mae",
         "rmse",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_DIGITS = rb"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d{0,40})?|\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}"
+_DIGITS = rb"\d{1,3}(?:,\d{3})+(?!\d|,\d)(?:\.\d{0,40})?|\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}"
 NUMBER = (
     rb"[-+]?(?:(?:" + _DIGITS + rb")(?:[eE][-+]?\d{1,4})?|(?i:nan|inf(?:inity)?)(?![A-Za-z])|nan(?=ms\b|s\b))"
 )
@@ -19,9 +19,9 @@ UNIT = (
     rb"|[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
     rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}"
 )
-_UNIT_END = rb"(?:(?![\w/]|[ \t]*[:=])|(?<=\ds)(?=[ ]:[ ])|(?<=[KMGTB])(?=/\d))"
+_UNIT_END = rb"(?:(?<=%)(?=:[ ])|(?![\w/]|[ \t]*[:=])|(?<=\ds)(?=[ ]:[ ])|(?<=[KMGTB])(?=/\d))"
 _WORD = (
-    rb"[A-Za-z_#%][\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
+    rb"(?:[A-Za-z_%]|#(?=[^ ]))[\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
     rb"(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
 )
 _WRAPPED = rb"(?P<wrap>np\.float\d\d\(|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
@@ -30,7 +30,7 @@ _TAIL = (
     rb"(?:(?<=[KMGTB])/\d{1,6}(?:\.\d{1,6})?[KMGT]i?B?\b|(?<=\d)/\d{1,12}\.\d{1,12})?"
     rb"(?:[ \t]*(?:\+/-|\+-|\xc2\xb1|\xb1)[ \t]*" + NUMBER + rb")?"
     rb"(?(wrap)'?(?:,[^()\[\]\n=:;|]{0,40}\]|(?:,[^()\n]{0,80}(?:\([^()]*\))?)?\)|[ \t]*[\])])?|)"
-    rb"(?:[ \t]*\([^()\n]{0,60}\))?"
+    rb"(?:[ \t]*\((?!(?:epoch|step|iter|batch)\w*[ :=])[^()\n]{0,60}\))?"
     rb"(?:[ \t]+/[ \t]+" + NUMBER + rb")?"
 )
 _END = rb"(?![\w@%])(?!\.\d)(?!:\d)(?!-\d)(?!/[\w.])"
@@ -99,7 +99,7 @@ PLAIN = re.compile(NUMBER + rb"(?:[:/.\-]\d+)*[%\w]*")
 COMMENT = re.compile(rb"\([^()\n]{0,80}\)|new best(?=[ \t]*\Z)|stalled \d+ times(?=[ ]\()")
 WORD = re.compile(rb"[^\s,;|()\[\]{}:=]+:?")
 SEPARATOR = re.compile(
-    rb"(?:#011|[ \t,;|\[\]{}()>*=~:]|/(?=(?:micro_step|global_step|step|epoch|iter)\b)|-(?=[-=>\s])"
+    rb"(?:#011|#(?=[ ])|[ \t,;|\[\]{}()<>*=~:]|/(?=(?:micro_step|global_step|step|epoch|iter)\b)|-(?=[-=>\s])"
     rb"|\xe2[\x80\x94\x95].)+"
 )
 STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")

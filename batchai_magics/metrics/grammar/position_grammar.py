@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_COUNT = rb"\d{1,3}(?:,\d{3})+(?![\d,])|\d{1,18}"
+_COUNT = rb"\d{1,3}(?:,\d{3})+(?!\d|,\d)|\d{1,18}"
 _ROUNDED = rb"\d{1,6}(?:\.\d{1,3})?[kKM](?![\w./])"  # `12.5K`
 _OF = (
     rb"(?:[ \t]*(?:/|\bof\b(?:[ ]max_iter:)?|\bout of\b|\|(?=[ ]?\d+[ ]?[\])]))[ \t]*"
@@ -20,7 +20,7 @@ _ADJECTIVE = (
 _NOUN = (
     rb"timesteps|timestep|steps(?=[ \t]*[:=])|step|iterations?(?![A-Za-z])"
     rb"|iters?|itrs|it|batch|updates?|episode"
-    rb"|minibatch|nupdates|tick(?=[ ]\d)|up\.(?=[ ]\d)"
+    rb"|minibatch|nupdates|total t(?=:)|tick(?=[ ]\d)|up\.(?=[ ]\d)"
 )
 
 WORD_POSITION = re.compile(
@@ -90,7 +90,8 @@ _LINE_STARTS = tuple(
         _PHASE + rb":?[ \t]*\[[ \t]*(?P<step>" + _COUNT + rb")/[ \t]*\d{1,18}" + _PERCENT + rb"[ \t]*\]",
         rb"(?P<step>" + _COUNT + rb"):(?=[ \t]+(?:[A-Za-z]|[\d.-]+,))",
         rb"(?P<phase>TRAIN|CV) Batch (?P<epoch>\d{1,9})/(?P<step>\d{1,18})(?=[ ]loss[ ])",
-        rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t,])",
+        rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t,]|:[ ])",
+        rb"(?P<step>\d{1,18})(?=[ \t]+(?:(?:train(?:ing)?|val)[_ ])?(?i:loss)[ :=])",
         rb"(?P<step>\d{1,18})(?=[ \t]+\[[A-Z][\w ]*:)",
     )
 )
@@ -119,7 +120,7 @@ class Position(NamedTuple):
 
 _FINENESS = (
     (b"global", 9), (b"tick", 9), (b"acc", 9), (b"env", 8), (b"learner", 7), (b"grad", 3), (b"actor", 4),
-    (b"update", 6), (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
+    (b"total", 8), (b"update", 6), (b"timestep", 8), (b"it", 7), (b"step", 5), (b"batch", 4),
     (b"episode", 3), (b"epch", 2),
 )  # fmt: skip
 

@@ -33,7 +33,8 @@ _ELEMENTS = tuple(
         rb"[IWEF]\d{4,8} " + _CLOCK + rb" +\d+ (?:[\w.-]+ )?[\w./-]+:\d+\]",  # glog and absl
         rb"DLLL?(?= \d{4}-)",
         rb"\[\d{1,18},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]<std\w+>:",
-        rb"\[" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?\]:?",
+        rb"[\[(<]" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[\])>]:?",
+        rb"cuda:(?P<rank>\d{1,6})(?=[ ]\|)",
         rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
         rb"\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
         rb"(?i:rank)[ _:=-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
@@ -84,7 +85,7 @@ _LOGGER = re.compile(
 )
 _CALLER = re.compile(rb"(?P<name>[A-Za-z_][\w.]{0,40}):(?=[ \t]+" + _POSITION + rb"s?[ :=#\[(]{1,9}\d)")
 _HOST = re.compile(rb"(?P<name>[A-Za-z][\w.-]*\d):(?= |\[)")
-_TAGGED = re.compile(rb"\[(?P<name>[A-Za-z][\w .:/@-]{0,60})\]:?(?=[ \t\[]|\Z|[A-Z])")
+_TAGGED = re.compile(rb"[\[<](?P<name>[A-Za-z][\w .:/@-]{0,60})[\]>]:?(?=[ \t\[]|\Z|[A-Z])")
 _POSITION_WORD = re.compile(
     rb"(?i)(?<![a-z])(?:global_)?(?:steps?|iters?|iterations?|epochs?|batch|updates?|episode|ep|it)"
     rb"(?![a-z])[ :=_]*(?:\d|\Z)"
