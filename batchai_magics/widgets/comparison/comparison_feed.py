@@ -263,10 +263,14 @@ _ROW_FIELDS = (
 
 
 def _figures(metric: MetricSummary, row: Mapping[str, Any]) -> list[float | None]:
-    """The number that stands for a metric, the best one, and the standard error (`RunRow.values`)."""
+    """The number that stands for a metric, the best one, and the standard error (`RunRow.values`).
+
+    Runs are ranked by the best one; of a rate, that is its mean.
+    """
     is_rate = metric.name == RATE and row["images_per_sec"] is not None
     shown = row["images_per_sec"] if is_rate else metric.headline_value
-    return [json_number(each) for each in (shown, metric.best, row["uncertainty"] if is_rate else None)]
+    best = metric.best if metric.mean is None else shown
+    return [json_number(each) for each in (shown, best, row["uncertainty"] if is_rate else None)]
 
 
 def _curve_columns(curve: ScalingCurve) -> PageData:

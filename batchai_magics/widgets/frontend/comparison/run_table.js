@@ -214,13 +214,13 @@ export class RunTable {
   /** @type {(column: Column, run: RunRow, place: number, cell: HTMLElement, text: HTMLElement | undefined) => void} */
   #fill(column, run, place, cell, text) {
     if (!text || !cell.contains(text)) return; // it has something else than a text
-    const words = column.of(run);
+    const { metric } = column;
+    const isBest = metric?.best === place && !this.isGrouped;
+    const words = column.of(run) + (isBest ? bestText(metric, run) : "");
     setText(text, words);
     cell.dataset.empty = String(words === NOTHING);
     this.#reserve(column.key, words);
-    const { metric } = column;
     if (!metric) return;
-    const isBest = metric.best === place && !this.isGrouped;
     cell.toggleAttribute("data-best", isBest);
     cell.title = titleOf(metric, run, isBest, this.#change(metric, run, place));
   }
@@ -298,10 +298,16 @@ function valueText({ name }, { values, has_nan: hasNan }) {
   return spread === null ? quantity(value) : `${quantity(value)} ± ${error(spread, value)}`;
 }
 
+/** What makes a run the best of all, unless its cell says it already. @type {(metric: RunMetric, row: RunRow) => string} */
+function bestText({ name }, { values }) {
+  const [value = null, best = null] = values[name] ?? [];
+  return best === null || best === value ? "" : ` (best ${quantity(best)})`;
+}
+
 /** @type {(metric: RunMetric, row: RunRow, isBest: boolean, change: string) => string} */
 function titleOf({ name, label }, { values, loss_trend: trend }, isBest, change) {
-  const best = values[name]?.[1] ?? null;
-  const words = [best === null ? "" : `best so far ${quantity(best)}`, name === "loss" && trend ? trend : "", change, isBest ? "the best of all runs" : ""];
+  const [value = null, best = null] = values[name] ?? [];
+  const words = [best === null || best === value ? "" : `best so far ${quantity(best)}`, name === "loss" && trend ? trend : "", change, isBest ? "the best of all runs" : ""];
   const told = words.filter(Boolean).join(", ");
   return told && `${label}: ${told}`;
 }
