@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from batchai_magics.backends.node import preflight_program
 from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.preflight_nodes import MeasuredNodes, NodeProgram, Reply
 from batchai_magics.launch.plan import Containers, Launcher, LogFile, Output, Plan, Process
 from batchai_magics.records.preflight import (
-    NodeCheck,
     PairCheck,
     PreflightReport,
     pairs_to_repeat,
@@ -41,7 +41,6 @@ MAX_EXCLUDED = 4
 CODE = "JobPreflightFailed"
 POLL_S = 0.1
 
-Reply = Mapping[str, Any]
 Item = TypeVar("Item")
 
 
@@ -74,7 +73,7 @@ def max_excluded(node_count: int) -> int:
     return min(MAX_EXCLUDED, max(1, node_count // 4), node_count - 1)
 
 
-class Verdict(NamedTuple):
+class Conclusion(NamedTuple):
     """What follows from a report: the job fails, or it runs on `nodes` (by number), with `smaller` plans."""
 
     outcome: Outcome | None
@@ -82,17 +81,17 @@ class Verdict(NamedTuple):
     smaller: SmallerPlans | None = None
 
 
-def verdict(report: PreflightReport, request: PreflightRequest) -> Verdict:
+def conclusion_of(report: PreflightReport, request: PreflightRequest) -> Conclusion:
     """Whether the job runs, and on which of its nodes."""
     flagged = report.flagged
     if not flagged:
-        return Verdict(None)
+        return Conclusion(None)
     if len(flagged) <= len(request.smaller):
         good = (number for number, node in enumerate(report.nodes) if node.node not in flagged)
-        return Verdict(None, tuple(good), request.smaller[len(flagged) - 1])
+        return Conclusion(None, tuple(good), request.smaller[len(flagged) - 1])
     texts = "; ".join(finding.sentence for finding in report.findings)
     more = f" At most {len(request.smaller)} of its nodes can be left out." if request.smaller else ""
-    return Verdict(failed_with(CODE, f"The preflight found a problem: {texts}.{more}"))
+    return Conclusion(failed_with(CODE, f"The preflight found a problem: {texts}.{more}"))
 
 
 class Programs(Protocol):
@@ -120,7 +119,7 @@ class Preflight:
         self._listener = socket.create_server((address, 0))
         self._token = secrets.token_hex(preflight_program.TOKEN_BYTES // 2)
         self._thread = threading.Thread(target=self._run, name="batchai-preflight", daemon=True)
-        self._nodes = _Nodes(self._names)
+        self._nodes = MeasuredNodes(self._names)
         self._started_s = time.monotonic()
         self._is_closed = False
         self.report: PreflightReport | None = None
@@ -142,11 +141,11 @@ class Preflight:
         self.close()
         return None
 
-    def conclude(self, request: PreflightRequest, folder: Path) -> Verdict:
+    def conclude(self, request: PreflightRequest, folder: Path) -> Conclusion:
         """What follows from the measurements; writes them to the folder of the run's record."""
         if self.report is None:
-            return Verdict(failed_with(CODE, "The preflight could not be completed."))
-        decided = verdict(self.report, request)
+            return Conclusion(failed_with(CODE, "The preflight could not be completed."))
+        decided = conclusion_of(self.report, request)
         if decided.smaller:
             self.report = self.report._replace(excluded=self.report.flagged)
         _write_report(self.report, folder)
@@ -192,7 +191,7 @@ class Preflight:
 
     def _accept(self, connection: socket.socket) -> None:
         connection.settimeout(ANSWER_S)
-        program = _Program(connection)
+        program = NodeProgram(connection)
         hello = program.reply()
         if hello and hmac.compare_digest(str(hello.get("token", "")), self._token):
             program.address, program.port = str(hello["address"]), int(hello["port"])
@@ -272,80 +271,6 @@ class Preflight:
 
     def _machine(self, number: int) -> str:
         return self._nodes.checks[number].machine
-
-
-class _Program:
-    """The connection to the program of a node."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection, self._stream = connection, connection.makefile("rwb")
-        self.address, self.port = "", 0
-
-    def ask(self, request: Reply) -> None:
-        """Sends a request; a lost connection is found when the reply is read."""
-        with contextlib.suppress(OSError):
-            self._stream.write(json.dumps(request).encode() + b"\n")
-            self._stream.flush()
-
-    def reply(self) -> Reply | None:
-        """The reply; None without one."""
-        try:
-            reply: Reply = json.loads(self._stream.readline())
-        except (OSError, ValueError):
-            return None
-        return reply
-
-    def close(self) -> None:
-        """Ends the connection."""
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
-        with contextlib.suppress(OSError):
-            self._stream.close()
-        self._connection.close()
-
-
-class _Nodes:
-    """The nodes with what was measured, and the programs of those that still answer."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.checks = [NodeCheck(name) for name in names]
-        self.open: dict[int, _Program] = {}
-
-    def ask(self, requests: Mapping[int, Reply]) -> dict[int, Reply]:
-        """The replies of some nodes, which work at the same time; nodes that do not answer are lost."""
-        for number, request in requests.items():
-            self.open[number].ask(request)
-        replies = {number: self.open[number].reply() for number in requests}
-        for number, reply in replies.items():
-            if reply is None:
-                self.lose(number, "it stopped answering while it was measured")
-        return {number: reply for number, reply in replies.items() if reply}
-
-    def lose(self, number: int, problem: str) -> None:
-        """Notes that a node cannot be measured."""
-        self.checks[number] = self.checks[number]._replace(problem=problem)
-        if number in self.open:
-            self.open.pop(number).close()
-
-    def note(self, replies: Mapping[int, Reply]) -> None:
-        """Adds facts of nodes."""
-        for number, reply in replies.items():
-            added = NodeCheck.from_json({"node": "", **reply})
-            self.checks[number] = self.checks[number]._replace(**{f: getattr(added, f) for f in reply})
-
-    def note_best(self, replies: Mapping[int, Reply]) -> None:
-        """Adds rates of nodes that are better than those known."""
-        for number, reply in replies.items():
-            if problem := reply.get("problem"):
-                self.lose(number, f"it could not be measured: {problem}")
-                continue
-            known = self.checks[number]._asdict()
-            self.note({number: {name: max(rate, known[name] or 0.0) for name, rate in reply.items()}})
-
-    def close(self) -> None:
-        """Ends all programs."""
-        for program in list(self.open.values()):
-            program.close()
 
 
 def rounds(nodes: Sequence[int]) -> Iterator[list[tuple[int, int]]]:

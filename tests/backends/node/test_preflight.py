@@ -13,9 +13,9 @@ from batchai_magics.backends.node.preflight import (
     CODE,
     PreflightRequest,
     SmallerPlans,
+    conclusion_of,
     max_excluded,
     rounds,
-    verdict,
 )
 from batchai_magics.records.preflight import NodeCheck, PreflightReport
 
@@ -44,7 +44,7 @@ def report(*bad: int) -> PreflightReport:
 
 
 def test_a_bad_node_ends_a_job_that_may_leave_out_none() -> None:
-    decided = verdict(report(2), PreflightRequest())
+    decided = conclusion_of(report(2), PreflightRequest())
     assert decided.outcome
     (error,) = decided.outcome.errors
     assert (error["code"], decided.smaller) == (CODE, None)
@@ -53,10 +53,10 @@ def test_a_bad_node_ends_a_job_that_may_leave_out_none() -> None:
 
 def test_a_job_runs_on_the_good_nodes_with_the_plans_for_as_many() -> None:
     request = PreflightRequest((SmallerPlans("three"), SmallerPlans("two")))
-    assert verdict(report(), request) == (None, (), None)
-    assert verdict(report(0), request) == (None, (1, 2, 3), SmallerPlans("three"))
-    assert verdict(report(1, 3), request) == (None, (0, 2), SmallerPlans("two"))
-    outcome = verdict(report(1, 2, 3), request).outcome
+    assert conclusion_of(report(), request) == (None, (), None)
+    assert conclusion_of(report(0), request) == (None, (1, 2, 3), SmallerPlans("three"))
+    assert conclusion_of(report(1, 3), request) == (None, (0, 2), SmallerPlans("two"))
+    outcome = conclusion_of(report(1, 2, 3), request).outcome
     assert outcome
     assert "At most 2 of its nodes can be left out." in outcome.errors[0]["message"]
 
