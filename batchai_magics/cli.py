@@ -235,8 +235,8 @@ def _carry_out(invocation: Invocation) -> int:
     context = Context(load_settings())
     if invocation.command.words == "use" and changes_settings(invocation.arguments):
         notes = getattr(run(invocation, context), "notes", ())  # what is chosen is checked here too
-        hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config_path()}."
-        raise UsageError("`use` chooses for a notebook's session", hint="\n".join((*notes, hint)))
+        hint = f"In the shell, set variables such as BATCHAI_WORKSPACE, or edit {config_path()}."
+        raise UsageError("`use` applies to a notebook's session only", hint="\n".join((*notes, hint)))
     invocation.command.load()
     _enable_interrupt_cleanup()
     if invocation.command.words == "watch" and not (

@@ -335,5 +335,5 @@ def table_in(text: str) -> dict[str, str | None]:
 def _choice(text: str, choices: Collection[str], what: str) -> str:
     if text.lower() not in choices:
         hint = did_you_mean(text, choices) or f"one of {', '.join(choices)}"
-        raise UsageError(f"{what}: there is no {text!r}", hint=hint)
+        raise UsageError(f"{what}: {text!r} is not a valid value", hint=hint)
     return text.lower()

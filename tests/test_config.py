@@ -143,7 +143,7 @@ def test_a_bad_value_in_the_file_names_the_setting_and_the_file(file):
 
 
 def test_a_bad_choice_gets_a_guess(file):
-    assert "setting ui (BATCHAI_UI): there is no 'wiget'\nDid you mean \"widget\"?" in refused(
+    assert "setting ui (BATCHAI_UI): 'wiget' is not a valid value\nDid you mean \"widget\"?" in refused(
         file, BATCHAI_UI="wiget"
     )
     assert "one of local" in refused(file, BATCHAI_BACKEND="moon")

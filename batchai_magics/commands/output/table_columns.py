@@ -110,7 +110,7 @@ _COLUMNS: dict[type, Sequence[Column]] = {
         ("Cluster", lambda job: _cluster_of(job).name),
         ("Cluster RG", lambda job: _cluster_of(job).group),
         ("Cluster Workspace", lambda job: _cluster_of(job).workspace),
-        ("Tool", lambda job: job.spec.toolkit.value),
+        ("Tool", lambda job: job.spec.toolkit.label),
         ("Nodes", lambda job: job.spec.node_count),
         ("State", _state),
         ("Exit code", _exit_code),

@@ -139,7 +139,9 @@ def scaling(runs: Comparables, *, metric: str = "") -> Scaling:
         return result
     if not result.curves:
         names = ", ".join(result.silent)
-        raise UsageError(f"no log tells {result.label}: {names}", hint="Give runs whose logs do.")
+        raise UsageError(
+            f"no log reports {result.label}: {names}", hint="Choose other runs, or another --metric."
+        )
     for curve in result.curves:
         if len(curve.points) < 2:
             raise UsageError(

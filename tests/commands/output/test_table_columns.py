@@ -84,7 +84,7 @@ def test_a_job_tells_its_cluster_and_its_exit_code():
         "Cluster": "nc6",
         "Cluster RG": "other",
         "Cluster Workspace": "w",
-        "Tool": "horovod",
+        "Tool": "python",
         "Nodes": 2,
         "State": "failed",
         "Exit code": 3,

@@ -86,7 +86,7 @@ def test_a_log_without_a_rate_is_left_out_by_name():
 
 
 def test_logs_that_all_lack_a_rate_are_refused_by_name():
-    with pytest.raises(UsageError, match="no log tells images/sec: empty"):
+    with pytest.raises(UsageError, match="no log reports images/sec: empty"):
         scaling({"empty": read_metrics(b"")})
 
 
@@ -221,5 +221,5 @@ def test_any_rate_scales(metric):
 
 
 def test_a_rate_that_no_log_has_is_refused_by_its_name():
-    with pytest.raises(UsageError, match="no log tells tokens/sec: one, two"):
+    with pytest.raises(UsageError, match="no log reports tokens/sec: one, two"):
         scaling({"one": log(1, 100), "two": log(2, 100)}, metric="tokens_per_sec")
