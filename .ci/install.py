@@ -41,7 +41,7 @@ def progress(lines: Iterable[str]) -> Iterator[str]:
             found += 1
             yield f"package {found}: {words[0]}"
         elif line.startswith("Installing collected packages:"):
-            yield f"installing {len(words) - 2} packages"
+            yield f"installing {len(words) - 2} package{'s' * (len(words) > 3)}"
 
 
 if __name__ == "__main__":
