@@ -91,5 +91,5 @@ def test_an_edited_cell_differs_in_code_arguments_variables_and_metrics(world: W
     vars(context)["backend"] = world.backend
     data = do("job diff train train-2").data
     assert (data["runs"], len(data["rows"])) == (["train", "train-2"], len(found.rows))
-    with pytest.raises(UsageError, match="two runs are compared"):
+    with pytest.raises(UsageError, match="expected two runs, got 1"):
         do("diff train")

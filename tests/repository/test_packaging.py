@@ -87,7 +87,7 @@ def test_with_an_owner_the_links_of_pypi_lead_to_the_repository(source, tmp_path
     (folder / "pyproject.toml").write_text(files["pyproject.toml"])
     build(folder, "--wheel", tmp_path)
     text = readme_of(next(tmp_path.glob("*.whl")))
-    assert "](https://github.com/some-lab/batchai_magics/blob/main/docs/commands.md)" in text
+    assert "](https://github.com/some-lab/batchai_magics/blob/main/docs/start.md)" in text
     assert "](https://github.com/some-lab/batchai_magics/raw/main/docs/replay.png)" in text
     assert not re.findall(r"\]\((?!https?:)[^)]*\)", text)
 
