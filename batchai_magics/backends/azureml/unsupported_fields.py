@@ -8,6 +8,7 @@ from typing import Any
 from batchai_magics.backends.azureml.settings import SIZE, SPOT
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.job_spec import JobPriority, JobSpec
+from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 _OWN_MODES = "leave it out: the service mounts with modes of its own"
 # Field below `properties` → what to do instead.
@@ -30,6 +31,10 @@ SECRETS: Mapping[str, str] = {
     "secrets": (
         "everybody in the workspace can read variables: set azureml.visible_secrets to yes to accept that, "
         "or read a key vault in the job with its managed identity (azureml.identity)"
+    ),
+    "environmentVariables[].value": (
+        "what looks like a secret could be read by everybody in the workspace: set azureml.visible_secrets "
+        "to yes to accept that, or read a key vault in the job with its managed identity (azureml.identity)"
     ),
 }
 REQUIRED: Mapping[str, str] = {
@@ -56,13 +61,21 @@ def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterat
     """The fields of a job that are refused, with what to do instead."""
     properties = spec.to_wire(secrets=True)["properties"]
     yield from (item for item in ALWAYS.items() if _is_given(properties, item[0].split(".")))
-    if spec.secrets and not has_consent:
-        yield from SECRETS.items()
+    given = {"secrets": spec.secrets, "environmentVariables[].value": _has_secret_variable(spec)}
+    if not has_consent:
+        yield from ((field, instead) for field, instead in SECRETS.items() if given[field])
     shares = (spec.mount_volumes and spec.mount_volumes.azure_file_shares) or ()
     if any(not share.credentials.account_key for share in shares):
         yield from REQUIRED.items()
     if not is_serverless:
         yield from ((field, ON_CLUSTERS[field]) for field in _of_serverless(spec))
+
+
+def _has_secret_variable(spec: JobSpec) -> bool:
+    """Whether a variable looks like a secret, by its name or value; numbers are none."""
+    variables = spec.environment_variables or ()
+    named = (item.value for item in variables if is_secret_name(item.name) and not item.value.isdecimal())
+    return any(named) or any(is_secret_text(item.value) for item in variables)
 
 
 def _of_serverless(spec: JobSpec) -> Iterator[str]:

@@ -196,6 +196,7 @@ GIVEN = {
         "mountVolumes": {"azureFileShares": [{**SHARE, "credentials": {}}]}
     },
     "secrets": {"secrets": [{"name": "A", "value": "b"}]},
+    "environmentVariables[].value": {"environmentVariables": [{"name": "HF_TOKEN", "value": "abc"}]},
     "mountVolumes.fileServers": {
         "mountVolumes": {"fileServers": [{"fileServer": {"id": "x"}, "relativeMountPath": "a"}]}
     },
@@ -216,6 +217,11 @@ def test_what_the_service_cannot_do_is_refused_before_anything_is_sent(create, a
         create(**GIVEN[field])
     assert (field in caught.value.message, bool(caught.value.hint)) == (True, True)
     assert azure.exchanges == []
+
+
+def test_a_number_is_no_secret_whatever_its_name(create, azure, experiment) -> None:
+    create(environmentVariables=[{"name": "MAX_TOKEN", "value": "512"}])
+    assert sent(azure, experiment)["environmentVariables"]
 
 
 @pytest.mark.parametrize(
