@@ -62,7 +62,7 @@ _JSON_TEXT = re.compile(
 )
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
-_BULLET = re.compile(rb"[ \t]{2,}[|>*+-]+(?:[ ][>*-]+)?[ ]")  # `     | > loss: 0.5`
+_BULLET = re.compile(rb"[ \t]{2,}(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ]")  # `     | > loss: 0.5`
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode

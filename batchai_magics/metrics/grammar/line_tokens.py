@@ -30,6 +30,7 @@ _FILLERS = frozenset((
     "loss", "averaged", "elapsed", "validate", "dev", "final", "beginning", "starting", "begin", "start",
     "started", "info",
 ))  # fmt: skip
+_NO_TEXT_NAMES = _FILLERS - {"elapsed"}
 _BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
 _THICK_BAR = re.compile(
     rb"(?:\xe2(?:[\x94\x95][\x80-\xbf]|\x96[\x80-\x9f])){2,}|\[[=>.]*\]|\?{6,}"
@@ -261,7 +262,7 @@ def _take_text_pair(scan: LineScan) -> bool:
         found is None
         or ENDS_IN_POSITION.search(name)
         or _is_phase_alone(found, name)
-        or name.split(" ")[-1].lower() in _FILLERS
+        or name.split(" ")[-1].lower() in _NO_TEXT_NAMES
     ):
         return False
     scan.at = found.end()

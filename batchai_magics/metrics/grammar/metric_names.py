@@ -122,7 +122,7 @@ _QUALITY = frozenset(
     ]
 )
 _SUFFIX = re.compile(
-    r"(?:loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*"
+    r"(?:(?<!co)loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*"
 )
 _INTEGERS = frozenset(
     ["score", "scores", "loss", "acc", "accuracy", "reward", "return", "rew", "returns", "rewards"]
@@ -356,6 +356,7 @@ def is_excluded(name: str) -> bool:
         return True
     return (
         lower in _NO_METRICS
+        or lower.endswith(".py")
         or _NO_METRIC.search(lower) is not None
         or _POSITIONS.fullmatch(lower) is not None
     )

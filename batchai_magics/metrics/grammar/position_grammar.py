@@ -24,13 +24,13 @@ _NOUN = (
 )
 
 WORD_POSITION = re.compile(
-    rb"'?(?i:(?P<epoch>epochs?(?=[ \[(#\d])|epoch(?=[:='_])|epch(?=:)|ep(?:\.(?=[ ]\d))?)|(?P<step>"
+    rb"'?(?i:(?P<epoch>epochs?(?=[ \[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)|ep(?:\.(?=[ ]\d))?)|(?P<step>"
     + _ADJECTIVE
     + rb"(?:"
     + _NOUN
     + rb")))(?![A-Za-z])"
     rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
-    rb"(?:[ \t]*[:=#]{1,2}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(]))"
+    rb"(?:[ \t]*[:=#]{1,2}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"
     rb"'?(?P<open>[\[(][ \t]*)?(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?(?![kKM]))|"
     + _ROUNDED
     + rb"|"

@@ -9,14 +9,15 @@ from batchai_magics.metrics.grammar.metric_names import is_measure, is_timer, ph
 
 _CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = (
-    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|\d\d[-/]\d\d[-/]\d{4}|\d\d[-/]\d\d[-/]\d\d(?=[ T])|\d\d[-/]\d\d(?=[ T])"
+    rb"(?:\d{4}[-/.]\d\d[-/.]\d\d|20\d{6}(?=[-_ ])"
+    rb"|\d\d[-/]\d\d[-/]\d{4}|\d\d[-/]\d\d[-/]\d\d(?=[ T])|\d\d[-/]\d\d(?=[ T])"
     rb"|(?:[A-Z][a-z]{2},? )?(?:[A-Z][a-z]{2} [ \d]?\d|\d\d? [A-Z][a-z]{2} \d{4}))"
 )
 _ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT))?"
 TIME = (
     rb"(?:"
     + _DATE
-    + rb"(?:[T ,]|, | \| |[ ]{2}))?"
+    + rb"(?:[T ,_-]|, | \| |[ ]{2}))?"
     + _CLOCK
     + _ZONE
     + rb"(?:(?<!Z) (?:19|20)\d{2}(?=[ \[<\]:]))?(?:[ ][AP]M\b)?"
