@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.cell import Notebook
+from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.errors import ConflictError
+from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.server.access.access_control import Users
@@ -39,6 +43,19 @@ def start(server: Running, user: ArmBackend, name: str) -> ResourceId:
     id = server.world.job_id(name)
     user.create(id, JobSpec.from_wire({"properties": properties}))
     return id
+
+
+def test_trials_that_the_server_starts_belong_to_the_user_of_the_sweep(tmp_path: Path) -> None:
+    with serving(tmp_path / "home") as server:
+        anna = connected(server.url, Users(ServerHome.of(server.world.settings).users).add("anna"))
+        settings = replace(server.world.settings, experiment=server.world.job_id("x").parent.name)
+        line = 's --sweep "lr=1" --retry-failed 1'
+        request = parse_sweep(line, "raise SystemExit(3)", settings=settings, notebook=Notebook())
+        sweep = submit_sweep(anna, request, settings).sweep
+        until(lambda: len(sweep.stored_trials()[0].runs) == 2)  # which takes no step
+        ids = [run.id.key for run in sweep.stored_trials()[0].runs]
+        owners = server.world.backend.ownership.within(sweep.experiment.key)
+        assert [owners.get(id) for id in ids] == ["anna", "anna"]
 
 
 def test_limits_are_per_user_and_their_clients_are_told(server: Running) -> None:

@@ -85,7 +85,7 @@ class BackendDefaults:
 
     def create_jobs(self: Backend, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, with one request for each."""
-        made = [self.create(job.id, job.spec, records=job.records) for job in jobs]
+        made = [self.create(job.id, job.spec, owner=job.owner, records=job.records) for job in jobs]
         return cast("list[JobResource]", made)
 
     def terminate_jobs(self: Backend, jobs: Sequence[ResourceId]) -> None:

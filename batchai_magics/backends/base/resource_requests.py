@@ -62,11 +62,12 @@ class StatusSnapshot:
 
 @dataclass(frozen=True)
 class NewJob:
-    """A job to create: its id, its description, and the record files that it starts with."""
+    """A job to create: its id, its description, the record files that it starts with, and who creates it."""
 
     id: ResourceId
     spec: JobSpec
     records: Mapping[str, str] = field(default_factory=dict, repr=False)
+    owner: str = ""
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def create_jobs(context: Context, jobs: Sequence[NewJob]) -> list[Record]:
     planned: dict[str, list[PlannedJob]] = {}  # by cluster
     for job in jobs:
         check_name(job.id.name, job.id.kind)
-        record = _new_record(context, job.id, job.spec, "")
+        record = _new_record(context, job.id, job.spec, job.owner)
         plan = _planned(context, record, job.spec, _container_engine(context, job.spec), job.records)
         if isinstance(plan, PlannedJob):
             planned.setdefault(plan.cluster.guid, []).append(plan)

@@ -27,7 +27,10 @@ def main() -> None:
     record = TrialRecord.from_text((Layout(Path(home)).job(guid).records / TRIAL).read_bytes())
     os.environ |= {"BATCHAI_HOME": home, "BATCHAI_BACKEND": "local"}
     with contextlib.closing(open_backend(load_settings())) as backend:
-        experiment = ResourceId.parse(job).parent
-        files = SweepFiles(backend, record.share, experiment.name)
+        id = ResourceId.parse(job)
+        files = SweepFiles(backend, record.share, id.parent.name)
+        sweep = Sweep(backend, id.parent, files, record.sweep)
+        if backend.ownership:  # on a server, further trials belong to the same user
+            sweep.owner = backend.ownership.within(id.key).get(id.key, "")
         with contextlib.suppress(NotFoundError):
-            Sweep(backend, experiment, files, record.sweep).step()
+            sweep.step()

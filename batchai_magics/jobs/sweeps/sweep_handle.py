@@ -69,7 +69,10 @@ class Sweep:
         name: The sweep's name.
         backend: Where its trials run.
         experiment: The experiment that they belong to.
+        owner: Who creates the trials that are started from here, where that is not whoever asks for them.
     """
+
+    owner = ""
 
     def __init__(self, backend: Backend, experiment: ResourceId, files: SweepFiles, name: str) -> None:
         self.backend, self.experiment, self.name = backend, experiment, name

@@ -43,6 +43,7 @@ class SteppedSweep(Protocol):
     backend: Backend
     experiment: ResourceId
     files: SweepFiles
+    owner: str
 
     def result(self, trial: Trial) -> TrialResult:
         """The metric of a trial so far."""
@@ -115,7 +116,8 @@ def new_job_of(
     record = record_of(definition, number, sweep.files.share)
     records = {**request.records, LABELS: labels.to_text(), TRIAL: record.to_text()}
     records |= watch_records(replace(request, records=records), name)
-    return NewJob(sweep.experiment.child(Kind.JOB, name), request.spec, records), request.uploads
+    job = NewJob(sweep.experiment.child(Kind.JOB, name), request.spec, records, sweep.owner)
+    return job, request.uploads
 
 
 def record_of(definition: SweepDefinition, number: int, share: str) -> TrialRecord:
