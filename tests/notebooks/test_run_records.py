@@ -74,6 +74,7 @@ def test_the_notebooks_script_continues_on_a_real_slurm(tmp_path: Path) -> None:
         assert job.state is ExecutionState.SUCCEEDED
         lines = place.log(id).decode().splitlines()
         steps = [json.loads(line)["step"] for line in lines if line.startswith("{")]
-        assert steps == list(range(1, 301))
+        said = [lines[-3:], job.attempts, place.log(id, "execution.log").decode()]
+        assert steps == list(range(1, 301)), said
         begins = [int(found) for found in re.findall(r"starts at step (\d+)", "\n".join(lines))]
         assert 1 < begins[1] < 300
