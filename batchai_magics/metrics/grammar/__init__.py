@@ -1,1 +1,1 @@
-"""The grammar of step lines: prefixes, a position, named numbers. `docs/numbers.md` is its specification."""
+"""The grammar of step lines: prefixes, a position, named numbers. `docs/metrics-grammar.md` specifies it."""
