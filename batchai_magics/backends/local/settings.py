@@ -23,13 +23,13 @@ class LocalSettings:
         default_factory=_default_home,
         metadata={"help": "the folder of its state, shares and logs"},
     )
-    core_quota: int = setting(1000, "cores that all clusters may have together")
+    core_quota: int = setting(1000, "total number of cores of all clusters")
     idle_s: int = setting(300, "seconds that a node of an auto-scale cluster may be idle")
     container_command: str = setting(
-        "", "what runs containers, such as `podman --runtime runc`; found when empty"
+        "", "what runs containers, such as `podman --runtime runc`; found automatically when empty"
     )
-    max_running_jobs: int = setting(0, "jobs of one user that may run at a time; 0: any number")
-    max_queued_jobs: int = setting(0, "jobs of one user that may wait in queues; 0: any number")
+    max_running_jobs: int = setting(0, "jobs per user that may run at the same time; 0: any number")
+    max_queued_jobs: int = setting(0, "jobs per user that may be queued; 0: any number")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
 
     # BATCHAI_HOME and its like, from before backends had settings of their own.

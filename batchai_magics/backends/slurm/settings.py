@@ -203,7 +203,7 @@ class SlurmSettings:
     ssh_command: str = setting("ssh", "the program `ssh`, with options such as `ssh -F ~/cluster.conf`")
     ssh_python: str = setting("python3", "the Python on the login node, 3.6 or later")
     conf: str = setting("", "Slurm's configuration file (SLURM_CONF), where it is not the usual one")
-    partition: str = setting("", "the partition that clusters are of; Slurm's default one when empty")
+    partition: str = setting("", "the partition of clusters; Slurm's default one when empty")
     placement: str = setting(
         "any", "`any`: Slurm chooses among all nodes of the partition; `fixed`: a cluster keeps to its own"
     )
@@ -211,8 +211,8 @@ class SlurmSettings:
         "", "options of sbatch for VM sizes, such as `Standard_NC6=-p gpu --gres=gpu:1; Standard_D2=-p cpu`"
     )
     options: str = setting("--exclusive", "options of sbatch for every job, such as `--account=lab`")
-    mpi: str = setting("pmi2", "how ranks on several nodes meet: what `srun --mpi=` takes")
-    python: str = setting("", "the Python that runs on nodes; the one that submits when empty")
+    mpi: str = setting("pmi2", "PMI plugin of jobs on several nodes, as for `srun --mpi=`")
+    python: str = setting("", "the Python of the ranks; the one that submits the job when empty")
     container_command: str = setting(
         "", "what runs containers on nodes, such as `apptainer`; `host` runs jobs without their images"
     )
@@ -220,7 +220,7 @@ class SlurmSettings:
     lost_s: float = setting(
         30.0, "seconds after which a job that Slurm has ended, but that reported no status, counts as lost"
     )
-    core_quota: int = setting(1000, "cores that all clusters may have together")
+    core_quota: int = setting(1000, "total number of cores of all clusters")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
     scratch: str = setting(
         "",
