@@ -108,7 +108,7 @@ def check_supported(capabilities: Capabilities, spec: Spec | Patch) -> None:
     if isinstance(spec, FileServerSpec) and not capabilities.file_servers:
         raise _unsupported("a file server", capabilities.name)
     properties = spec.to_wire().get("properties") or {}
-    for path in _unsupported_fields(capabilities):
+    for path in unsupported_fields(capabilities):
         if _is_given(properties, path):
             raise _unsupported(f"properties.{path}", capabilities.name)
     if isinstance(spec, JobSpec):
@@ -142,7 +142,7 @@ def _check_patterns(spec: JobSpec) -> None:
         raise SpecError(problems, what=spec.what)
 
 
-def _unsupported_fields(capabilities: Capabilities) -> Iterator[str]:
+def unsupported_fields(capabilities: Capabilities) -> Iterator[str]:
     """The fields that the backend does not support."""
     for capability, paths in _FIELDS.items():
         if not getattr(capabilities, capability):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.azureml.job_names import run_name
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
-from batchai_magics.backends.azureml.unsupported_fields import ALWAYS, REQUIRED, SECRETS
+from batchai_magics.backends.azureml.unsupported_fields import ALWAYS, ON_CLUSTERS, REQUIRED, SECRETS
 from batchai_magics.backends.base import JobNeeds
 from batchai_magics.backends.base.backend_registry import open_backend
+from batchai_magics.backends.base.capabilities import unsupported_fields
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError, UnreachableError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
@@ -204,11 +206,27 @@ GIVEN = {
         "mountVolumes": {"unmanagedFileSystems": [{"mountCommand": "x", "relativeMountPath": "a"}]}
     },
     "batchaiMaxRestarts": {"batchaiMaxRestarts": 1},
+    "batchaiSignalBefore": {"batchaiSignalBefore": "PT1M"},
+    "batchaiGpus": {"batchaiGpus": 1},
+    "batchaiPreflight": {"batchaiPreflight": "stop"},
 }
+PAGE = Path(__file__).parents[3] / "docs" / "azureml.md"
 
 
 def test_every_unsupported_field_is_tried() -> None:
     assert {*ALWAYS, *REQUIRED, *SECRETS} <= GIVEN.keys()
+
+
+def test_the_page_names_every_field_that_is_refused(backend) -> None:
+    refused = [*GIVEN, *ON_CLUSTERS, *unsupported_fields(backend.capabilities)]
+    page = PAGE.read_text(encoding="utf-8")
+    assert [field for field in refused if not any(f"`{part}`" in page for part in parts(field))] == []
+
+
+def parts(field: str) -> list[str]:
+    """A field and those that it is a part of, by their whole paths and by their names."""
+    names = field.split(".")
+    return [*(".".join(names[: count + 1]) for count in range(len(names))), names[-1]]
 
 
 @pytest.mark.parametrize("field", GIVEN)
