@@ -261,12 +261,15 @@ def _is_plain(scan: LineScan) -> bool:
         return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
         return any(qualities) and all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
-    if not scan.phase and not all(
-        each.phase or each.name.startswith(("av", "ema_")) for each in scan.numbers
-    ):
+    if not (scan.phase or all(map(_has_phase, scan.numbers))):
         return False
     is_mixed = scan.text.startswith(EVALUATED, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
     return any(qualities) if is_mixed else all(qualities)
+
+
+def _has_phase(number: NamedNumber) -> bool:
+    """Whether a number is of a phase, or an average over one."""
+    return bool(number.phase) or number.name.startswith(("av", "ema_"))
 
 
 def _is_metrics(scan: LineScan) -> bool:
