@@ -72,7 +72,7 @@ class Sweep:
         owner: Who creates the trials that are started from here, where that is not whoever asks for them.
     """
 
-    owner = ""
+    owner: str = ""
 
     def __init__(self, backend: Backend, experiment: ResourceId, files: SweepFiles, name: str) -> None:
         self.backend, self.experiment, self.name = backend, experiment, name
