@@ -58,6 +58,7 @@ class Publisher:
         with self._changed:
             if key not in self._pollers:
                 self._pollers[key] = FeedPoller(*make(), max_interval_s=max_interval_s)
+            self._pollers[key].had_output = False  # kept until its output is added
             return cast("AnyFeed", self._pollers[key].feed)
 
     def add(self, output: CellOutput) -> None:

@@ -119,3 +119,12 @@ def test_where_nothing_but_text_can_be_shown_text_is_shown(backend, page):
 def test_an_unknown_way_to_show_is_refused(backend):
     with pytest.raises(UsageError, match="Did you mean"):
         widgets.show(Job(backend, JOB), ui="widgt")
+
+
+def test_a_view_that_comes_just_as_the_last_one_is_frozen_is_kept_up_to_date(publisher, backend, page, clock):
+    live(publisher, backend, page, clock).freeze()
+    output = live(publisher, backend, page, clock)  # the publisher takes a step before it is added
+    say(output, kind="ready", have={"points": 0, "logs": {}})
+    backend.write("news\n")
+    turns(publisher, clock, 3)
+    assert b"news\n" in b"".join(part for _, buffers in page.messages for part in buffers or ())
