@@ -151,13 +151,13 @@ def _read_row(cursor: BlockCursor, start: int, rows: Sequence[LineFormat] | None
 
 
 def _has_other_step_lines(cursor: BlockCursor) -> bool:
-    """Whether the grammar reads a line without a rate; each shape of lines is tried once."""
+    """Whether the grammar reads a line; each shape of lines is tried once."""
     unseen = cursor.shapes.unseen(cursor.data)
     start = 0
     for line in cursor.data.split(b"\n") if unseen else ():
         key = line.translate(None, DIGITS)
         if key in unseen:
-            if _RATE.literal not in key and _is_readable(cursor, start):
+            if _is_readable(cursor, start):
                 return True
             cursor.shapes.skip(key)
             unseen.remove(key)

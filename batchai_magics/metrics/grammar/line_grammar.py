@@ -21,7 +21,7 @@ from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixe
 MAX_LINE_BYTES = 8 * 1024
 _MAX_STRAY_WORDS = 6
 _REFUSED = re.compile(
-    rb"(?:\d[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
+    rb"(?:(?<![\d.])(?<!step )(?<!Step )\d+[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
     rb'|^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): '
 )
 _REFUSED_PARTS = (

@@ -98,3 +98,12 @@ def test_parts_of_several_files_are_in_the_order_of_reading():
     assert [(record.rank, record.step) for record in growing.columns()] == [
         (rank, number) for rank in (0, 0, 1) for number in (10, 20)
     ]
+
+
+@pytest.mark.parametrize(
+    "line", ["step {0}, loss: 0.5, images/sec: 99", "step {0}/30 loss: 0.5 images/sec: 99.5"]
+)
+def test_the_rate_of_a_script_is_read_as_the_benchmarks_would_be(line):
+    log = "".join(f"{line.format(number)}\n" for number in range(1, 30)).encode()
+    assert [record.name for record in Parser().feed(log)] == ["loss", "images_per_sec"] * 29
+    same(log, cuts=(100, 333))
