@@ -43,6 +43,7 @@ _IN_BLOCKS = frozenset(
         "pytorch_quickstart",
         "recbole",
         "sklearn_sgd",
+        "tf_object_detection",
         "transformers_2019",
     ]
 )

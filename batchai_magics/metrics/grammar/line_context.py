@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import LineForm, LineShape, MetricName
-from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
+from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, is_quality
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
 _MAX_GAP = 3  # lines between the members of a block
@@ -30,6 +30,7 @@ class LineContext:
     shown_at: tuple[float | None, int | None] | None = None  # where they changed
     phase: str | None = None  # of the line below
     phase_line: int = -(1 << 30)
+    is_phase_new: bool = False  # nothing was read below its heading
     table: MetricTable = field(default_factory=MetricTable)
 
     def enter(self, form: LineForm, text: bytes, line: int) -> tuple[int | None, float | None, Values] | None:
@@ -94,8 +95,8 @@ class LineContext:
         self, shape: LineShape, numbers: Values, line: int
     ) -> tuple[int | None, float | None, Values] | None:
         """The numbers of a line without a position, if they belong to the position above it."""
-        if self.phase and line - self.phase_line <= _MAX_GAP and shape.reading.phase is None:
-            self.phase_line = line
+        if self.phase and self._is_of_phase(shape, line):
+            self.phase_line, self.is_phase_new = line, False
             before = {VALIDATION: "val_", TEST: "test_"}.get(self.phase, "")
             named = [
                 (metric._replace(name=before + metric.name, phase=self.phase), v)
@@ -115,8 +116,17 @@ class LineContext:
             return None, self.epoch, numbers
         return self.step, self.epoch, numbers
 
+    def _is_of_phase(self, shape: LineShape, line: int) -> bool:
+        """Whether a line belongs to the heading of a phase above it, or to the numbers right below that."""
+        gap = line - self.phase_line
+        if shape.reading.phase is not None:
+            return False
+        if not self.is_phase_new:
+            return gap <= 2  # another rank may print between
+        return gap <= _MAX_GAP and any(is_quality(metric.name) for metric in shape.metrics)
+
     def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
-        self.phase, self.phase_line = reading.phase, line
+        self.phase, self.phase_line, self.is_phase_new = reading.phase, line, True
         if step is not None or epoch is not None:
             self.heading_line = line
         if epoch is not None:

@@ -144,3 +144,15 @@ def test_numbers_below_a_heading_have_its_position():
 
 def test_a_sample_is_not_empty():
     assert all(read_rows((PROGRAMS / f"{name}.log").read_bytes()) for name in NAMES)
+
+
+def test_settings_behind_a_validations_numbers_are_none():
+    log = (
+        b"Epoch 1 loss 0.5\nValidation...\nLoss: 0.41\nAcc: 81.2%\n\nconfig:\n  loss_weight: 0.5\n  lr: 0.1\n"
+    )
+    assert sorted(row[3:5] for row in read_rows(log)) == [("train", "loss"), ("val", "acc"), ("val", "loss")]
+
+
+def test_settings_right_below_the_heading_of_a_phase_are_none():
+    log = b"Epoch 1 loss 0.5\nEvaluation:\n    lr: 0.001\n    batch_size: 8\n"
+    assert [row[4] for row in read_rows(log)] == ["loss"]
