@@ -91,7 +91,7 @@ def test_a_rank_without_output_is_said(do, ranks):
 def test_an_old_line_is_not_of_the_last_minutes(do, running):
     assert output(do, "logs endless --since 5m") == "up\n"
     until(lambda: output(do, "logs endless --since 1s") == "")
-    with pytest.raises(UsageError, match=r"--since: .soon. is not a duration"):
+    with pytest.raises(UsageError, match=r"--since: .soon. is not a valid duration"):
         do("logs endless --since soon")
 
 
