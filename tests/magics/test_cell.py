@@ -72,7 +72,7 @@ def test_a_name_that_holds_something_else_is_left_alone(run, shell, capsys):
     run("job = 'precious'")
     job = run("%%batchai_job hello\nprint('hi')").wait(PATIENCE_S)
     assert shell.user_ns["job"] == "precious"
-    assert "Use --var to name the job otherwise" in capsys.readouterr().out
+    assert "Use --var to choose another variable" in capsys.readouterr().out
     assert run("%%batchai_job hello --var run\nprint('hi')").id == shell.user_ns["run"].id == job.id
 
 

@@ -30,7 +30,7 @@ def test_another_name_can_be_given_and_a_variable_of_another_type_is_kept(run, c
     run("sweep = 3")
     run(CELL.format(options="--wait"))
     assert run("sweep") == 3
-    assert "sweep stays as it is: it holds an object of type int, not a sweep." in capsys.readouterr().out
+    assert "sweep is left unchanged: it holds an object of type int, not a sweep." in capsys.readouterr().out
     run(CELL.format(options="--wait --var mine"))
     assert run("mine.name") == "lr"
 
