@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
 from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
@@ -13,6 +13,7 @@ from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
 from batchai_magics.backends.azureml.run_details import RunDetails, RunEnd, RunFacts
 from batchai_magics.errors import NotFoundError
+from batchai_magics.launch.plan import Plan
 from batchai_magics.models.job_execution import Attempt, RankExit
 from batchai_magics.models.response_object import ErrorDetail
 
@@ -44,7 +45,8 @@ class RunRecords:
             return RunFacts()
         if not job.state.is_final:
             return RunFacts(details, attempts=tuple(_attempts(watched, details)))
-        ranks, attempts = tuple(_ranks(watched, details)), tuple(_attempts(watched, details))
+        ranks = tuple(_with_missing(job, tuple(_ranks(watched, details)), details.ended))
+        attempts = tuple(_attempts(watched, details))
         facts = RunFacts(details, ranks, attempts, _end(watched, details))
         with self._lock:
             while len(self._ended) >= _MAX_JOBS:
@@ -61,6 +63,17 @@ def _ranks(watched: WatchedLogs, details: RunDetails) -> Iterator[RankExit]:
         if blob:
             found.append(parse_exit(blob.data))
     yield from sorted((rank for rank in found if rank), key=_failure_first)
+
+
+def _with_missing(job: ServiceJob, found: Sequence[RankExit], ended: datetime | None) -> Iterator[RankExit]:
+    """The exits, and those of ranks that were ended before they could record theirs, which are unknown."""
+    yield from found
+    plan = job.bundle.get("plan")
+    if plan and found:
+        recorded = {rank.rank for rank in found}
+        for rank in range(len(Plan.from_json(plan).processes)):
+            if rank not in recorded:
+                yield RankExit(rank, "", None, ended)
 
 
 def _end(watched: WatchedLogs, details: RunDetails) -> RunEnd | None:
