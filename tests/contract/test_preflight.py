@@ -7,11 +7,12 @@ import pytest
 from batchai_magics.backends.base import RECORDS
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.preflight import FindingKind, PreflightReport
 from batchai_magics.records.record_files import PREFLIGHT
 from tests.contract.place import Place, manual
-from tests.throttle import throttled
+from tests.throttle import found_alone, throttled
 
 pytestmark = pytest.mark.slow
 
@@ -45,17 +46,20 @@ def test_a_job_runs_without_a_node_that_is_slow(place: Place) -> None:
     cluster = place.make_cluster(scale=manual(4))
     hosts = "echo $AZ_BATCH_NODE_ID of $(cat $AZ_BATCHAI_MPI_HOST_FILE)"
     command = {"commandLine": hosts, "batchaiProcessCount": 4}
-    id = place.start(
-        nodeCount=4, batchaiPreflight="exclude", customToolkitSettings=command, **place.on(cluster)
-    )
-    with throttled(guid_of(place, id), 2):
-        job = place.wait(id)
-    report = report_of(place, id)
+    fields = {"nodeCount": 4, "batchaiPreflight": "exclude", "customToolkitSettings": command}
+
+    def run(number: int) -> tuple[JobResource, PreflightReport]:
+        id = place.start(name=f"job{number}", **fields, **place.on(cluster))
+        with throttled(guid_of(place, id), 2):
+            job = place.wait(id)
+        return job, report_of(place, id)
+
+    job, report = found_alone(2, run)
     names = [node.node for node in report.nodes]
     good = [*names[:2], names[3]]
     assert (report.flagged, report.excluded) == ((names[2],), (names[2],)), report.findings
     assert FindingKind.SLOW in [finding.kind for finding in report.findings]
-    lines = sorted(place.log(id).decode().splitlines())
+    lines = sorted(place.log(job.id).decode().splitlines())
     assert job.state is ExecutionState.SUCCEEDED
     assert lines == sorted(f"{name} of {' '.join(good)}" for name in good)
 
