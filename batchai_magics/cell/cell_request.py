@@ -66,6 +66,7 @@ class CellSource:
         arguments: The arguments of the script.
         uses: The variables of `--use`, by name.
         expanded: The variables that `--template` put into the script, by name.
+        file: The name of the file that was submitted; empty for a cell.
     """
 
     folder: Path
@@ -75,6 +76,7 @@ class CellSource:
     arguments: str = ""
     uses: Mapping[str, object] = field(default_factory=dict, repr=False)
     expanded: Mapping[str, object] = field(default_factory=dict, repr=False)
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -243,7 +245,7 @@ def parse_script(
     source = source.with_files(read_uploads(options.uploads, notebook.folder)).with_files(program)
     spec, sent = _spec(options, source, target, settings, account=account)
     read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=options.args or "")
-    read = replace(read, script=text)
+    read = replace(read, script=text, file=script.name)
     request = _request(options, target, spec, uploads=sent.uploads, notes=(), source=read)
     return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
 

@@ -92,7 +92,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     request = replace(request, records=recorder.files(request))
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, needs.job.parent, runs)
-    file = request.source.name if request.source else ""
+    file = request.source.file if request.source else ""
     return replace(submitted, grown=grown, forecast=forecast, file=file)
 
 

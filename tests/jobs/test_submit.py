@@ -125,7 +125,7 @@ def test_an_edited_cell_is_the_next_run_and_the_old_one_is_kept(tmp_path):
 
 
 def test_a_script_is_named_where_a_cell_would_be(tmp_path):
-    source = CellSource(tmp_path, name="train.py")
+    source = CellSource(tmp_path, file="train.py")
     lab = Taken(tmp_path, "resnet")
     same = submit(lab, request(source=source), SETTINGS)
     assert same.note.startswith("resnet was already submitted from train.py")

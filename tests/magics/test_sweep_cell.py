@@ -22,7 +22,7 @@ def test_the_sweep_is_bound_to_its_name_and_shown_by_commands(run, shell, capsys
     assert "Sweep lr: finished, 2 of 2 trials ended" in capsys.readouterr().out
     assert run("%batchai sweep list").data[0]["ended"] == 2
     run("%batchai sweep cancel -n lr -y")
-    assert "lr has already ended: finished." in capsys.readouterr().out
+    assert "lr has already ended (finished)." in capsys.readouterr().out
     assert run("%batchai sweep show -n LR").name == "lr"
 
 
