@@ -110,7 +110,7 @@ def test_options_that_exclude_each_other_are_refused(do, line):
 def test_a_cancelled_job_ends(do, running):
     assert do("cancel endless").notes == ("Cancelling endless.",)
     assert running.wait(PATIENCE_S).state is ExecutionState.FAILED
-    assert do("cancel endless").notes == ("endless has already ended: cancelled.",)
+    assert do("cancel endless").notes == ("endless has already ended (cancelled).",)
 
 
 def test_only_jobs_that_have_not_ended_are_active(do, ended, running):
