@@ -105,11 +105,13 @@ class _FlatObject:
 
     @property
     def no_zeros(self) -> Iterator[tuple[slice, bytes]]:
-        """The first digits of numbers that are no JSON if these are zeros."""
+        """Where zeros are no JSON, or not as a float has them."""
         for pair in self.pairs.values():
             if len(pair["whole"] or b"") > 1:
                 begin = pair.start("whole")
                 yield slice(begin, begin + 1), b"0"
+            if pair["number"] and len(pair["number"]) == 2 and pair["number"][:1] == b"-":
+                yield slice(*pair.span("number")), b"-0"  # an integer, whose zero has no sign
 
     @property
     def is_plain(self) -> bool:

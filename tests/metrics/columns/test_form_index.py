@@ -176,6 +176,12 @@ def test_objects_dicts_and_bars_are_read_as_line_by_line(log, times):
     assert repr([*read_columns([data], block_bytes=4096)]) == expected
 
 
+def test_a_negative_zero_of_json_has_no_sign():
+    data = b'{"step": 1, "loss": -5}\n{"step": 2, "loss": -0}\n' * 400
+    expected = repr(line_by_line(data))
+    assert repr([*read_columns([data], block_bytes=4096)]) == expected
+
+
 BARE = "\n".join(
     [
         '{"step": 1, "loss": 0.5}',
