@@ -12,7 +12,7 @@ from batchai_magics.models.response_object import ResponseObject, WireObject
 from batchai_magics.models.wire_times import wire_time
 
 if TYPE_CHECKING:
-    from batchai_magics.models.response_object import ErrorDetail
+    from batchai_magics.models.error_details import ErrorDetail
 
 
 STDOUTERR = "stdouterr"  # the directory of every job's logs
@@ -66,7 +66,7 @@ class ExecutionInfo:
         Raises:
             ServiceError: A field is missing or invalid.
         """
-        from batchai_magics.models.response_object import ErrorDetail
+        from batchai_magics.models.error_details import ErrorDetail
 
         info = ResponseObject.of(data, "executionInfo")
         return cls(

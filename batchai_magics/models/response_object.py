@@ -1,4 +1,4 @@
-"""Tolerant access to JSON objects in service responses, the fields that all resources share, and errors."""
+"""Tolerant access to JSON objects in service responses, and the fields that all resources share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from typing_extensions import Self
-
 from batchai_magics.errors import ServiceError, SpecError, join_path
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.wire_model import WireModel
 from batchai_magics.models.wire_times import parse_time, wire_time
 
 if TYPE_CHECKING:
@@ -187,37 +184,3 @@ class Provisioning:
 def head(id: ResourceId) -> WireObject:
     """The first wire fields of every resource: `id`, `name`, `type`."""
     return {"id": str(id), "name": id.name, "type": id.kind.wire_type}
-
-
-class NameValue(WireModel):
-    """A detail of an error."""
-
-    name: str
-    value: str
-
-
-WARNINGS = frozenset(
-    {"MpiNotUsed", "RunWarning", "StopConditionNotChecked"}
-)  # codes that do not make a job fail
-
-
-class ErrorDetail(WireModel):
-    """An error or warning of a job or node: a fixed code (`JobFailed`), a message, and details by name."""
-
-    code: str
-    message: str
-    details: tuple[NameValue, ...] | None = None
-
-    @property
-    def is_warning(self) -> bool:
-        """Whether it is a warning, which does not make the job fail."""
-        return self.code in WARNINGS
-
-    @classmethod
-    def from_wire(cls, data: Mapping[str, Any]) -> Self:
-        """Reads the service's JSON, ignoring unknown fields.
-
-        Raises:
-            ServiceError: A field is missing or has another type.
-        """
-        return ResponseObject.of(data, "the error").model(cls)

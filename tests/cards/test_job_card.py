@@ -16,8 +16,9 @@ from batchai_magics.jobs.job_overview import (
     recent_lines,
 )
 from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
-from batchai_magics.models.response_object import ErrorDetail, Provisioning
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted_job import FAILURE, START, resource
 

@@ -8,8 +8,8 @@ import pytest
 
 from batchai_magics.cards import card_parts, cluster_card
 from batchai_magics.cards import job_list_card as jobs_card
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo
-from batchai_magics.models.response_object import ErrorDetail
 from batchai_magics.models.states import ExecutionState, NodeState
 from tests.widgets.scripted_cluster import CLUSTER, START, ScriptedCluster
 

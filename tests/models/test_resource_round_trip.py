@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts, UserAccountSettings
+from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import (
     CachingType,
     DataDisks,
@@ -23,7 +24,7 @@ from batchai_magics.models.job_execution import ExecutionInfo, FileKind, OutputF
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
-from batchai_magics.models.response_object import ErrorDetail, NameValue, Provisioning, ProvisioningState
+from batchai_magics.models.response_object import Provisioning, ProvisioningState
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from tests.models.test_round_trip import clusters, jobs, text

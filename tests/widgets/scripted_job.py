@@ -8,11 +8,12 @@ from pathlib import Path
 from batchai_magics.backends.base import BackendDefaults, Capabilities, Span
 from batchai_magics.backends.folders import run_output
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo, RankExit
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, JobResource, Node
-from batchai_magics.models.response_object import ErrorDetail, Provisioning
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

@@ -15,10 +15,11 @@ from batchai_magics.models.cluster_spec import (
     UserAccountSettings,
     VmPriority,
 )
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.mount_volumes import ResourceRef
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
-from batchai_magics.models.response_object import ErrorDetail, Provisioning, ProvisioningState, ResponseObject
+from batchai_magics.models.response_object import Provisioning, ProvisioningState, ResponseObject
 from batchai_magics.models.states import AllocationState, NodeState
 
 KIND = "AmlCompute"

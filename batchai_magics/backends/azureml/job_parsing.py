@@ -10,10 +10,11 @@ from typing import Any
 from batchai_magics.backends.azureml.job_names import SEGMENTS, job_id
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
 from batchai_magics.backends.azureml.run_details import RunFacts
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.response_object import ErrorDetail, Provisioning
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import TERMINATED, ExecutionState
 from batchai_magics.models.wire_times import parse_time
 

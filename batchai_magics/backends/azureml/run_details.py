@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.job_execution import Attempt, RankExit
-from batchai_magics.models.response_object import ErrorDetail, NameValue, ResponseObject
+from batchai_magics.models.response_object import ResponseObject
 
 WARNING = "RunWarning"  # the code of a warning
 FINAL_STATUSES = frozenset({"completed", "failed", "canceled"})

@@ -14,8 +14,8 @@ from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
 from batchai_magics.backends.azureml.run_details import RunDetails, RunEnd, RunFacts
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.plan import Plan
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
-from batchai_magics.models.response_object import ErrorDetail
 
 _EXIT = re.compile(r"logs/batchai/exits/(\d+)\.json")
 _RESTARTED = "the service started it again: its nodes were preempted or failed"

@@ -9,6 +9,7 @@ from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import ClusterWarning, NodeStatus, RunStatus
 from batchai_magics.backends.service.stored_descriptions import moment, with_image
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
+from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import (
@@ -19,7 +20,7 @@ from batchai_magics.models.resources import (
     Workspace,
     WorkspaceSpec,
 )
-from batchai_magics.models.response_object import ErrorDetail, NameValue, Provisioning
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import AllocationState, NodeState
 
 CHANGED = "changed"  # in a cluster's `more`: when it was last resized

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.runner import RunResult, RunStatus
     from batchai_magics.launch.plan import ProcessExit
     from batchai_magics.models.cluster_spec import ClusterSpec, ImageReference
+    from batchai_magics.models.error_details import ErrorDetail
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resource_ids import ResourceId
-    from batchai_magics.models.response_object import ErrorDetail
     from batchai_magics.models.states import ExecutionState
 
 
@@ -216,7 +216,7 @@ def _errors_text(result: RunResult | None) -> str:
 @lru_cache(maxsize=1024)
 def _errors(text: str) -> tuple[ErrorDetail, ...]:
     """Errors, cached, since many jobs fail alike."""
-    from batchai_magics.models.response_object import ErrorDetail
+    from batchai_magics.models.error_details import ErrorDetail
 
     return tuple(map(ErrorDetail.from_wire, json.loads(text)))
 

@@ -24,10 +24,10 @@ from batchai_magics.follow import (
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.metrics import Record
 from batchai_magics.metrics.runs.stop_evaluation import STOP_IF, StopEvaluation
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ERR, ExecutionInfo
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.response_object import ErrorDetail
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.stop_conditions import conditions_of, stop_condition
 

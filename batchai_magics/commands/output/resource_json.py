@@ -8,11 +8,11 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.output.az_json import AzObject, model_fields, to_az_json
 from batchai_magics.commands.output.table_columns import Blob, SetupFile
 from batchai_magics.commands.output.text_table import Tabular
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.job_execution import ExecutionInfo, OutputFile
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 from batchai_magics.models.resources.job_resource import ATTEMPTS, WAITING
-from batchai_magics.models.response_object import ErrorDetail
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from batchai_magics.models.wire_times import wire_time
 
 if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
-    from batchai_magics.models.response_object import ErrorDetail
+    from batchai_magics.models.error_details import ErrorDetail
 
 
 PARTITION = "batchaiPartition"  # beside its size: the engine's partition
@@ -76,7 +76,7 @@ class Cluster:
             ServiceError: A field is missing or invalid; the message has its path.
         """
         from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
-        from batchai_magics.models.response_object import ErrorDetail
+        from batchai_magics.models.error_details import ErrorDetail
 
         response = ResponseObject.of(data, "the cluster")
         properties = response.object("properties")

@@ -23,6 +23,7 @@ from batchai_magics.backends.service.stored_descriptions import with_image
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
+from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.job_execution import ExecutionInfo, RankExit
 from batchai_magics.models.job_spec import JobSpec
@@ -36,7 +37,7 @@ from batchai_magics.models.resources import (
     Workspace,
     WorkspaceSpec,
 )
-from batchai_magics.models.response_object import ErrorDetail, NameValue, Provisioning, ProvisioningState
+from batchai_magics.models.response_object import Provisioning, ProvisioningState
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from tests.backends.local.still import WORKSPACE, Still
 from tests.contract.place import USER, manual

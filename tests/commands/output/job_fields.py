@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from batchai_magics.commands.output.job_list_json import FIELDS_FILE
 from batchai_magics.commands.output.resource_json import as_json
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.response_object import ErrorDetail
 from batchai_magics.models.toolkit_settings import Toolkit
 from batchai_magics.models.wire_model import WireModel
 from tests.widgets.scripted_job import resource

@@ -17,12 +17,13 @@ from batchai_magics.commands.output import job_list_json
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.job_list_json import JobListJson
 from batchai_magics.commands.output.result_formats import escaped_json
+from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.prices import Cost
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.response_object import ErrorDetail, NameValue, Provisioning
+from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import ExecutionState
 from tests.models.samples import job_body
 from tests.models.test_resource_round_trip import shown_jobs

@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 import pytest
 
 from batchai_magics.errors import ServiceError
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo, RankExit
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.response_object import ErrorDetail
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.toolkit_settings import Toolkit
 from tests.models.resources.sample_resources import JOB, job

@@ -6,11 +6,12 @@ import pytest
 
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.job_execution import FileKind, OutputFile
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
-from batchai_magics.models.response_object import ErrorDetail, NameValue, Provisioning, ProvisioningState
+from batchai_magics.models.response_object import Provisioning, ProvisioningState
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from tests.models.resources.sample_resources import (

@@ -6,8 +6,8 @@ import pytest
 
 from batchai_magics import widgets
 from batchai_magics.metrics import compare
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo
-from batchai_magics.models.response_object import ErrorDetail
 from batchai_magics.models.states import TERMINATED
 from batchai_magics.widgets.comparison import comparison_output as comparisons
 from batchai_magics.widgets.core import display

@@ -14,7 +14,7 @@ from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
-from batchai_magics.models.response_object import ErrorDetail
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.job_facts import facts_of
