@@ -16,7 +16,12 @@ from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 from tests.world import processes_of, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("container_engine"), pytest.mark.usefixtures("engine")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.needs("containers"),
+    pytest.mark.needs("container_engine"),
+    pytest.mark.usefixtures("engine"),
+]
 
 
 def submit(place: Place, command: str, **fields: object) -> Job:

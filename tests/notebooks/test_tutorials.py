@@ -125,7 +125,7 @@ def test_the_benchmark_trains_on_four_processes(horovod):
 
 def test_the_benchmark_has_two_nodes_and_ends_well(horovod):
     assert sum(counts(horovod.text("counts")).values()) == 2
-    ended = r"^benchmark +nc12 .* horovod +2  succeeded +0  loss \d\S+ +64 +100$"
+    ended = r"^benchmark +nc12 .* python +2  succeeded +0  loss \d\S+ +64 +100$"
     assert re.search(ended, horovod.text("list"), re.MULTILINE)
     assert horovod.has_picture("chart")
 
