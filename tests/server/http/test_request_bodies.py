@@ -65,8 +65,10 @@ def metric(server: process.Process, name: str) -> float:
 
 def temporary_files(server: process.Process) -> list[str]:
     """The temporary files that the server has open: each is deleted already."""
-    links = Path(f"/proc/{server.process.pid}/fd").iterdir()
-    files = [str(link.readlink()) for link in links if link.is_symlink()]
+    files = []
+    for link in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            files.append(str(link.readlink()))
     return [file for file in files if file.endswith("(deleted)")]
 
 
