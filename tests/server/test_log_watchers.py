@@ -92,8 +92,8 @@ def test_ten_who_watch_a_silent_job_share_one_poll(
         list(pool.map(lambda own: tail(server, own, Prefer="wait=3", **{SINCE: state}), asked))
     polls = (time.monotonic() - began) / BETWEEN_S + 2
     assert counted["show"] == 0
-    for request in ("status", "tail"):  # each watcher may begin and end at moments of its own
-        assert counted[request] <= polls + 2 * WATCHERS
+    assert counted["status"] <= polls
+    assert counted["tail"] <= polls + WATCHERS  # each may end at a moment of its own
 
 
 def test_a_new_line_is_read_once_for_all_who_wait_for_it(

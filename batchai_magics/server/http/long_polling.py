@@ -127,15 +127,20 @@ class LongPolling:
         end, known = self._end(call), call.headers.get(SINCE)
         with self._counted():
             while True:
-                left_s = end - time.monotonic()
-                polled = await self._polls.next(place, poll_once, min(left_s, self._shared_between_s))
+                between_s = self._shared_between_s
+                polled = await self._polls.next(place, poll_once, between_s)
                 if polled.status >= 400:
                     return polled
                 known = watcher.first_state(polled.data) if known is None else known
-                is_due = left_s <= 0 or watcher.is_other_state(polled.data, known)
-                if is_due or watcher.has_bytes(polled.data):
+                is_changed = watcher.is_other_state(polled.data, known)
+                has_bytes = watcher.has_bytes(polled.data)
+                left_s = end - time.monotonic()
+                is_last = left_s < between_s  # no further poll starts before the end
+                if is_last and not (is_changed or has_bytes):
+                    await anyio.sleep(max(0.0, left_s))
+                if is_last or is_changed or has_bytes:
                     response = await self._polls.next(_poll_key(call), ask)
-                    if is_due or response.is_news is not False:
+                    if is_last or is_changed or response.is_news is not False:
                         return self._applied(
                             call, response.with_headers(**{STATE: watcher.state(polled.data)})
                         )
