@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base.backend_registry import current_settings
+from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import (
     LogOutput,
@@ -138,8 +138,8 @@ def delete(context: Context, arguments: Namespace) -> Operation | None:
 
 
 def resume_command(id: ResourceId, command: str) -> str:
-    """The command line that resumes watching the job; it leaves out what the settings choose anyway."""
-    settings = current_settings()
+    """The command line that resumes watching the job; it leaves out what a shell's settings choose anyway."""
+    settings = load_settings()  # not those of `%batchai use`, which a shell does not know
     scope = (
         ("-e", id.experiment, settings.experiment),
         ("-w", id.workspace, settings.workspace),

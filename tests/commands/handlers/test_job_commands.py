@@ -1,9 +1,10 @@
 import re
 import urllib.request
+from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.backends.base.backend_registry import load_settings, select_settings
 from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
 from batchai_magics.errors import NotFoundError, UsageError
@@ -257,3 +258,10 @@ def test_the_command_to_resume_leaves_out_the_defaults(monkeypatch):
     assert resume_command(job, "logs -f") == "batchai logs -f long"
     monkeypatch.setenv("BATCHAI_EXPERIMENT", "other")
     assert resume_command(job, "logs -f") == "batchai logs -f long -e default"
+
+
+def test_the_command_to_resume_has_what_a_shell_does_not_know_of_a_notebook():
+    chosen = replace(load_settings(), workspace="own")
+    select_settings(chosen)
+    job = workspace_id(chosen).child(Kind.EXPERIMENT, "default").child(Kind.JOB, "long")
+    assert resume_command(job, "logs -f") == "batchai logs -f long -w own"
