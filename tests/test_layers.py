@@ -50,6 +50,15 @@ SHARED_BY_BACKENDS = {
 HEAVY = {"azure", "matplotlib", "pandas", "yaml"}  # imported inside the function that needs them
 LATE = {"batchai_magics.models.documents.plain_yaml"}  # so are these: they may import heavy ones as they load
 
+# Lists of jobs and supervisors load these, and none of pydantic.
+SLIM = (
+    "models.response_object",
+    "models.job_execution",
+    "models.resources.job_resource",
+    "models.resources.cluster_resource",
+    "backends.local.watch.plan_binding",
+)
+
 MODULES = {
     ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(ROOT.rglob("*.py"))
@@ -132,6 +141,17 @@ def test_heavy_libraries_load_only_when_they_are_needed():
         if (name.split(".")[0] in HEAVY and module not in LATE) or name in LATE
     ]
     assert not early, f"at load: {', '.join(early)}"
+
+
+@pytest.mark.parametrize("name", SLIM)
+def test_what_lists_of_jobs_and_supervisors_load_has_no_pydantic(name):
+    pending, loaded = [f"batchai_magics.{name}"], {}
+    while pending:
+        module = pending.pop()
+        if module in MODULES and module not in loaded:
+            loaded[module] = [found for found, _ in imports(MODULES[module], at_load)]
+            pending += loaded[module]
+    assert not [module for module, names in loaded.items() if any(n.startswith("pydantic") for n in names)]
 
 
 def unit(module):

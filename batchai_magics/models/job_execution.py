@@ -66,7 +66,7 @@ class ExecutionInfo:
         Raises:
             ServiceError: A field is missing or invalid.
         """
-        from batchai_magics.models.error_details import ErrorDetail
+        from batchai_magics.models.error_details import ErrorDetail  # slow; lists of jobs do not need it
 
         info = ResponseObject.of(data, "executionInfo")
         return cls(
