@@ -38,14 +38,19 @@ class RunTelemetry:
         Raises:
             NotFoundError: The job does not exist.
         """
-        watched = self._logs.watched(job)
-        with self._lock:
-            run = self._runs.pop(job.key, None) or _RunSamples()
-            self._runs[job.key] = run  # last: in least-recently-used order
-            while len(self._runs) > _MAX_RUNS:
-                self._runs.pop(next(iter(self._runs)))
+        watched, run = self._logs.watched(job), self._run(job)
+        with run.lock:
             run.advance(watched, self._clock())
             return run.record(after)
+
+    def _run(self, job: ResourceId) -> _RunSamples:
+        """The samples of a run, kept in least-recently-used order."""
+        with self._lock:
+            run = self._runs.pop(job.key, None) or _RunSamples()
+            self._runs[job.key] = run
+            while len(self._runs) > _MAX_RUNS:
+                self._runs.pop(next(iter(self._runs)))
+            return run
 
 
 @dataclass
@@ -94,6 +99,7 @@ class _RunSamples:
     """The samples of all ranks of a run."""
 
     def __init__(self) -> None:
+        self.lock = threading.Lock()  # of its readers: other runs do not wait for its files
         self._files: dict[str, _SampleFile] = {}
         self._due_at = float("-inf")
 
