@@ -133,7 +133,7 @@ def listed_trials(rows: object) -> Trials:
     """The trials of a DataFrame, or of a list of dicts, row by row; duplicates are left out.
 
     Raises:
-        UsageError: A value is no number, truth value or short text; the message names row and column.
+        UsageError: A value is not a number, Boolean or short text; the message names row and column.
     """
     records = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
     if not isinstance(records, Sequence) or isinstance(records, (str, bytes)) or not records:
@@ -204,7 +204,7 @@ def _checked_row(number: int, row: object) -> dict[str, Parameter]:
     for name, value in trial.items():
         _check_name(name)
         if not is_parameter(value):
-            text = f"{OPTION}: row {number}, column {name}: {value!r} is no number, truth value or short text"
+            text = f"{OPTION}: row {number}, column {name}: {value!r} is not a number, Boolean or short text"
             raise UsageError(text)
     return trial  # type: ignore[return-value]  # `is_parameter` has checked the values
 

@@ -59,7 +59,7 @@ def run(
         The handle of the job.
 
     Raises:
-        UsageError: An option is unknown, no such file, or the function's source is not known.
+        UsageError: An option is unknown, the script does not exist, or the function's source is not known.
         SpecError: A value of the job is impossible.
     """
     settings = current_settings()

@@ -87,10 +87,10 @@ def job_body(
         "identity": _identity(settings.identity) if settings.identity else {},
     }
     given = {name: value for name, value in optional.items() if value}
-    return {"properties": {**properties, **_place(spec, assets), **given}}
+    return {"properties": {**properties, **_compute_target(spec, assets), **given}}
 
 
-def _place(spec: JobSpec, assets: JobAssets) -> Body:
+def _compute_target(spec: JobSpec, assets: JobAssets) -> Body:
     """Where the job runs: its cluster, else serverless compute of a tier."""
     if assets.compute:
         return {"computeId": assets.compute}

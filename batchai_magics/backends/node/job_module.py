@@ -80,7 +80,7 @@ def _print_line(line: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-MIN_SECRET = 4  # characters of a secret that is masked: shorter ones occur in any text
+_MIN_SECRET = 4  # characters of a secret that is masked, as in `models.secret_masking`
 _PARAMETERS: dict[str, Any] = {}
 
 
@@ -110,7 +110,7 @@ def _parameter(value: Any) -> Any:
     text = str(value)
     for name in os.environ.get("BATCHAI_SECRET_NAMES", "").split():
         secret = os.environ.get(name, "")
-        text = text.replace(secret, "***") if len(secret) >= MIN_SECRET else text
+        text = text.replace(secret, "***") if len(secret) >= _MIN_SECRET else text
     return text
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.jobs.job_costs import JobCosts
@@ -18,9 +18,6 @@ from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.widgets.comparison.comparison_feed import json_number
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import milliseconds
-
-if TYPE_CHECKING:
-    pass
 
 READ_S = 0.3  # for metrics of trials, per poll
 INTERVAL_S = 1.0  # between two polls
