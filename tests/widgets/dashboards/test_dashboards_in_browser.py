@@ -145,8 +145,10 @@ def test_a_busy_kernel_is_told_of_or_answers(lab, setup_cell):
     page.get_by_text("leaving nodes").wait_for()
     lab.run(2, wait=False)
     confirm(page, "Resize", "Yes, resize")
-    page.locator(".ba-note", has_text="busy").or_(page.locator(".ba-note", has_text="Done")).wait_for()
-    page.locator(".ba-note", has_text="Done").wait_for()
+    busy = page.locator(".ba-note", has_text="busy")
+    answered = page.locator(".ba-note", has_text="the nodes will follow")
+    busy.or_(answered).wait_for()
+    answered.wait_for()
 
 
 def test_the_saved_notebook_holds_a_picture_and_nothing_of_any_log(lab, setup_cell):
