@@ -23,6 +23,7 @@ from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 SAVE = "echo up; pwd > file-$PMI_RANK"
+BOTH_HAVE_SAVED = "until [ $(ls ../*/file-* | wc -l) -eq 2 ]; do sleep 0.1; done"  # the first to fail ends both
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def folders(place: Place, job) -> list[str]:
 def test_the_files_of_all_nodes_are_collected_at_the_end(
     place: Place, disks: Path, end: str, code: int
 ) -> None:
-    id = place.start_ranks(f"{SAVE}; {end}", count=2)
+    id = place.start_ranks(f"{SAVE}; {BOTH_HAVE_SAVED}; {end}", count=2)
     job = place.wait(id)
     assert job.execution.exit_code == code
     guid = job.output_path_segment.rpartition("/")[2]
