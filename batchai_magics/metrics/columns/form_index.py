@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from batchai_magics.metrics.columns.value_tables import NO_COUNT, ValueTable
 from batchai_magics.metrics.formats.format_table import LINE_TEXTS, has_only_rate, has_text, is_of_rows
 from batchai_magics.metrics.formats.line_plan import Role
 from batchai_magics.metrics.formats.step_grammar import plan_of
-from batchai_magics.metrics.grammar.line_interest import lines_of_interest
+from batchai_magics.metrics.grammar.line_interest import interest_in, lines_of_interest
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineShape, LineShapes
 from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO
@@ -115,27 +115,23 @@ class FormIndex:
         ids = np.fromiter(map(self._ids.get, forms, repeat(_UNKNOWN)), np.int64, len(forms))
         unknown = np.flatnonzero(ids == _UNKNOWN)
         if len(unknown):
-            found = self._classify([forms[row] for row in unknown.tolist()], text, starts[unknown])
-            if found is None:
+            rows = unknown.tolist()
+            if 2 * len(rows) < len(forms):
+                lines = _interesting_ones(forms, rows, text, starts)
+            else:
+                lines = _interesting_in(forms, text, starts, ids == _UNKNOWN)
+            if not self.shapes.are_labels_ranks and any(map(self._labels.tells_rank, lines.values())):
                 return None
-            ids[unknown] = found
+            ids[unknown] = self._classify([forms[row] for row in rows], lines)
         return ids
 
-    def _classify(self, forms: Sequence[bytes], text: bytes, starts: Array) -> list[int] | None:
-        """What the lines of unknown forms are; each form is looked at once."""
-        new: dict[bytes, int] = {}
-        for row, form in enumerate(forms):
-            new.setdefault(form, row)
-        known = [form for form in new if form.translate(None, _OF_NUMBERS) or b"0" not in form]
-        begins = starts[[new[form] for form in known]].tolist()
-        lines = [text[begin : begin + len(form)] for form, begin in zip(known, begins, strict=True)]
-        rows = [*lines_of_interest(lines, _TEXTS)]
-        if not self.shapes.are_labels_ranks and any(self._labels.tells_rank(lines[row]) for row in rows):
-            return None
-        ids = {known[row]: self._resolved(known[row], lines[row]) for row in rows}
+    def _classify(self, forms: Sequence[bytes], lines: Mapping[bytes, bytes]) -> Array:
+        """What the lines of unknown forms are, of which some are interesting; each form is looked at once."""
+        ids = {form: self._resolved(form, line) for form, line in lines.items()}
+        new = set(forms)
         if 2 * len(new) < len(forms):
-            self._ids.update({form: _SILENT for form in new if form not in ids})
-        return [ids.get(form, _SILENT) for form in forms]
+            self._ids.update(dict.fromkeys(new.difference(ids), _SILENT))
+        return np.fromiter(map(ids.get, forms, repeat(_SILENT)), np.int64, len(forms))
 
     def _resolved(self, form: bytes, line: bytes) -> int:
         shapes, key = self.shapes, line.translate(None, DIGITS)
@@ -201,6 +197,36 @@ class FormIndex:
                 parts[reader.plan.form.shape].append(table)
             first = last
         return map(ValueTable.joined, parts.values())
+
+
+def _interesting_ones(
+    forms: Sequence[bytes], rows: Sequence[int], text: bytes, starts: Array
+) -> dict[bytes, bytes]:
+    """A line of each form that may matter, of the few lines in some rows."""
+    first: dict[bytes, int] = {}
+    for row in rows:
+        first.setdefault(forms[row], row)
+    known = [form for form in first if _may_name(form)]
+    begins = starts[[first[form] for form in known]].tolist()
+    lines = [text[begin : begin + len(form)] for form, begin in zip(known, begins, strict=True)]
+    return {known[row]: lines[row] for row in lines_of_interest(lines, _TEXTS)}
+
+
+def _interesting_in(
+    forms: Sequence[bytes], text: bytes, starts: Array, is_unknown: Array
+) -> dict[bytes, bytes]:
+    """The same of most lines of a text: one search through all of it."""
+    begins, lines = [*starts.tolist(), len(text)], dict[bytes, bytes]()
+    for row in interest_in(text, begins[1:], _TEXTS):
+        form = forms[row]
+        if is_unknown[row] and form not in lines and _may_name(form):
+            lines[form] = text[begins[row] : begins[row] + len(form)]
+    return lines
+
+
+def _may_name(form: bytes) -> bool:
+    """Whether there is more than numbers in a form."""
+    return bool(form.translate(None, _OF_NUMBERS)) or b"0" not in form
 
 
 def _table(
