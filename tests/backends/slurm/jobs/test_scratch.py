@@ -23,7 +23,8 @@ from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 SAVE = "echo up; pwd > file-$PMI_RANK"
-BOTH_HAVE_SAVED = "until [ $(ls ../*/file-* | wc -l) -eq 2 ]; do sleep 0.1; done"  # the first to fail ends both
+# The first rank that fails ends the other.
+BOTH_HAVE_SAVED = "until [ $(ls ../*/file-* | wc -l) -eq 2 ]; do sleep 0.1; done"
 
 
 @pytest.fixture
