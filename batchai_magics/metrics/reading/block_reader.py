@@ -19,6 +19,7 @@ from batchai_magics.metrics.reading.line_prefixes import TagShapes, parse_prefix
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.parser_state import StepCadence
+from batchai_magics.metrics.reading.return_labels import Stretch, all_of
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from batchai_magics.metrics.record import Record, StepRecord, at_offset
@@ -60,34 +61,53 @@ class BlockReader:
         self._parsed: list[StepRecord] = []  # of the block in hand …
         self._rows: list[Array] = []  # … and its rows, in file order; the parsed steps come behind its own
 
-    def read(self, buffer: bytearray, end: int) -> None:
+    def end_lines(self, buffer: bytearray, end: int) -> list[Stretch]:
+        """End the lines of a buffer at carriage returns; where some follow the label of a rank."""
+        if self._file.returns.pass_by(buffer, MARGIN_BYTES, end):
+            return []
+        lines, stretches = self._file.end_lines(bytes(buffer[MARGIN_BYTES:end]))
+        buffer[MARGIN_BYTES:end] = lines
+        return [Stretch(each.begin + MARGIN_BYTES, each.end + MARGIN_BYTES, each.rank) for each in stretches]
+
+    def read(self, buffer: bytearray, end: int, stretches: Iterable[Stretch] = ()) -> None:
         """Read a buffer up to the end of a line, or a part of an endless one."""
-        self._buffer = buffer
+        for begin, stop, rank in all_of(stretches, MARGIN_BYTES, end):
+            self._buffer = buffer
+            with self._file.labelled(rank):
+                self._read_stretch(begin, stop)
+        self._store_parts()
+
+    def _read_stretch(self, start: int, end: int) -> None:
+        buffer = self._buffer
         is_whole = buffer[end - 1 : end] == b"\n"
-        at = self._parse_open_lines(MARGIN_BYTES, end) if is_whole else self._parse(MARGIN_BYTES, end)
+        at = self._parse_open_lines(start, end) if is_whole else self._parse(start, end)
         self._keep(StepColumns.of([]))
         if has_controls(buffer, at, end) and not has_long_line(buffer, at, end):  # of those, ends differ
             self._read_clean(bytes(buffer[at:end]))
         else:
             self._read_lines(at, end)
-        self._store_parts()
 
     def read_some(self, data: bytes) -> Columns:
         """The records that the next bytes of a growing log complete; `LogFile.feed` gives the same."""
-        lines = data.replace(b"\r", b"\n")
-        buffer = bytearray(_MARGIN + lines + _MARGIN)
-        end, filled = MARGIN_BYTES + lines.rfind(b"\n") + 1, MARGIN_BYTES + len(lines)
+        buffer, filled = bytearray(_MARGIN + data + _MARGIN), MARGIN_BYTES + len(data)
+        stretches = self.end_lines(buffer, filled)
+        end = max(buffer.rfind(b"\n", MARGIN_BYTES, filled) + 1, MARGIN_BYTES)
         self._file.seek(self._offset)
         if end > MARGIN_BYTES:
-            self.read(buffer, end)
+            self.read(buffer, end, stretches)
         self._buffer = buffer
-        self._parse(end, filled)
+        self._parse_rest(end, filled)
         return self._all()
+
+    def _parse_rest(self, start: int, end: int) -> None:
+        """Parse an incomplete line."""
+        with self._file.labelled_rest(bytes(self._buffer[start:end])):
+            self._parse(start, end)
 
     def finish(self, buffer: bytearray, end: int) -> Columns:
         """Read the last line, up to where the buffer is filled; gives all records."""
         self._buffer = buffer
-        self._parse(MARGIN_BYTES, end)
+        self._parse_rest(MARGIN_BYTES, end)
         self._add(self._file.finish(), 0)
         return self._all()
 
@@ -205,7 +225,7 @@ class BlockReader:
     def _parse(self, start: int, stop: int, rows: int = 0) -> int:
         """Read lines with the parser, behind a block's own rows; gives where they stop."""
         self._offset += stop - start
-        self._add(self._file.feed(bytes(self._buffer[start:stop]), clock=self._clock), rows)
+        self._add(self._file.feed_lines(bytes(self._buffer[start:stop]), clock=self._clock), rows)
         return stop
 
     def _add(self, records: Iterable[Record], rows: int) -> None:

@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
 
 class LineSplitter:
-    r"""Splits a byte stream into blocks of at most 64 KiB; `\r` ends a line like `\n`."""
+    """Splits a byte stream into blocks of at most 64 KiB."""
 
     def __init__(self) -> None:
         self.offset = 0  # after the last block
@@ -54,13 +54,18 @@ class LineSplitter:
         """Whether the last line is incomplete."""
         return bool(self._carry)
 
+    @property
+    def carry(self) -> bytes:
+        """The last line, as far as it is incomplete."""
+        return self._carry
+
     def seek(self, offset: int) -> None:
         """Set the file offset of the next bytes."""
         self.offset = offset - len(self._carry)
 
     def feed(self, data: bytes) -> Iterator[Block]:
         """Yield the blocks that these bytes complete; consume all of them before the next call."""
-        buffer = self._carry + data.replace(b"\r", b"\n")
+        buffer = self._carry + data
         start = 0
         while end := _block_end(buffer, start):
             yield Block(buffer[start:end], self.offset + start)

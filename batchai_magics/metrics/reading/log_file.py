@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 
 from batchai_magics.metrics.formats.chainer import read_table_row
@@ -19,6 +20,7 @@ from batchai_magics.metrics.reading.line_prefixes import TagShapes, last_stream_
 from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
+from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
 from batchai_magics.metrics.reading.tagged_streams import StreamLine, TaggedStreams
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
@@ -32,6 +34,7 @@ class LogFile:
         self.cadence = StepCadence()
         self._patterns = patterns
         self._lines = LineSplitter()
+        self.returns = ReturnLabels()
         self._header = HeaderWindow()
         self.states = RankStates()
         self._streams = TaggedStreams(rank)
@@ -45,10 +48,42 @@ class LogFile:
         self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
     ) -> Iterable[Record]:
         """Yield the records that these bytes complete; consume all of them before the next call."""
-        self._clock = clock
         if offset is not None:
             self.seek(offset)
-        return chain.from_iterable(map(self._read_block, self._lines.feed(data)))
+        if self.returns.pass_by(data):
+            return self.feed_lines(data, clock=clock)
+        return self._feed_parts(data, clock)
+
+    def end_lines(self, data: bytes) -> tuple[bytes, list[Stretch]]:
+        """The next bytes with newlines for carriage returns, and which stretches of them follow a label."""
+        carry = self._lines.carry
+        lines, stretches = self.returns.end_lines(carry + data)
+        size = len(carry)
+        return lines[size:], [Stretch(each.begin - size, each.end - size, each.rank) for each in stretches]
+
+    def feed_lines(self, lines: bytes, *, clock: WriteClock | None = None) -> Iterable[Record]:
+        """The same for bytes that `end_lines` gave."""
+        self._clock = clock
+        return chain.from_iterable(map(self._read_block, self._lines.feed(lines)))
+
+    def _feed_parts(self, data: bytes, clock: WriteClock | None) -> Iterator[Record]:
+        lines, stretches = self.end_lines(data)
+        for begin, end, rank in all_of(stretches, 0, len(lines)):
+            with self.labelled(rank):
+                yield from self.feed_lines(lines[begin:end], clock=clock)
+
+    @contextmanager
+    def labelled(self, rank: int | None) -> Iterator[None]:
+        """Take untagged text for that of a rank whose label stands before it, unless its rank is known."""
+        if rank is None or self.rank is not None:
+            yield
+            return
+        with self._streams.within(StreamKey(rank, b"label")):
+            yield
+
+    def labelled_rest(self, rest: bytes = b"") -> AbstractContextManager[None]:
+        """The same for an incomplete line, of which `rest` is not yet fed."""
+        return self.labelled(self.returns.rank_of_rest(self._lines.carry + rest))
 
     def seek(self, offset: int) -> None:
         """Set the file offset of the next bytes."""
@@ -56,9 +91,10 @@ class LogFile:
 
     def finish(self) -> Iterator[Record]:
         """Yield the complete records on unterminated lines."""
-        last = self._lines.finish()
-        if last:
-            yield from self._read_block(last)
+        with self.labelled_rest():
+            last = self._lines.finish()
+            if last:
+                yield from self._read_block(last)
         for line in self._streams.finish(self._lines.offset):
             yield from self._read_line(line)
         yield from self.states.release_all()

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-import numpy as np
-
 from batchai_magics.metrics.columns.record_columns import Columns
 from batchai_magics.metrics.columns.step_columns import MARGIN_BYTES
 from batchai_magics.metrics.reading.block_reader import BlockReader
@@ -20,7 +18,6 @@ from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.record import Record
 
 _BLOCK_BYTES = 2 << 20
-_RETURN, _NEWLINE = b"\r\n"
 
 
 def read_columns(chunks: Iterable[bytes], *, block_bytes: int = _BLOCK_BYTES) -> Columns:
@@ -80,12 +77,12 @@ class _Buffer:
 
     def _read(self) -> None:
         """Read the whole lines, or a part of an endless one; the rest goes to the buffer's front."""
-        _end_lines_at_returns(self._buffer, self._filled)
+        stretches = self._lines.end_lines(self._buffer, self._filled)
         end = self._buffer.rfind(b"\n", MARGIN_BYTES, self._filled) + 1
         if not end and self._filled == self._limit:
             end = self._filled
         if end:
-            self._lines.read(self._buffer, end)
+            self._lines.read(self._buffer, end, stretches)
             rest = self._buffer[end : self._filled]
             self._filled = MARGIN_BYTES + len(rest)
             self._buffer[MARGIN_BYTES : self._filled] = rest
@@ -116,9 +113,3 @@ class GrowingLog:
         if self._loose:
             self._done.append(Columns.of(self._loose))
             self._loose = []
-
-
-def _end_lines_at_returns(buffer: bytearray, end: int) -> None:
-    if buffer.find(b"\r", MARGIN_BYTES, end) >= 0:
-        text = np.frombuffer(buffer, np.uint8)[MARGIN_BYTES:end]
-        text[text == _RETURN] = _NEWLINE

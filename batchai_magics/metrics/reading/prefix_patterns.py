@@ -43,6 +43,17 @@ PREFIX = re.compile(
 LABEL = re.compile(rb"(?:" + _BRACKET_LABEL + rb"|(?:\A|\n)" + _NUMBER_LABEL + rb")[ \t]*\Z")
 """A label at the end of the text, directly before a record. Groups as in PREFIX."""
 
+LABELLED_RETURN = re.compile(
+    rb"\n(?:" + rb"|".join(_DECORATIONS) + rb")*(?:"
+    rb"\[(?:default|[Rr]ank ?)\d{1,6}\](?::| )[^\n\r]*"
+    rb"|(?:\[\d{1,6}\](?::| )|(?:" + rb"|".join(_LABEL_BEGIN) + rb")\d{1,6}(?:/\d{1,6})?[:\])] )[ \t]*"
+    rb")\r"
+)
+"""A line whose label stands for all parts of it that carriage returns separate."""
+
+RANK_WORD = re.compile(rb"(?:" + rb"|".join(_DECORATIONS) + rb")*\[(?:default|[Rr]ank ?)\d")
+"""The prefixes of a line with a label that can be nothing but a rank."""
+
 _SIMPLE_TAG = rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:"
 SIMPLE_TAG = re.compile(_SIMPLE_TAG)
 """The common form of a tag: group 1 is the rank, group 2 the stream."""

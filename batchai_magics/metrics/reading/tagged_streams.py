@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,6 +77,16 @@ class TaggedStreams:
             rank = self._rank if key.rank is None else key.rank
             stream = self._streams[key] = _Stream(rank)
         self._current = stream
+
+    @contextmanager
+    def within(self, key: StreamKey) -> Iterator[None]:
+        """Make this the current stream for a while."""
+        current = self._current
+        self.switch_to(key)
+        try:
+            yield
+        finally:
+            self._current = current
 
     def demultiplex(self, block: Block) -> Iterator[StreamLine]:
         """Assign the text between tags to its streams; yield each line as its stream completes it."""
