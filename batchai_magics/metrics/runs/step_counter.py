@@ -1,8 +1,8 @@
-"""Places the numbers of a log on one axis of steps over the whole run."""
+"""Places the numbers of a log on one axis of steps, or of epochs, over the whole run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.metric_names import TRAIN
 
@@ -51,3 +51,30 @@ class StepCounter:
             last.done += max(last.step, 1)
         last.epoch, last.step = epoch, step
         return last.position
+
+
+@dataclass(slots=True)
+class _EpochPosition:
+    """The last epoch of a rank, its number, and the metrics that have a value there."""
+
+    epoch: float | None = None
+    number: int = 0
+    names: set[str] = field(default_factory=set)
+
+
+class EpochCounter:
+    """Numbers the points of a log that tells epochs but no steps, alike for all metrics.
+
+    The metrics of one epoch share a number; a metric with several values in an epoch gets several numbers.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: dict[int | None, _EpochPosition] = {}
+
+    def number(self, rank: int | None, epoch: float, name: str) -> int:
+        """The number of the next value of a metric, from 1 on."""
+        last = self._ranks.setdefault(rank, _EpochPosition())
+        if epoch != last.epoch or name in last.names:
+            last.epoch, last.number, last.names = epoch, last.number + 1, set()
+        last.names.add(name)
+        return last.number

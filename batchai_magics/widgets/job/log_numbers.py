@@ -19,7 +19,7 @@ from batchai_magics.metrics.record import (
 )
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.run_metrics import EVALUATION_UNITS, RATE_UNIT, STEP_UNITS
-from batchai_magics.metrics.runs.step_counter import StepCounter
+from batchai_magics.metrics.runs.step_counter import EpochCounter, StepCounter
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.columns.record_columns import Columns
@@ -118,7 +118,10 @@ class StepPoints:
                 values = self.others.get(name)
                 if values is None:
                     values = self.others[name] = NamedValues(traits_of(name, _phase(record), unit), unit)
-                values.add(step, record.rank, value, epoch=epoch, seconds=seconds)
+                place = step
+                if step is None and epoch is not None:
+                    place = self._epochs.number(record.rank, epoch, name)
+                values.add(place, record.rank, value, epoch=epoch, seconds=seconds)
 
     def _step(self, record: Record) -> int | None:
         """The step of a record, counted over the run."""
@@ -166,7 +169,7 @@ class StepPoints:
         self._jitters = array("f")
         self._times = array("f")
         self._start = None
-        self._counter = StepCounter()
+        self._counter, self._epochs = StepCounter(), EpochCounter()
         self._has_epochs = False
         self.attempts = {}
         self._attempt = None

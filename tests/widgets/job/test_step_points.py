@@ -54,6 +54,28 @@ def test_numbers_without_a_step_are_counted_for_each_rank():
     assert values(points, "lr") == ([1, 1, 2], [1, 2, 3])
 
 
+HF_LINES = [
+    "{'loss': 2.0, 'epoch': 0.5}",
+    "{'loss': 1.5, 'epoch': 1.0}",
+    "{'eval_loss': 1.8, 'eval_runtime': 3.2, 'epoch': 1.0}",
+    "{'loss': 1.2, 'epoch': 1.5}",
+    "{'loss': 1.0, 'epoch': 2.0}",
+    "{'eval_loss': 1.4, 'eval_runtime': 3.2, 'epoch': 2.0}",
+]
+
+
+def test_without_steps_training_and_validation_of_an_epoch_have_the_same_place():
+    points = points_of("\n".join([*HF_LINES, ""]))
+    assert points.axis == "epoch"
+    assert values(points, "loss")[0] == [1, 2, 3, 4]
+    assert values(points, "val_loss")[0] == [2, 4]
+
+
+def test_without_steps_every_line_of_an_epoch_has_a_place():
+    points = points_of("".join(f"Epoch {epoch}: loss={epoch}.5\n" for epoch in (1, 1, 1, 2, 2)))
+    assert values(points, "loss")[0] == [1, 2, 3, 4, 5]
+
+
 def test_each_number_has_its_epoch_and_seconds_since_the_first():
     rows = [f'{{"epoch": {i}, "step": {i}, "time": {1763805600 + i}, "loss": 0.5}}\n' for i in (1, 2)]
     *_, epochs, times = points_of("".join(rows)).others["loss"].columns(0, 9)

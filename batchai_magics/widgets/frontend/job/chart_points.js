@@ -236,7 +236,8 @@ class ValueTable extends Table {
 export function scalesOf(points, first) {
   const tables = [points, ...points.others.values()];
   const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(tables, name));
-  return first === useful[0]?.name ? useful : [new XScale("step"), ...useful];
+  if (first === "step" || first !== useful[0]?.name) return [new XScale("step"), ...useful];
+  return [mergedScale(tables, first), ...useful.slice(1)];
 }
 
 /**
@@ -247,4 +248,17 @@ export function scalesOf(points, first) {
 function scaleOf(tables, name) {
   const [longest] = tables.filter(({ places }) => places[name].isUseful).sort((a, b) => b.steps.length - a.steps.length);
   return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
+}
+
+/**
+ * The scale of a log without steps, whose points are numbered: each table tells some of the places.
+ * @param {Table[]} tables
+ * @param {"epoch"} name
+ */
+function mergedScale(tables, name) {
+  /** @type {Map<number, number>} */
+  const known = new Map();
+  for (const { places, steps } of tables) steps.forEach((step, row) => known.set(step, known.get(step) ?? places[name].values[row] ?? NaN));
+  const steps = [...known.keys()].sort((a, b) => a - b);
+  return new XScale(name, steps, steps.map((step) => known.get(step) ?? NaN));
 }

@@ -71,6 +71,11 @@ export class StepChart extends FramedChart {
     return ranks.length > 1 && !this.#isBanded ? ranks : [];
   }
 
+  /** Whether the log tells steps; without any, points are numbered. */
+  get #hasSteps() {
+    return this.scales.some(({ name }) => name === "step");
+  }
+
   /** Whether a band stands for the ranks. */
   get #isBanded() {
     return this.#main.values.byRank.size > MAX_LINES;
@@ -268,8 +273,8 @@ export class StepChart extends FramedChart {
       return;
     }
     const entries = lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step)));
-    const along = this.scale.name === "step" ? "" : `, ${this.scale.axis.words(Number(this.xs[at]?.[Number(rows[at])]))}`;
-    this.legend.show(`step ${stepText(step)}${along}`, entries);
+    const along = this.scale.name === "step" ? [] : [this.scale.axis.words(Number(this.xs[at]?.[Number(rows[at])]))];
+    this.legend.show([...(this.#hasSteps ? [`step ${stepText(step)}`] : []), ...along].join(", "), entries);
     this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
   }
 
@@ -294,9 +299,10 @@ export class StepChart extends FramedChart {
   /** @type {(line: PhaseLine, row: number, step: number) => Entry[]} */
   #entries(line, row, step) {
     const { lines, over, band } = this.subject;
-    const prefix = lines.length > 1 ? `${line.phase} ` : "";
+    const isOnly = lines.every((other) => other === line || other.phase !== line.phase);
+    const prefix = lines.length > 1 ? `${isOnly ? line.phase : line.name} ` : "";
     const own = line.table.steps[row];
-    const suffix = own === step || own === undefined ? "" : ` at ${stepText(own)}`;
+    const suffix = own === step || own === undefined ? "" : ` at ${this.#hasSteps ? stepText(own) : this.scale.axis.words(Number(this.scale.of([own])[0]))}`;
     const format = (/** @type {number | null | undefined} */ value) => this.format(value);
     if (line !== this.#main) {
       const { colour, dash } = PHASES[line.phase];
@@ -306,7 +312,7 @@ export class StepChart extends FramedChart {
     return entries.map((entry, i) => (i ? entry : { ...entry, text: entry.text + suffix }));
   }
 
-  /** Every step with the values of all lines and ranks, and with its epoch and time if known. */
+  /** Every point with the values of all lines and ranks, and with its step, epoch and time if known. */
   values() {
     const columns = this.subject.lines.flatMap(({ name, table, values }) => {
       const ranks = values.ranks.length > 1 ? values.ranks : [];
@@ -314,9 +320,10 @@ export class StepChart extends FramedChart {
     });
     const [steps = [], ...joined] = uPlot.join(/** @type {any} */ (columns.map(({ table, column }) => [table.steps, column])));
     const along = this.scales.filter(({ name }) => name !== "step").map((scale) => ({ name: scale.name, column: scale.of(/** @type {number[]} */ (steps)) }));
-    const all = [steps, ...along.map(({ column }) => column), ...joined];
+    const own = this.#hasSteps ? [steps] : [];
+    const all = [...own, ...along.map(({ column }) => column), ...joined];
     const rows = Array.from(steps, (_, i) => all.map((column) => column[i] ?? null));
-    return { header: ["step", ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
+    return { header: [...own.map(() => "step"), ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
   }
 }
 

@@ -40,3 +40,10 @@ test("the metric with the most steps tells when they were, also if a step comes 
   points.other("loss").add(0, [1, 3, 2], [-1, -1, -1], [[5, 6, 7]], { time: [10, 30, 20] });
   assert.deepEqual(scalesOf(points, "step").find(({ name }) => name === "time")?.of([1, 2, 3]), [10, 20, 30]);
 });
+
+test("without steps, every metric tells where its epochs are", () => {
+  const points = new PointTable();
+  points.other("loss").add(0, [1, 3, 5], [-1, -1, -1], [[5, 6, 7]], { epoch: [0.8, 1.6, 2.4] });
+  points.other("val_loss").add(0, [2, 4, 6], [-1, -1, -1], [[5, 6, 7]], { epoch: [1, 2, 3] });
+  assert.deepEqual(scalesOf(points, "epoch")[0]?.of([2, 4, 6]), [1, 2, 3]);
+});
