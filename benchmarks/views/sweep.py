@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.widgets.comparison.sweep_feed import SweepFeed, SweepUpdate, TrialRow
 from batchai_magics.widgets.comparison.sweep_output import SweepView
+from batchai_magics.widgets.comparison.sweep_source import CURVE_POINTS, TrialMetric
 from benchmarks.row import Row, table
 from benchmarks.views.compare import UPDATES, measured
 
 SIZES = (1000, 10_000)
 CHANGE = """
-update.rows[0][4] = update.rows[0][5] = 0.5 + i / 1000;
+update.rows[0][4] = update.rows[0][5] = update.rows[0][11][0] = 0.5 + i / 1000;
 tell('msg:custom', structuredClone(update));
 state.facts = { ...state.facts, cost: `${i} USD` };
 tell('change:facts');
@@ -61,13 +62,16 @@ def trial(number: int, value: float) -> TrialRow:
     parameters = (float(f"{10 ** -(number % 5):g}"), 32 << (number % 3))
     started = 1_700_000_000_000
     times = {"started": started, "ended": started + 60_000, "cost": "0.10 USD"}
-    return TrialRow(number, f"bench-t{number}", "succeeded", 1, value, value, **times, parameters=parameters)
+    read = {"metrics": (1 - value,), "curve": tuple(value + 1 / step for step in range(1, CURVE_POINTS + 1))}
+    name = f"bench-t{number}"
+    return TrialRow(number, name, "succeeded", 1, value, value, **times, parameters=parameters, **read)
 
 
 def update_of(rows: list[TrialRow]) -> SweepUpdate:
     """An update with these trials."""
     head = {"state": "running", "note": "", "parameters": ("lr", "batch"), "metric": "loss", "cost": None}
-    return SweepUpdate(**head, direction=Direction.FALLS, rows=tuple(rows), is_over=False)
+    metrics = (TrialMetric("accuracy", "accuracy", is_rising=True),)
+    return SweepUpdate(**head, direction=Direction.FALLS, metrics=metrics, rows=tuple(rows), is_over=False)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
-from batchai_magics.errors import NotFoundError, did_you_mean
+from batchai_magics.errors import BatchAIError, NotFoundError, did_you_mean
 from batchai_magics.follow import endings
 from batchai_magics.jobs.argument_checks import check_seconds
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_logs import progress_of
 from batchai_magics.jobs.sweeps import sweep_steps
 from batchai_magics.jobs.sweeps.sweep_definition import CANCELLED, SweepDefinition, SweepFiles
 from batchai_magics.jobs.sweeps.trial import (
@@ -24,6 +25,7 @@ from batchai_magics.jobs.sweeps.trial import (
     preferences_of,
     result_of,
 )
+from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels
@@ -165,6 +167,13 @@ class Sweep:
     def result(self, trial: Trial) -> TrialResult:
         """The metric of a trial so far, read from its log once it has started."""
         return self._results_of([trial], self._definition or self.definition)[0][1]
+
+    def progress(self, trial: Trial) -> Progress | None:
+        """How far a trial has come, from the end of its log; None unless it runs or has failed."""
+        try:
+            return progress_of(self.backend, trial.runs[-1]) if trial.runs else None
+        except BatchAIError:  # it was deleted
+            return None
 
     def snapshot(self) -> SweepSnapshot:
         """The sweep at this moment, with one request for all states; takes its next step."""

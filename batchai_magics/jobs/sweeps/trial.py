@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +13,16 @@ from batchai_magics.cell.sweep_options import Goal
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
-from batchai_magics.metrics.runs.run_metrics import Metric, run_metrics
+from batchai_magics.metrics.runs.run_metrics import Metric, RunMetrics, run_metrics
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.states import CANCELLED
 from batchai_magics.records.trial_record import PRUNED, trial_name
 
 WAITING = "waiting"  # the state of a trial whose job does not exist yet
+MAX_OTHERS = 6  # metrics of a run beside the one that the sweep is about
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class TrialResult:
         best: The best one.
         direction: Which values are better.
         points: Its value over all ranks by step.
+        others: The run's other metrics, the most important ones first, without durations.
     """
 
     metric: str = ""
@@ -112,16 +116,19 @@ class TrialResult:
     best: float | None = None
     direction: Direction = Direction.UNKNOWN
     points: Mapping[int, float] = field(default_factory=dict, repr=False, compare=False)
+    others: tuple[MetricSummary, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
-    def of(cls, metric: Metric) -> TrialResult:
+    def of(cls, metric: Metric, metrics: RunMetrics) -> TrialResult:
         """The result that a metric of a run is."""
         told = metric.summary
         if told is None:
             return cls()
         best = told.headline_value if told.best is None or told.mean is not None else told.best
         points = {int(step): value for step, value in metric.combined().items()}
-        return cls(told.name, told.headline_value, best, told.direction, points)
+        rest = (each for each in metrics.summaries if each.name != told.name and not each.is_timer)
+        others = tuple(itertools.islice(rest, MAX_OTHERS))
+        return cls(told.name, told.headline_value, best, told.direction, points, others)
 
 
 def preferences_of(goal: Goal) -> MetricPreferences:
@@ -147,7 +154,7 @@ def result_of(job: Job, goal: Goal, preferences: MetricPreferences) -> TrialResu
     except BatchAIError:
         return TrialResult()
     metric = metrics.find(goal.metric) if goal.metric else metrics.headline
-    return TrialResult.of(metric) if metric else TrialResult()
+    return TrialResult.of(metric, metrics) if metric else TrialResult()
 
 
 def is_max(results: Iterable[TrialResult], goal: Goal) -> bool | None:

@@ -101,6 +101,7 @@ class SweepFeed(FigureFeed[SweepUpdate]):
             "parameters": list(now.parameters) if now else [],
             "metric": now.metric if now else "",
             "sign": self.sign,
+            "metrics": [each._asdict() for each in now.metrics] if now else [],
             "cost": now.cost.text if now and now.cost else "",
             "total": len(self.trials),
             "counts": self.counts,

@@ -24,7 +24,7 @@ from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answ
 if TYPE_CHECKING:
     from batchai_magics.widgets.core.publisher import Publisher
 
-ROWS_PER_MESSAGE = 1000  # about 100 KB
+ROWS_PER_MESSAGE = 300  # about 100 KB
 
 
 class SweepView(DashboardView):

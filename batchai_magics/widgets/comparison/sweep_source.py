@@ -6,23 +6,28 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.prices import Cost, total
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.widgets.comparison.comparison_feed import json_number
 from batchai_magics.widgets.core.cell_output import RunInBackground
-from batchai_magics.widgets.core.feed import milliseconds
+from batchai_magics.widgets.core.feed import PageData, milliseconds
+from batchai_magics.widgets.job.job_facts import progress_fields
 
 READ_S = 0.3  # for metrics of trials, per poll
 INTERVAL_S = 1.0  # between two polls
 RUNNING_INTERVAL_S = 5.0  # between two reads of a running trial's metrics
 RUNNING = "running"
+CURVE_POINTS = 24  # of a trial's metric, for its sparkline
+MAX_METRICS = 6  # columns beside the metric that the sweep is about
 
 
 class SweepTrial(Protocol):
@@ -64,6 +69,8 @@ class SweepResult(Protocol):
     value: float | None
     best: float | None
     direction: Direction
+    points: Mapping[int, float]
+    others: Sequence[MetricSummary]
 
 
 class SweepState(Protocol):
@@ -88,9 +95,23 @@ class ShownSweep(Protocol):
     def result(self, trial: SweepTrial) -> SweepResult:
         """The metric of a trial so far, read from its log."""
 
+    def progress(self, trial: SweepTrial) -> Progress | None:
+        """How far a trial has come; None unless it runs or has failed."""
+
+
+class TrialMetric(NamedTuple):
+    """A metric that trials have beside the one that the sweep is about."""
+
+    name: str
+    label: str
+    is_rising: bool
+
 
 class TrialRow(NamedTuple):
-    """A trial in the view; times are milliseconds since 1970 (`TrialRow` in frontend/core/messages.d.ts)."""
+    """A trial in the view; times are milliseconds since 1970 (`TrialRow` in frontend/core/messages.d.ts).
+
+    `metrics` are in the order of `SweepUpdate.metrics`, `curve` is the metric over the steps so far.
+    """
 
     number: int
     name: str
@@ -102,6 +123,9 @@ class TrialRow(NamedTuple):
     ended: int | None = None
     cost: str = ""
     parameters: tuple[Parameter | None, ...] = ()
+    metrics: tuple[float | None, ...] = ()
+    curve: tuple[float | None, ...] = ()
+    progress: PageData | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +137,7 @@ class SweepUpdate:
     parameters: tuple[str, ...]
     metric: str
     direction: Direction
+    metrics: tuple[TrialMetric, ...]
     cost: Cost | None
     rows: tuple[TrialRow, ...]
     is_over: bool
@@ -174,7 +199,9 @@ class _SweepReader:
     def __init__(self, sweep: ShownSweep, costs: JobCosts, clock: Callable[[], float]) -> None:
         self._sweep, self._costs, self._clock = sweep, costs, clock
         self._known: dict[int, TrialRow] = {}
-        self._results: dict[int, SweepResult] = {}
+        self._goal: tuple[str, Direction] = "", Direction.UNKNOWN
+        self._metrics: dict[str, TrialMetric] = {}  # in the order in which trials showed them
+        self._read_parts: dict[int, dict[str, Any]] = {}  # of the rows: what was read from the logs
         self._read_at: dict[int, float] = {}  # when the metrics of a trial were read
         self._final: dict[int, int] = {}  # number → runs of the ended trials whose metrics were read
         self._ended_costs: dict[int, Cost] = {}
@@ -186,12 +213,12 @@ class _SweepReader:
         names = tuple(now.parameters)
         is_complete = self._read_results(now.trials)
         rows = [row for trial in now.trials if (row := self._changed_row(trial, names))]
-        first = next((result for result in self._results.values() if result.metric), None)
-        metric, direction = (first.metric, first.direction) if first else ("", Direction.UNKNOWN)
+        metric, direction = self._goal
         if now.is_max is not None:
             direction = Direction.RISES if now.is_max else Direction.FALLS
+        metrics = tuple(self._metrics.values())
         is_over = is_complete and now.state != RUNNING and not any(trial.is_open for trial in now.trials)
-        head = (now.state, now.note, names, metric, direction, self._cost(now.trials))
+        head = (now.state, now.note, names, metric, direction, metrics, self._cost(now.trials))
         if not rows and head == self._head and not is_over:
             return None
         self._head = head
@@ -204,11 +231,29 @@ class _SweepReader:
         for count, trial in enumerate(due):
             if count and self._clock() > until:
                 return False
-            self._results[trial.number] = self._sweep.result(trial)
+            self._read_parts[trial.number] = self._parts_of(trial)
             self._read_at[trial.number] = self._clock()
             if not trial.is_open:
                 self._final[trial.number] = len(trial.runs)
         return True
+
+    def _parts_of(self, trial: SweepTrial) -> dict[str, Any]:
+        """What the logs of a trial tell, as fields of its row."""
+        result, progress = self._sweep.result(trial), self._sweep.progress(trial)
+        if result.metric and not self._goal[0]:
+            self._goal = result.metric, result.direction
+        values = {each.name: json_number(each.headline_value) for each in result.others}
+        new = [each for each in result.others if each.name not in {self._goal[0], *self._metrics}]
+        for each in new[: MAX_METRICS - len(self._metrics)]:
+            is_rising = each.direction is Direction.RISES
+            self._metrics[each.name] = TrialMetric(each.name, each.label, is_rising)
+        return {
+            "value": json_number(result.value),
+            "best": json_number(result.best),
+            "metrics": tuple(values.get(name) for name in self._metrics),
+            "curve": tuple(map(json_number, thinned([*result.points.values()], CURVE_POINTS))),
+            "progress": progress and progress_fields(progress),
+        }
 
     def _is_due(self, trial: SweepTrial) -> bool:
         if trial.resource is None or trial.resource.execution is None:
@@ -227,22 +272,20 @@ class _SweepReader:
         return row
 
     def _row(self, trial: SweepTrial, names: Sequence[str]) -> TrialRow:
-        known, result = self._known.get(trial.number), self._results.get(trial.number)
-        value, best = (json_number(result.value), json_number(result.best)) if result else (None, None)
+        known, parts = self._known.get(trial.number), self._read_parts.get(trial.number, {})
         if known and not trial.is_open and known.ended and (known.state, known.attempts) == _state(trial):
-            return known._replace(value=value, best=best)
+            return known._replace(**parts)
         execution = trial.resource.execution if trial.resource else None
         cost = self._ended_cost(trial)
         return TrialRow(
             trial.number,
             trial.name,
             *_state(trial),
-            value,
-            best,
             started=milliseconds(execution.started) if execution else None,
             ended=milliseconds(execution.ended) if execution and execution.ended else None,
             cost=cost.text if cost else "",
             parameters=tuple(trial.parameters.get(name) for name in names),
+            **parts,
         )
 
     def _ended_cost(self, trial: SweepTrial) -> Cost | None:
@@ -257,6 +300,13 @@ class _SweepReader:
             return None
         going = (self._costs.of_jobs(trial.runs) for trial in trials if trial.is_open)
         return total([*self._ended_costs.values(), *filter(None, going)])
+
+
+def thinned(values: Sequence[float], count: int) -> Sequence[float]:
+    """At most so many of the values, evenly spaced, with the first and the last one."""
+    if len(values) <= count:
+        return values
+    return [values[round(place * (len(values) - 1) / (count - 1))] for place in range(count)]
 
 
 def _state(trial: SweepTrial) -> tuple[str, int]:

@@ -5,6 +5,7 @@ import pytest
 from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.jobs.sweeps.sweep_handle import FINISHED, RUNNING
 from tests.jobs.sweeps.lab import LOSS, SweepLab
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -36,6 +37,21 @@ def test_a_grid_has_a_job_for_each_combination_and_a_row_with_its_values(lab: Sw
     }
     assert list(results.index) == [1, 2, 3, 4]
     assert (sweep.best.name, sweep.state) == ("s-t3", FINISHED)
+
+
+def test_a_trial_that_runs_has_progress_and_all_metrics_that_it_has_printed(lab: SweepLab, tmp_path):
+    go = tmp_path / "go"
+    printed = "print('epoch 1/4 val_loss 0.5 accuracy 0.75', flush=True)"
+    sweep = lab.submit('s --sweep "lr=0.2" --best "min val_loss"', printed + WAITS_FOR_FILE.format(go=go))
+    until(lambda: sweep.result(sweep.trials()[0]).value == 0.5)
+    (trial,) = sweep.trials()
+    progress = sweep.progress(trial)
+    assert progress
+    assert progress.words == "epoch 1/4"
+    assert [(each.name, each.last) for each in sweep.result(trial).others] == [("accuracy", 0.75)]
+    go.touch()
+    sweep.wait(PATIENCE_S)
+    assert sweep.progress(sweep.trials()[0]) is None
 
 
 def test_the_goal_decides_which_trial_is_best(lab: SweepLab):

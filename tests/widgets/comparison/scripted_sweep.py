@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.metrics.runs.metric_traits import Direction
+from batchai_magics.jobs.sweeps.trial import TrialResult
+from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.metric_summary import MetricSummary
+from batchai_magics.metrics.runs.metric_traits import Direction, traits_of
 from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
@@ -16,7 +18,7 @@ from tests.widgets.scripted_job import resource
 
 @dataclasses.dataclass
 class ScriptedTrial:
-    """A trial; `loss` is what its log says."""
+    """A trial; `loss` is what its log says, `progress` how far it is."""
 
     number: int
     parameters: dict
@@ -25,6 +27,8 @@ class ScriptedTrial:
     runs: tuple = ()
     attempts: int = 0
     loss: float | None = None
+    progress: Progress | None = None
+    others: tuple = ()
 
     @property
     def name(self):
@@ -42,13 +46,14 @@ class ScriptedTrial:
     def is_open(self):
         return bool(self.runs) and not self.runs[-1].state.is_final
 
-    def become(self, state, *, loss=None, seconds=90):
-        """Enters a state, with a metric."""
+    def become(self, state, *, loss=None, seconds=90, progress=None):
+        """Enters a state, with a metric and so much progress."""
         job = resource(state, id=EXPERIMENT.child(Kind.JOB, self.name))
         ended = now() if state.is_final else None
         execution = None if state is ExecutionState.QUEUED else ExecutionInfo(now(seconds), ended, None)
         self.runs = (dataclasses.replace(job, execution=execution),)
         self.word, self.attempts, self.loss = self.runs[0].word, int(execution is not None), loss
+        self.progress = progress
 
 
 class Snapshot(NamedTuple):
@@ -57,6 +62,11 @@ class Snapshot(NamedTuple):
     parameters: tuple
     trials: tuple
     is_max: bool | None
+
+
+def figures(name, direction, value):
+    """A metric that has had this value at its last step."""
+    return MetricSummary.of(traits_of(name), "", direction, {1: value / 2, 60: value})
 
 
 class ScriptedSweep:
@@ -79,10 +89,13 @@ class ScriptedSweep:
     def result(self, trial):
         self.reads.append(trial.number)
         if trial.loss is None:
-            return SimpleNamespace(metric="", value=None, best=None, direction=Direction.UNKNOWN)
-        return SimpleNamespace(
-            metric="loss", value=trial.loss * 1.1, best=trial.loss, direction=Direction.FALLS
-        )
+            return TrialResult()
+        points = {step: trial.loss * (1 + 3 / step) for step in range(1, 61)}
+        others = trial.others or (figures("accuracy", Direction.RISES, 1 / (1 + trial.loss)),)
+        return TrialResult("loss", trial.loss * 1.1, trial.loss, Direction.FALLS, points, others)
+
+    def progress(self, trial):
+        return trial.progress
 
     def run(self, trial):
         """Ends a trial with the loss that its learning rate gives."""

@@ -5,11 +5,13 @@ import pytest
 from batchai_magics.config import Settings
 from batchai_magics.errors import UnreachableError
 from batchai_magics.jobs.job_costs import JobCosts
+from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.comparison.sweep_feed import SweepFeed
 from batchai_magics.widgets.comparison.sweep_output import ROWS_PER_MESSAGE, SweepView
-from batchai_magics.widgets.comparison.sweep_source import RUNNING_INTERVAL_S, SweepSource
-from tests.widgets.comparison.scripted_sweep import ScriptedSweep
+from batchai_magics.widgets.comparison.sweep_source import CURVE_POINTS, RUNNING_INTERVAL_S, SweepSource
+from tests.widgets.comparison.scripted_sweep import ScriptedSweep, figures
 from tests.widgets.scripted_cluster import ScriptedCluster
 
 
@@ -53,6 +55,43 @@ def test_the_metrics_of_an_ended_trial_are_read_once_and_those_of_a_running_one_
     assert followed.sweep.reads == [1, 2]
     followed.poll(RUNNING_INTERVAL_S)
     assert followed.sweep.reads == [1, 2, 2]
+
+
+def test_a_running_trial_has_progress_and_each_trial_all_its_metrics_and_a_curve(followed):
+    first, second = followed.sweep.trials[:2]
+    followed.sweep.run(first)
+    second.become(ExecutionState.RUNNING, loss=3.0, progress=Progress(0.25, "epoch 1/4", 1000.5))
+    followed.poll()
+    rows = followed.feed.trials
+    assert followed.feed.facts()["metrics"] == [
+        {"name": "accuracy", "label": "accuracy", "is_rising": True},
+    ]
+    assert (rows[2].metrics, rows[3].metrics) == ((0.25,), ())
+    assert (rows[2].curve[0], rows[2].curve[-1], len(rows[2].curve)) == (12.0, 3.15, CURVE_POINTS)
+    assert rows[2].progress == {"fraction": 0.25, "words": "epoch 1/4", "ends": 1000500, "is_of_epoch": False}
+    assert rows[1].progress is None
+
+
+def test_the_progress_of_a_trial_is_gone_when_it_has_ended(followed):
+    trial = followed.sweep.trials[0]
+    trial.become(ExecutionState.RUNNING, loss=3.0, progress=Progress(0.25, "epoch 1/4"))
+    followed.poll()
+    assert followed.feed.trials[1].progress
+    followed.sweep.run(trial)
+    followed.poll()
+    assert followed.feed.trials[1].progress is None
+
+
+def test_a_metric_that_a_later_trial_prints_is_a_further_column(followed):
+    first, second = followed.sweep.trials[:2]
+    followed.sweep.run(first)
+    followed.poll()
+    second.others = [figures("top_5", Direction.RISES, 0.9), figures("accuracy", Direction.RISES, 0.5)]
+    followed.sweep.run(second)
+    followed.poll()
+    assert [each["name"] for each in followed.feed.facts()["metrics"]] == ["accuracy", "top_5"]
+    assert followed.feed.trials[2].metrics == (0.5, 0.9)
+    assert len(followed.feed.trials[1].metrics) == 1  # what was sent before stays valid
 
 
 def test_the_best_trial_is_named_and_found_again_when_it_gets_worse(followed):

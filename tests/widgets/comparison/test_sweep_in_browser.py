@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 SETUP = """
 %load_ext batchai_magics
 from batchai_magics import widgets
+from batchai_magics.metrics.progress.progress_reader import Progress
 from tests.widgets.comparison.scripted_sweep import ScriptedSweep
 from tests.widgets.scripted_cluster import ExecutionState, ScriptedCluster
 world = ScriptedCluster("{folder}")
@@ -23,9 +24,25 @@ def end(first, last):
         sweep.run(trial)
 end(0, 4)
 sweep.trials[5].become(ExecutionState.RUNNING)
+sweep.trials[6].become(ExecutionState.RUNNING, loss=2.0, progress=Progress(0.25, "epoch 1/4"))
 """
 MORE = "end(4, 9); sweep.trials[4].become(ExecutionState.FAILED)"
 END = "end(0, len(sweep.trials)); sweep.state = 'finished'"
+
+
+HEADS_OFF_THEIR_NUMBERS = """view => {
+  const end = (element) => {
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    return range.getBoundingClientRect().right;
+  };
+  const row = view.querySelector('tbody tr');
+  return [...view.querySelectorAll('th[data-kind]')].flatMap((head) => {
+    const cell = row.querySelector(`td[data-column="${head.dataset.column}"]`);
+    const gap = end(head.firstChild) - end(cell);
+    return Math.abs(gap) > 0.5 ? [`${head.dataset.column} ${gap}`] : [];
+  });
+}"""
 
 
 def opened(lab, tmp_path, name, count, *cells):
@@ -64,6 +81,26 @@ def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path)
     ]
     assert "★" in "".join(outputs[-2]["data"]["text/plain"])
     assert lab.errors == []
+
+
+def test_the_table_has_progress_every_metric_and_a_curve_and_its_heads_stand_above_the_numbers(lab, tmp_path):
+    view = opened(lab, tmp_path, "columns", 12, MORE, END)
+    running = view.locator("tbody tr", has_text="lr-t7")
+    expect(running.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "25")
+    expect(running.get_by_role("img", name="loss from 8.000 to 2.100")).to_be_visible()
+    expect(running.locator("td[data-column='metric:accuracy']")).to_have_text("0.333")
+    expect(view.get_by_role("progressbar")).to_have_count(1)
+    view.locator("th[data-column='metric:accuracy'] button").click()
+    expect(view.locator("th[data-column='metric:accuracy']")).to_have_attribute("aria-sort", "descending")
+    expect(view.locator("tbody tr").first).to_contain_text("lr-t3")
+    expect(view.locator("tbody tr").nth(4)).to_contain_text("lr-t7")
+    assert view.evaluate(HEADS_OFF_THEIR_NUMBERS) == []
+    lab.run(2)
+    lab.run(3)
+    expect(view.locator(".ba-badge").first).to_have_text("finished")
+    expect(view.get_by_role("progressbar")).to_have_count(0)
+    expect(view.locator("th[data-column=progress]")).to_have_count(0)
+    expect(view.locator(".ba-trials .ba-spark:visible")).to_have_count(12)
 
 
 def test_of_many_trials_the_first_hundred_have_rows_and_more_on_request(lab, tmp_path):

@@ -65,7 +65,7 @@ export default {
 /** The trials that the kernel has sent. */
 export class SweepTrials {
   /** @type {SweepFacts} */
-  facts = { name: "", problem: "", state: "running", note: "", parameters: [], metric: "", sign: 0, cost: "", total: 0, counts: {}, best: null };
+  facts = { name: "", problem: "", state: "running", note: "", parameters: [], metric: "", sign: 0, metrics: [], cost: "", total: 0, counts: {}, best: null };
   /** @type {Trial[]} */
   all = [];
   /** @type {Map<number, Trial>} */
@@ -80,8 +80,8 @@ export class SweepTrials {
   take(rows) {
     let isNew = false;
     for (const row of rows) {
-      const [number, name, state, attempts, value, best, started, ended, cost, parameters] = row;
-      const trial = { number, name, state, attempts, value, best, started, ended, cost, parameters };
+      const [number, name, state, attempts, value, best, started, ended, cost, parameters, metrics, curve, progress] = row;
+      const trial = { number, name, state, attempts, value, best, started, ended, cost, parameters, metrics, curve, progress };
       const known = this.byNumber.get(number);
       if (known) Object.assign(known, trial);
       else {

@@ -1,5 +1,6 @@
 // The table of a sweep's trials, sorted by any column; of very many, only the first ones have rows.
 
+import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
 import { compare, duration, quantity } from "../core/format.js";
 
@@ -11,6 +12,7 @@ import { compare, duration, quantity } from "../core/format.js";
 const PAGE = 100; // rows at first, and more on each request
 const NOTHING = "–";
 const BEST = "best";
+const VALUE = "value";
 const MS = 1000;
 
 /** @type {Column[]} */
@@ -18,6 +20,8 @@ const HEAD = [
   { title: "Trial", key: "number", of: ({ name }) => name, by: ({ number }) => number },
   { title: "State", key: "state", of: ({ state }) => state, by: ({ state }) => state },
 ];
+/** @type {Column} */
+const PROGRESS = { title: "Progress", key: "progress", of: () => "", by: ({ progress }) => progress?.fraction ?? null, isFalling: true };
 /** @type {Column} */
 const TIME = { title: "Ran for", key: "time", kind: "number", of: (trial) => (trial.started === null ? NOTHING : duration(secondsOf(trial) ?? 0)), by: (trial) => secondsOf(trial) };
 /** @type {Column} */
@@ -39,6 +43,8 @@ export class TrialTable {
     this.limit = PAGE;
     this.opened = "";
     this.made = "";
+    this.hasProgress = false; // while the sweep runs, the column stays
+    this.isStopped = false; // the kernel is gone: no more updates
     /** @type {Column[]} */
     this.columns = [];
     /** @type {Line[]} */
@@ -78,21 +84,25 @@ export class TrialTable {
 
   /** Stops the clocks of running trials. */
   stop() {
+    this.isStopped = true;
     clearInterval(this.timer);
   }
 
   /** @returns {Column[]} */
   #columns() {
-    const { parameters, metric, sign } = this.sweep.facts;
+    const { parameters, metric, sign, metrics, state } = this.sweep.facts;
     /** @type {Column[]} */
     const values = metric
       ? [
-          { title: metric, key: "value", kind: "metric", of: ({ value }) => text(value), by: ({ value }) => value, isFalling: sign < 0 },
+          { title: metric, key: VALUE, kind: "metric", of: ({ value }) => text(value), by: ({ value }) => value, isFalling: sign < 0 },
           { title: `best ${metric}`, key: BEST, kind: "metric", of: ({ best }) => text(best), by: ({ best }) => best, isFalling: sign < 0 },
         ]
       : [];
+    const others = metrics.map(metricColumn);
+    this.hasProgress = (this.hasProgress && state === "running") || this.sweep.all.some((trial) => trial.progress && isProgressShown(trial.state));
+    const progress = this.hasProgress ? [PROGRESS] : [];
     const optional = [...(this.sweep.all.some(({ attempts }) => attempts > 1) ? [ATTEMPTS] : []), ...(this.sweep.all.some(({ cost }) => cost) ? [COST] : [])];
-    return [...HEAD, ...parameters.map(parameterColumn), ...values, TIME, ...optional];
+    return [...HEAD, ...parameters.map(parameterColumn), ...progress, ...values, ...others, TIME, ...optional];
   }
 
   /** @param {Column[]} columns */
@@ -147,12 +157,18 @@ export class TrialTable {
   /** @returns {Line} */
   #line() {
     let name = "";
+    /** @type {number[] | null} */
+    let drawn = null;
     const open = el("button", { type: "button", class: "ba-open ba-trial-name", click: () => this.open(name) });
     const badge = el("span", { class: "ba-badge" });
     const texts = this.columns.map(() => el("span", { class: "ba-run-value" }));
-    const cells = this.columns.map(({ key, kind, title }, i) => el("td", { "data-column": i ? key : "name", "data-kind": kind, "data-title": i > 1 ? title : null }, texts[i]));
+    const cells = this.columns.map(({ key, kind, title }, i) => el("td", { "data-column": i ? key : "name", "data-kind": kind, "data-title": i > 1 && key !== PROGRESS.key ? title : null }, texts[i]));
+    const cell = (/** @type {string} */ key) => cells[this.columns.findIndex((column) => column.key === key)];
+    const [bar, spark] = [progressBar(), sparkline(this.sweep.facts.metric)];
     cells[0]?.replaceChildren(open);
     cells[1]?.replaceChildren(badge);
+    cell(PROGRESS.key)?.replaceChildren(bar.element);
+    cell(VALUE)?.prepend(/** @type {any} */ (spark.element));
     const row = el("tr", {}, ...cells);
     /** @param {Trial} trial */
     const update = (trial) => {
@@ -162,12 +178,22 @@ export class TrialTable {
       open.setAttribute("aria-expanded", String(this.opened === name));
       setText(badge, trial.state);
       badge.dataset.state = trial.state;
-      this.columns.forEach((column, i) => i > 1 && setText(/** @type {HTMLElement} */ (texts[i]), column.of(trial)));
+      this.columns.forEach((column, i) => i > 1 && fill(/** @type {HTMLElement} */ (cells[i]), /** @type {HTMLElement} */ (texts[i]), column.of(trial)));
+      bar.update(trial.progress, trial.state, !this.isStopped); // which counts down
+      if (trial.curve !== drawn) spark.update(trial.curve, 0, true);
+      drawn = trial.curve;
       const isBest = trial.number === this.sweep.facts.best;
       cells.forEach((cell) => cell.dataset.column === BEST && cell.toggleAttribute("data-best", isBest));
     };
     return { row, update };
   }
+}
+
+/** @type {(cell: HTMLElement, element: HTMLElement, words: string) => void} */
+function fill(cell, element, words) {
+  setText(element, words);
+  const isEmpty = String(words === NOTHING);
+  if (cell.dataset.empty !== isEmpty) cell.dataset.empty = isEmpty; // which a narrow page leaves out
 }
 
 /** @type {(name: string, place: number) => Column} */
@@ -185,6 +211,12 @@ function parameterColumn(name, place) {
       return typeof value === "boolean" ? String(value) : value;
     },
   };
+}
+
+/** @type {(metric: {name: string, label: string, is_rising: boolean}, place: number) => Column} */
+function metricColumn({ name, label, is_rising: isFalling }, place) {
+  const valueOf = (/** @type {Trial} */ { metrics }) => metrics[place] ?? null;
+  return { title: label, key: `metric:${name}`, kind: "number", of: (trial) => text(valueOf(trial)), by: valueOf, isFalling };
 }
 
 /** @param {number | null} value */

@@ -175,6 +175,7 @@ export interface SweepFacts {
   parameters: string[];
   metric: string;
   sign: number;
+  metrics: { name: string; label: string; is_rising: boolean }[]; // the others, in the order of their first values
   cost: string;
   total: number;
   counts: Record<string, number>; // trials by state
@@ -182,9 +183,9 @@ export interface SweepFacts {
 }
 
 /** A trial as the kernel sends it: the fields of `Trial` in order. */
-export type TrialRow = [number, string, string, number, number | null, number | null, number | null, number | null, string, (string | number | boolean | null)[]];
+export type TrialRow = [number, string, string, number, number | null, number | null, number | null, number | null, string, (string | number | boolean | null)[], (number | null)[], number[], Progress | null];
 
-/** A trial of a sweep; times are milliseconds since 1970, `parameters` in the order of the facts. */
+/** A trial of a sweep; times are milliseconds since 1970, `parameters` and `metrics` in the order of the facts. */
 export interface Trial {
   number: number;
   name: string;
@@ -196,6 +197,9 @@ export interface Trial {
   ended: number | null;
   cost: string;
   parameters: (string | number | boolean | null)[];
+  metrics: (number | null)[];
+  curve: number[]; // the metric over the steps so far
+  progress: Progress | null;
 }
 
 /** Two columns of equal length: steps and values. */
