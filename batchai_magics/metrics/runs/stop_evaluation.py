@@ -10,6 +10,7 @@ from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
+from batchai_magics.models.prices import Cost
 from batchai_magics.models.stop_conditions import (
     COST,
     CPU,
@@ -24,7 +25,7 @@ MAX_NAMES = 8  # listed in a message
 _MEASURED_TEXTS = {
     CPU: "its processes used {:.3g} % of a core on average",
     GPU: "its GPUs were used at {:.3g} % on average",
-    COST: "it had cost {:.2f}",
+    COST: "it had cost {}",
 }
 _NOT_MEASURED = {
     CPU: "no CPU use was sampled",
@@ -95,13 +96,14 @@ class StopEvaluation:
     def measure(self, name: str, value: float, now_s: float) -> None:
         """Add a measured value."""
         self._names.setdefault(name, name)
+        shown = Cost(value).text if name == COST else value
         for condition in self._measured:
             if condition.metric != name:
                 continue
             if not condition.is_met_by(value):
                 self._met_since_s.pop(condition, None)
             elif now_s - self._met_since_s.setdefault(condition, now_s) >= condition.held_s:
-                text = f'{STOP_IF} "{condition.text}": {_MEASURED_TEXTS[name].format(value)}'
+                text = f'{STOP_IF} "{condition.text}": {_MEASURED_TEXTS[name].format(shown)}'
                 self._reason = self._reason or text
 
     def advance(self, now_s: float) -> None:

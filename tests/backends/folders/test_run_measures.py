@@ -146,6 +146,11 @@ def test_the_cost_counts_the_nodes_of_all_attempts(tmp_path):
     assert Measured(tmp_path, "cost > 10.5", Price(2.0), times).at(0) == ""
 
 
+def test_a_small_cost_is_no_zero(tmp_path):
+    run = Measured(tmp_path, "cost > 0.001", Price(2.0), (NodeTime(1, 0.0, 2.4),))
+    assert run.at(0) == 'stop-if "cost > 0.001": it had cost 0.0013'
+
+
 def test_a_cost_without_a_price_is_told_of(tmp_path):
     run = Measured(tmp_path, "cost > 10")
     assert run.at(0) == ""

@@ -1,3 +1,4 @@
+import contextlib
 import re
 import urllib.request
 from dataclasses import replace
@@ -5,12 +6,16 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base.backend_registry import load_settings, select_settings
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
+from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
+from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
 
@@ -265,3 +270,12 @@ def test_the_command_to_resume_has_what_a_shell_does_not_know_of_a_notebook():
     select_settings(chosen)
     job = workspace_id(chosen).child(Kind.EXPERIMENT, "default").child(Kind.JOB, "long")
     assert resume_command(job, "logs -f") == "batchai logs -f long -w own"
+
+
+@pytest.mark.parametrize("line", ["job list", "ps", "cluster list"])
+def test_lists_tell_of_idle_nodes_that_cost_money(context, do, line):
+    assert do(line).notes == ()
+    priced = Context(replace(context.settings, prices="Standard_D2=2"))
+    with contextlib.closing(priced.backend):
+        (note,) = until(lambda: run(parse(line.split()), priced).notes)
+    assert note.startswith("Cluster default has an idle node, which costs 2.00 USD an hour; ")
