@@ -141,7 +141,7 @@ def _read_row(block: _Rows, row: int) -> list[Record] | None:
     context = cursor.states.of(rank).context
     if not (context.table.is_open or cursor.shapes.may_open_table(line.translate(None, DIGITS), line)):
         return None
-    found = context.enter_row(message[row_begin(message) :])
+    found = context.enter_row(message[row_begin(message) :], cursor.first_line + row)
     cursor.states.note_table()
     if found is None:
         return None

@@ -10,6 +10,7 @@ from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION,
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
 _MAX_GAP = 3  # lines between the members of a block
+_MAX_RULE_GAP = 2
 
 Values = list[tuple[MetricName, float]]
 
@@ -30,6 +31,7 @@ class LineContext:
     shown_at: tuple[float | None, int | None] | None = None  # where they changed
     phase: str | None = None  # of the line below
     phase_line: int = -(1 << 30)
+    phase_step: int | None = None  # if its heading tells it
     is_phase_new: bool = False  # nothing was read below its heading
     table: MetricTable = field(default_factory=MetricTable)
 
@@ -37,7 +39,8 @@ class LineContext:
         """The step, the epoch and the numbers of a line, which has a number in its file; None without any."""
         shape, reading = form.shape, form.shape.reading
         if reading.kind is Kind.RULE:
-            self.heading_line += line - self.heading_line == 1
+            if line - self.heading_line <= _MAX_RULE_GAP:
+                self.heading_line = line
             return None
         step, epoch, numbers = form.step_of(text), form.epoch_of(text), form.values_of(text)
         if reading.kind is Kind.BAR:
@@ -57,8 +60,9 @@ class LineContext:
             self.heading_line = line  # Lightning's rich bar goes on below
         return step, self.epoch if epoch is None else epoch, numbers
 
-    def enter_row(self, line: bytes) -> Row | None:
+    def enter_row(self, line: bytes, number: int) -> Row | None:
         """The step, the epoch and the numbers that a line of a table completes; None for other lines."""
+        self.table.is_below_heading = number - self.heading_line <= _MAX_GAP
         row = self.table.enter(line)
         if row is None or not row[2]:
             return row
@@ -72,6 +76,8 @@ class LineContext:
             and self.step is None
         ):
             return None, None, []
+        if step is None and epoch is None and self.table.is_of_heading:
+            return self.step, self.epoch, numbers
         if step is None and epoch is None:
             return (None if self.epoch is not None else self.step), self.epoch, numbers
         self.note(step, epoch)
@@ -79,7 +85,7 @@ class LineContext:
 
     def note(self, step: int | None, epoch: float | None) -> None:
         """Note the position of a line with numbers."""
-        self.is_known, self.phase = True, None
+        self.is_known, self.phase, self.phase_step = True, None, None
         self.heading_line = -(1 << 30)
         if epoch is not None:
             self.epoch = epoch
@@ -105,7 +111,7 @@ class LineContext:
                 for metric, v in numbers
             ]
             if self.epoch is not None:
-                return None, self.epoch, named
+                return self.phase_step, self.epoch, named
             return self.step, None, named
         is_below_heading = line - self.heading_line <= (_MAX_GAP if shape.reading.is_member else 1)
         if is_below_heading:
@@ -126,8 +132,12 @@ class LineContext:
         return gap <= _MAX_GAP and any(is_quality(metric.name) for metric in shape.metrics)
 
     def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
-        self.phase, self.phase_line, self.is_phase_new = reading.phase, line, True
-        if step is not None or epoch is not None:
+        phase = None if reading.phase == TRAIN else reading.phase
+        if step is not None or phase != self.phase:
+            self.phase_step = step
+        self.phase, self.phase_line, self.is_phase_new = phase, line, True
+        is_reopened = reading.kind is Kind.PHASE and reading.phase in (None, TRAIN)
+        if step is not None or epoch is not None or is_reopened:
             self.heading_line = line
         if epoch is not None:
             self.epoch, self.step = epoch, step

@@ -22,11 +22,12 @@ MAX_LINE_BYTES = 8 * 1024
 _MAX_STRAY_WORDS = 6
 _REFUSED = re.compile(
     rb"(?:(?<![\d.])(?<!step )(?<!Step )\d+[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
-    rb'|^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): '
+    rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): '
 )
 _REFUSED_PARTS = (
     b"sec: ",
     b" : ",
+    b" is ",
     b"=",
     b"://",
     b'"',
@@ -36,8 +37,9 @@ _REFUSED_PARTS = (
     b"Exception: ",
 )
 _PHASE_HEADING = re.compile(
-    rb"(?:[^\n]{0,160}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval))"
-    rb"(?i: results?| error| metrics)?:[ \t]*"
+    rb"(?:[^\n]{0,160}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval"
+    rb"|(?:train(?:ing)?|performance)(?= (?:results?|metrics|stats|summary):)))"
+    rb"(?i: results?| error| metrics| stats| summary)?:[ \t]*"
 )
 _DECORATIONS = (b"-", b"=", b">", b"#", b"*")
 _DECORATED_PHASE = re.compile(
@@ -46,7 +48,9 @@ _DECORATED_PHASE = re.compile(
 )
 _PHASE_WORD = rb"(?P<phase>(?i:valid|validation|validating|eval|evaluation|evaluating|test|testing))"
 _PHASE_BEGINS = re.compile(
-    rb"(?:(?i:running|starting|start|begin|performing|doing) )?" + _PHASE_WORD + rb"[ ]?\.{2,3}[ \t]*\Z"
+    rb"(?:(?i:running|starting|start|begin|performing|doing) )?"
+    + _PHASE_WORD
+    + rb"(?: at step \d{1,18})?[ ]?\.{2,3}[ \t]*\Z"
 )
 _STARRED_PHASE = re.compile(
     rb"[ ](?:\*{3,}|={3,}|-{3,})[ ]*(?:(?i:running) )?"
@@ -61,10 +65,14 @@ _JSON_TEXT = re.compile(
     rb'(?P<text>[^"\\\n]*)(?:\\n)?"[^\n]*\}[ \t]*'
 )
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
+_WORD = re.compile(rb"\w")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
-_BULLET = re.compile(rb"[ \t]{2,}(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ]")  # `     | > loss: 0.5`
+_BULLET = re.compile(
+    rb"(?:[ \t]{2,}|(?<=\]:[ ])[ \t]+)(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ]"
+)  # `     | > loss: 0.5`
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
+_JSON_MEMBER = re.compile(rb'[ \t]{2,4}"[^"\n]{1,80}": [^\s"\[{]{1,40}')  # of an object over several lines
 _KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode
 
 
@@ -73,12 +81,16 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
 
     A number in front, as in `3: loss 0.5`, is the step of a line without another unless `are_labels_ranks`.
     """
-    if _RULE.fullmatch(text):
-        return LineReading(Kind.RULE, None, None, None, (), None, 0)
+    if _RULE.fullmatch(text) or _opens_object(text):
+        prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
+        return LineReading(Kind.RULE, None, None, prefixes.rank or prefixes.label, (), None, 0)
     if told := _phase_heading(text):
         return _read_phase(text, told, read_prefixes(text, are_labels_ranks=are_labels_ranks))
     if len(text) > MAX_LINE_BYTES or not DIGIT.search(text):
         return None
+    if b'": ' in text and _JSON_MEMBER.fullmatch(text, row_begin(text)):
+        reading = read_line(text.replace(b'"', b"'"), are_labels_ranks=are_labels_ranks)
+        return reading if reading and reading.is_member else None
     text, prefixes = _message_of(text, are_labels_ranks=are_labels_ranks)
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
@@ -86,6 +98,11 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     if not scan.positions and prefixes.label is not None:
         return _read_label_as_step(text, prefixes)
     return _line_reading(scan, prefixes, prefixes.rank or prefixes.label)
+
+
+def _opens_object(text: bytes) -> bool:
+    """Whether a line has only the brace that opens an object, whose members stand below."""
+    return text[-1:] == b"{" and not text[row_begin(text) : -1].strip()
 
 
 def _message_of(text: bytes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes]:
@@ -117,7 +134,7 @@ def _phase_heading(text: bytes) -> re.Match[bytes] | None:
     if end == b":":
         return _PHASE_HEADING.fullmatch(text)
     if end == b"." and (told := _PHASE_BEGINS.search(text)):
-        return None if text[read_prefixes(text).begin : told.start()].strip() else told
+        return None if _WORD.search(text, read_prefixes(text).begin, told.start()) else told
     begin = row_begin(text)
     if text[begin:].lstrip()[:1] in _DECORATIONS:
         return _DECORATED_PHASE.fullmatch(text, begin)
@@ -127,7 +144,7 @@ def _phase_heading(text: bytes) -> re.Match[bytes] | None:
 def _read_phase(text: bytes, told: re.Match[bytes], prefixes: Prefixes) -> LineReading:
     """The reading of a line that tells a phase, which may name its epoch: `[Epoch 0] Validation:`."""
     scan = scan_line(text, prefixes)
-    step, epoch = _best(scan.positions, "step"), _best(scan.positions, "epoch")
+    step, epoch = _best(scan, "step"), _best(scan, "epoch")
     phase = phase_of_word(told["phase"].decode())
     rank = prefixes.rank or prefixes.label
     return LineReading(Kind.PHASE, step and step.span, epoch and epoch.span, rank, (), phase, 0)
@@ -159,7 +176,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
     is_heading = kind is Kind.HEADING
     phase = scan.section or scan.phase if is_heading else scan.phase
     _tell_episodes(scan)
-    step, epoch = _best(scan.positions, "step"), _best(scan.positions, "epoch")
+    step, epoch = _best(scan, "step"), _best(scan, "epoch")
     if is_heading and phase not in (None, TRAIN) and step and step.has_total and not epoch:
         step = None  # a validation counts its own batches
     return LineReading(
@@ -322,10 +339,15 @@ def _is_all_assigned(scan: LineScan) -> bool:
     return is_worded and not words and not is_timed and 0 < scan.assigned == len(scan.numbers)
 
 
-def _best(positions: list[Position], kind: str) -> Position | None:
-    """The finest position of a kind; the first of several that are as fine."""
-    found = [position for position in positions if position.kind == kind]
-    return max(found, key=lambda position: position.fineness, default=None)
+def _best(scan: LineScan, kind: str) -> Position | None:
+    """The finest position of a kind; of several that are as fine, the one of most steps, else the first."""
+    found = [position for position in scan.positions if position.kind == kind]
+    return max(found, key=lambda position: (position.fineness, _total_of(scan, position)), default=None)
+
+
+def _total_of(scan: LineScan, position: Position) -> int:
+    total = scan.text[slice(*position.total)] if position.total else b""
+    return int(total) if total.isdigit() else 0
 
 
 def _distinct(found: list[NamedNumber]) -> tuple[NamedNumber, ...]:

@@ -16,7 +16,8 @@ from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_W
 _POSITIONS = ("epoch", "step", "iter", "batch", "update", "tick", "%|", "/s", "=loss")
 _WORDS = ("mean", "memory", "result")
 _SEPARATED = r"(?:[^a-z]|^)(?:{})(?:[^a-z]|$)"
-_RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]")
+_BRACE = r"(?:^|[^\w'\"({\[=])\{[ \t]*$"
+_RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]", _BRACE)
 
 _NUMBER = r"""['"\[(]?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
 _BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
@@ -39,6 +40,7 @@ _TABLES = (
     r"class[ \t]+images",
     r"training[ \t]+\|[ \t]+validation",
     r"\{'[^'\n]{1,80}': [^}\n]*,$",
+    _BRACE,
     r"step \(% done\)",
     r"[-=+|:. \t]{8,}$",
     r"^[ \t]*(?:---|===|\*\*\*|___|~~~|###)[-=*_~#]*[ \t]*$",
@@ -46,12 +48,14 @@ _TABLES = (
 )
 _DECORATED_PHASE = r"(?:^|\W)[-=>#*]+[ \t]*(?:running )?(?:eval|valid|test)"
 _MEMBER = (  # of a block
-    r"""[ \t]{2,}(?:(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ])?[a-z]"""
+    r"""[ \t]{2,}(?:(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ])?"?[a-z]"""
     r"""(?:[^\n=:]*[:=]|[^\n \t]*[ \t])[ \t]*['"\[(]?[-+]?\.?[0-9]"""
 )
 _PHASE_HEADING = (
-    r"(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics)?:[ \t]*$"
-    r"|(?:validation|validating|evaluation|evaluating|test|testing)[ ]?\.{2,3}[ \t]*$"
+    r"(?:train(?:ing)?|performance) (?:results?|metrics|stats|summary):[ \t]*$"
+    r"|(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics| stats| summary)?:[ \t]*$"
+    r"|(?:validation|validating|evaluation|evaluating|test|testing)"
+    r"(?: at step [0-9]+)?[ ]?\.{2,3}[ \t]*$"
 )
 
 

@@ -29,7 +29,7 @@ class Kind(Enum):
     LOOSE = "named numbers, whose position stands above"
     BAR = "a progress bar without numbers"
     PHASE = "only a phase, which holds for the next line"
-    RULE = "a line of dashes, which may stand below a heading"
+    RULE = "a line of dashes or a brace, which may stand below a heading"
 
 
 class LineReading(NamedTuple):

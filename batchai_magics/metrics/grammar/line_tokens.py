@@ -250,6 +250,14 @@ def _take_duration(scan: LineScan) -> bool:
     return duration is not None
 
 
+def _pass_sentence(scan: LineScan) -> bool:
+    """Pass the sentences behind that of the numbers: `Loss is 0.5. The learning rate did not change.`."""
+    is_new = scan.strong > 1 and scan.positions and scan.text[scan.at - 2 : scan.at] == b". "
+    if is_new:
+        scan.at = scan.end
+    return bool(is_new)
+
+
 def _take_text_pair(scan: LineScan) -> bool:
     found = numbers.TEXT_PAIR.match(scan.text, scan.at, scan.end)
     if found and found[0].endswith(b": n/a"):
@@ -276,6 +284,7 @@ _NAMED_NUMBERS = (
     take_piped_pair,
     take_pair,
     take_rate,
+    _pass_sentence,
     _take_text_pair,
 )
 

@@ -211,8 +211,8 @@ _POSITIONS = re.compile(
 )
 _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
-    r"consumed|skipped|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
-    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|walltime|left|depth|leaves|"
+    r"consumed|processed|skipped|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
+    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left|depth|leaves|"
     r"trained tokens|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
 )
 _NO_METRICS = frozenset(
@@ -227,6 +227,8 @@ _NO_METRICS = frozenset(
         "elapsed",
         "actual_seqlen",
         "sen.",
+        "trained",
+        "clock",
         "frames",
         "samples",
         "tokens",

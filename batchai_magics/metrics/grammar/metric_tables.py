@@ -99,12 +99,19 @@ class MetricTable:
         self._section = ""
         self._shown: tuple[object, ...] = ()
         self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over lines
+        self.is_below_heading = False  # the next line, so that a box which begins there needs no position
+        self._is_placed = False  # the box
         self.is_bound = False  # the last numbers are a dict's, which are no metrics before training starts
 
     @property
     def is_open(self) -> bool:
         """Whether the next line may belong to a table."""
         return not (self._columns is None and self._box is None and self._members is None)
+
+    @property
+    def is_of_heading(self) -> bool:
+        """Whether the numbers of the box belong to the position above it."""
+        return self._is_placed and self._columns is None
 
     def enter(self, line: bytes) -> Row | None:
         """Read a line without its prefixes: the numbers that it completes, None for a line of no table."""
@@ -146,13 +153,17 @@ class MetricTable:
 
     def _rule(self) -> TableNumbers | None:
         box, self._box, self._section = self._box, [], ""
+        self._is_placed = self.is_below_heading if box is None else self._is_placed
         if self._columns and self._columns.is_evaluation and self._shown:
             self._columns = None
-        return _box_numbers(box) if box else NOTHING if self._columns else None
+        return _box_numbers(box, is_placed=self._is_placed) if box else NOTHING if self._columns else None
 
     def _box_line(self, text: bytes) -> TableNumbers | None:
-        cells = _box_cells(text)
         box = self._box
+        if box is not None and self._is_placed and (pairs := _box_pairs(text)):
+            box += pairs
+            return NOTHING
+        cells = _box_cells(text)
         if not cells or box is None or len(box) > _MOST_LINES:
             self._box = None
             return None
@@ -260,12 +271,21 @@ def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:
     return (cells[0], cells[1]) if len(cells) == 2 else None
 
 
-def _box_numbers(box: Sequence[tuple[str, bytes]]) -> TableNumbers:
-    """The numbers of a complete box, if it says where training is."""
+def _box_pairs(text: bytes) -> list[tuple[str, bytes]]:
+    """The names and values in a line of several: `| name | 0.5 | name | 1.5 |`; empty for any other line."""
+    cells = [cell.strip() for cell in text.strip()[1:-1].split(b"|")]
+    pairs = [(name, value) for name, value in zip(cells[::2], cells[1::2], strict=False) if name or value]
+    if len(cells) < 4 or len(cells) % 2 or not all(name and _CELL.fullmatch(value) for name, value in pairs):
+        return []
+    return [(name.decode(errors="replace"), value) for name, value in pairs]
+
+
+def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> TableNumbers:
+    """The numbers of a complete box, if it says where training is or stands below a line that does."""
     by_name = {_last(name): value for name, value in box}
     step, epoch = _positions(by_name)
     rest = [(name, value) for name, value in box if _is_told(name)]
-    if (epoch is None and step is None) or not any(is_measured(name) for name, _ in rest):
+    if (epoch is None and step is None and not is_placed) or not any(is_measured(name) for name, _ in rest):
         return NOTHING
     numbers = [number for name, value in rest for number in _numbers(name, value, None)]
     return TableNumbers(_int_or_none(step), _int_or_none(epoch), numbers)

@@ -107,7 +107,7 @@ def take_pair(scan: LineScan) -> bool:
 
 def _is_apart(scan: LineScan, name: str) -> bool:
     """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
-    return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|")
+    return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|", b".")
 
 
 def _is_of_position(name: str, found: re.Match[bytes]) -> bool:

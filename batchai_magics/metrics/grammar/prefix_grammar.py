@@ -41,6 +41,7 @@ _ELEMENTS = tuple(
         rb"(?i:rank)[ _:=-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
         rb"(?i:gpu|proc|process)[ _](?P<rank>\d{1,6}):(?=[ \t])",
         rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
+        rb"\([A-Za-z][\w.-]*\)(?=[ ]20\d{6}-\d\d:)",  # AReaL
         rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
         rb"\[pod/[^\]\s]+\]",
         rb"[\w./-]+ \|(?=(?:train|val|test): \[\d)",  # CenterNet's task
@@ -78,7 +79,7 @@ _BRACKET_LABEL = re.compile(rb"\[(?P<rank>\d{1,6})\](?::| )(?=[ \t]*\S)")
 _NUMBER_LABEL = re.compile(rb"(?P<rank>\d{1,6}): ")
 NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\d{1,6})[\]:] ")
 """What `srun -l` and `mpiexec -l` put in front of a line, and some programs as its position."""
-_NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
+_NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)\$?(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
     rb"(?P<name>[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=\S))|[A-Za-z_][\w.-]*(?=[ \t]+"
     + _LEVEL
