@@ -42,6 +42,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         link=settings.notify_link,
         stalled_s=stalled_s(settings) if notify else 0.0,
         node_price=price,
+        headline=settings.headline_metric,
     )
     return replace(request, notify=notify, watch=watch if notify or request.exports or price else None)
 

@@ -33,7 +33,7 @@ from batchai_magics.backends.service.log_records import MetricPoints, PrintedNum
 from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan, ProcessExit
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.record import Record, ValueRecord
-from batchai_magics.metrics.runs.metric_traits import headline_of, traits_of
+from batchai_magics.metrics.runs.metric_traits import MetricPreferences, headline_of, traits_of
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.notifications import Notification, NotificationKind
@@ -85,7 +85,7 @@ class RunWatch:
         run = ExportedRun(request.name, job.root.name, request.experiment, started, request.parameters, tags)
         logged = job.records / record_files.PARAMETERS
         self._exports = [LiveExport(each, run, folder, logged=logged, env=env) for each in request.targets]
-        self._headline = _Headline(job.records / record_files.HEADLINE)
+        self._headline = _Headline(job.records / record_files.HEADLINE, request.headline)
         self._notifier = _Notifier(job, by)
         self._standstill = _Standstill(request.stalled_s)
         self._finding = partial(_finding, job.root.name, collect)
@@ -205,8 +205,9 @@ def watch(
 class _Headline:
     """Keeps the last value of each metric, and writes the headline metric's to a file."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, chosen: str) -> None:
         self._file, self._due_s = file, 0.0
+        self._preferences = MetricPreferences(chosen)
         self._last: dict[str, ScalarPoint] = {}
 
     def add(self, points: Sequence[ScalarPoint]) -> None:
@@ -218,7 +219,7 @@ class _Headline:
 
     def write(self) -> None:
         """Writes the file, if any metric is known; a full disk is no error."""
-        name = headline_of([traits_of(name) for name in self._last])
+        name = headline_of([traits_of(name) for name in self._last], self._preferences)
         if not name or name not in self._last:
             return
         point = self._last[name]

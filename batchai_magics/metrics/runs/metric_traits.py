@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 
 from batchai_magics.metrics.grammar.metric_names import (
     TEST,
@@ -120,10 +121,11 @@ class MetricPreferences:
 
     def direction(self, traits: MetricTraits) -> Direction:
         """The direction of a metric: the user's, else what its name tells."""
-        names = {metric_name(traits.name), metric_name(traits.quantity)}
-        if names & set(map(metric_name, self.rising)):
+        names = spellings_of(traits.name) | {metric_name(traits.quantity)}
+        if not names.isdisjoint(name for each in self.rising for name in spellings_of(each)):
             return Direction.RISES
-        return Direction.FALLS if names & set(map(metric_name, self.falling)) else traits.direction
+        is_falling = not names.isdisjoint(name for each in self.falling for name in spellings_of(each))
+        return Direction.FALLS if is_falling else traits.direction
 
 
 NO_PREFERENCES = MetricPreferences()
@@ -144,6 +146,16 @@ def traits_of(name: str, phase: str = "", unit: str = "") -> MetricTraits:
     return MetricTraits(name, quantity, phase if phase not in ("", TRAIN) else told or TRAIN, direction, kind)
 
 
+@lru_cache(4096)
+def spellings_of(name: str) -> frozenset[str]:
+    """The canonical names of a metric: `val/loss` and `eval_loss` are also `val_loss`."""
+    told, _ = split_phase(name.replace("_per_", "/"))
+    names = {metric_name(name)}
+    if told:
+        names.add(f"{told}_{traits_of(name.replace('_per_', '/')).quantity}")
+    return frozenset(names)
+
+
 def ordered(
     metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES
 ) -> list[MetricTraits]:
@@ -154,7 +166,8 @@ def ordered(
     the user has chosen one. Where nothing else decides, the order is that of the log.
     """
     given = list(metrics)
-    first = min(given, key=lambda each: _headline_key(each, preferences), default=None)
+    chosen = _chosen(given, preferences)
+    first = min(given, key=lambda each: (each.name != chosen, *_headline_key(each)), default=None)
     rate = min((each for each in given if each.is_rate), key=_rate_key, default=None)
     tops = [each.quantity for each in (first, rate) if each]
     return sorted(
@@ -165,7 +178,7 @@ def ordered(
 def headline_of(metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES) -> str:
     """The name of the metric that stands for a run; empty for one without metrics, or with timers only."""
     order = ordered(metrics, preferences)
-    if not order or (order[0].kind is Kind.TIMER and not _is_chosen(order[0], preferences)):
+    if not order or (order[0].kind is Kind.TIMER and order[0].name != _chosen(order, preferences)):
         return ""
     return order[0].name
 
@@ -173,14 +186,16 @@ def headline_of(metrics: Iterable[MetricTraits], preferences: MetricPreferences 
 def find_metric(names: Iterable[str], asked: str) -> str:
     """The name among `names` that the user means; empty if none.
 
-    Case, and `images/sec` or `images_per_sec`, do not matter. A quantity stands for its training metric, else
-    for a metric of another phase.
+    Case does not matter, nor does the spelling: `images/sec` is `images_per_sec`, `val/loss` and `eval_loss`
+    are `val_loss`. A quantity stands for its training metric, else for a metric of another phase.
     """
     every, wanted = list(names), metric_name(asked.strip())
     exact = (name for name in every if name == asked or metric_name(name) == wanted)
-    return next(exact, "") or next(
-        (each.name for each in sorted(map(traits_of, every), key=_phase_key) if each.quantity == wanted), ""
-    )
+    spellings = spellings_of(asked.strip())
+    similar = (name for name in every if spellings & spellings_of(name))
+    by_phase = sorted(map(traits_of, every), key=_phase_key)
+    of_quantity = (each.name for each in by_phase if each.quantity == wanted)
+    return next(chain(exact, similar, of_quantity), "")
 
 
 def charts_of(
@@ -203,18 +218,16 @@ def _phase_key(traits: MetricTraits) -> int:
     return (TRAIN, VALIDATION, TEST).index(traits.phase)
 
 
-def _headline_key(traits: MetricTraits, preferences: MetricPreferences) -> tuple[object, ...]:
+def _headline_key(traits: MetricTraits) -> tuple[object, ...]:
     is_rate = traits.kind is Kind.RATE
     of_quality = (not traits.is_plotted, _held_out_key(traits), _loss_key(traits))
     place = _rate_key(traits) if is_rate else of_quality
-    return (not _is_chosen(traits, preferences), traits.kind, *place)
+    return (traits.kind, *place)
 
 
-def _is_chosen(traits: MetricTraits, preferences: MetricPreferences) -> bool:
-    return bool(preferences.headline) and metric_name(preferences.headline) in (
-        metric_name(traits.name),
-        metric_name(traits.label),
-    )
+def _chosen(metrics: Iterable[MetricTraits], preferences: MetricPreferences) -> str:
+    """The name of the metric that the user has chosen as the headline; empty without one."""
+    return find_metric((each.name for each in metrics), preferences.headline) if preferences.headline else ""
 
 
 def _loss_key(traits: MetricTraits) -> int:

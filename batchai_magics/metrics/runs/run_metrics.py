@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
+from itertools import compress, count
 from operator import lt
 from typing import NamedTuple, cast
 
@@ -32,7 +32,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     traits_of,
 )
 from batchai_magics.metrics.runs.run_header import run_header
-from batchai_magics.metrics.runs.step_counter import StepCounter
+from batchai_magics.metrics.runs.steady_speed import is_rate_of_one
+from batchai_magics.metrics.runs.step_counter import EpochCounter, StepCounter
 from batchai_magics.metrics.runs.step_series import StepValues, by_rank, runs
 
 AXES = ("step", "epoch", "time")
@@ -54,12 +55,14 @@ class MetricColumns(NamedTuple):
     """The points of one rank in file order, as columns of equal length.
 
     `steps` are counted over the whole run, `times` are in seconds since 1970; None is what the log lacks.
+    `numbers` stand for the steps of a log that tells epochs only; they are the same for all metrics.
     """
 
     steps: Sequence[int | None]
     epochs: Sequence[float | None]
     times: Sequence[float | None]
     values: Sequence[float]
+    numbers: Sequence[int] = ()
 
     def placed(self, axis: str, start: float = 0.0) -> tuple[Sequence[float], Sequence[float]]:
         """Positions and values of the points that one of AXES can place.
@@ -68,7 +71,8 @@ class MetricColumns(NamedTuple):
         """
         places: Sequence[float | None] = self.steps
         if axis == "step" and None in self.steps:
-            places = [number if step is None else step for number, step in enumerate(self.steps, 1)]
+            numbered = zip(self.numbers or count(1), self.steps, strict=False)
+            places = [number if step is None else step for number, step in numbered]
         elif axis != "step":
             places = self.epochs if axis == "epoch" else self.times
         if None in places:
@@ -202,14 +206,22 @@ def run_metrics(records: Iterable[Record], preferences: MetricPreferences = NO_P
     """The metrics of the last run in these records."""
     run = runs(records)[-1]
     steps = by_rank(record for record in run if isinstance(record, StepRecord))
-    is_global = run_header(run, ranks_seen=len(steps)).is_rate_global
-    total = next((r.images_per_sec for r in reversed(run) if isinstance(r, TotalRecord)), None)
+    header = run_header(run, ranks_seen=len(steps))
+    total = _total(run, steps, 0 if header.is_rate_global else header.ranks)
     of_steps = _metrics(_of_steps(steps), preferences)
     rates = [
-        replace(metric, total=total, is_summed=not is_global) if metric.name == RATE else metric
+        replace(metric, total=total, is_summed=not header.is_rate_global) if metric.name == RATE else metric
         for metric in of_steps
     ]
     return RunMetrics([*rates, *other_metrics(run, preferences)], preferences)
+
+
+def _total(run: Sequence[Record], steps: Mapping[int, Sequence[StepRecord]], ranks: int) -> float | None:
+    """The printed total; None if it is one rank's alone. `ranks` is 0 if each prints the rate of all."""
+    total = next((r.images_per_sec for r in reversed(run) if isinstance(r, TotalRecord)), None)
+    rates = [records[-1].images_per_sec for records in steps.values()]
+    share = max(ranks, len(rates)) / (len(rates) or 1)
+    return None if total and ranks and is_rate_of_one(total, rates, share * sum(rates)) else total
 
 
 def other_metrics(run: Sequence[Record], preferences: MetricPreferences) -> list[Metric]:
@@ -278,10 +290,12 @@ def _of_values(run: Sequence[Record]) -> Iterator[_Series]:
         if isinstance(record, ValueRecord):
             groups[record.name, record.rank].append(record)
     counted = None if all(map(_has_plain_steps, groups.values())) else _counted_steps(run)
+    numbers = _epoch_numbers(run) if all(map(_has_epochs_only, groups.values())) else {}
     for (name, rank), records in groups.items():
         first = records[0]
         _, values, _, steps, epochs, _, _, times, _ = zip(*records, strict=True)
-        columns = MetricColumns(counted[name, rank] if counted else steps, epochs, times, values)
+        places = counted[name, rank] if counted else steps
+        columns = MetricColumns(places, epochs, times, values, numbers.get((name, rank), ()))
         yield traits_of(name, first.phase, first.unit), first.unit, rank, columns
     yield from _of_patterns(run)
 
@@ -307,6 +321,19 @@ def _counted_steps(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[
                 at, place = now, counter.run_step(*now)
             steps[record.name, record.rank].append(place)
     return steps
+
+
+def _epoch_numbers(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[int]]:
+    """The number of each value by metric and rank."""
+    counter, numbers = EpochCounter(), defaultdict[tuple[str, Rank], list[int]](list)
+    for record in run:
+        if isinstance(record, ValueRecord) and record.epoch is not None:
+            numbers[record.name, record.rank].append(counter.number(record.rank, record.epoch, record.name))
+    return numbers
+
+
+def _has_epochs_only(records: Sequence[ValueRecord]) -> bool:
+    return all(record.step is None and record.epoch is not None for record in records)
 
 
 def _has_plain_steps(records: Sequence[ValueRecord]) -> bool:

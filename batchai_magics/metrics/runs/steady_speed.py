@@ -184,6 +184,13 @@ def speeds(
     return Speeds(by_rank, (1 if is_rate_global else ranks) / (len(by_rank) or 1))
 
 
+def is_rate_of_one(total: float, rates: Collection[float], together: float) -> bool:
+    """Whether a printed total is closer to the rate of one of several ranks than to that of all together."""
+    if len(rates) < 2 or min(*rates, total, together) <= 0:
+        return False
+    return min(abs(math.log(total / rate)) for rate in rates) < abs(math.log(total / together))
+
+
 def rate_per_node(
     rates: Mapping[int, float], nodes: Mapping[int, str], *, whole: float | None = None
 ) -> dict[str, float] | None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.record import Record
-from batchai_magics.metrics.runs.metric_traits import traits_of
+from batchai_magics.metrics.runs.metric_traits import spellings_of
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
 from batchai_magics.models.prices import Cost
 from batchai_magics.models.stop_conditions import (
@@ -17,7 +15,6 @@ from batchai_magics.models.stop_conditions import (
     GPU,
     Predicate,
     StopCondition,
-    metric_name,
 )
 
 STOP_IF = "stop-if"  # prefix of every reason
@@ -76,7 +73,7 @@ class StopEvaluation:
         return [
             f'{STOP_IF} "{each.text}" had nothing to check: {cause}'
             for each, cause in causes.items()
-            if each.metric not in self._names
+            if spellings_of(each.metric).isdisjoint(self._names)
         ]
 
     def needs(self, *names: str) -> bool:
@@ -86,11 +83,11 @@ class StopEvaluation:
     def add(self, records: Iterable[Record], now_s: float) -> None:
         """Add the next records."""
         for number in numbers(records):
-            names = condition_names(number.metric)
+            names = spellings_of(number.metric)
             for name in names:
                 self._names.setdefault(name, number.metric)
             for condition in self._conditions:
-                if condition.metric in names:
+                if names & spellings_of(condition.metric):
                     self._check(condition, number, now_s)
 
     def measure(self, name: str, value: float, now_s: float) -> None:
@@ -129,16 +126,6 @@ class StopEvaluation:
         holding.last = number
         if not condition.held_s:
             self._reason = self._reason or _sentence(condition, number)
-
-
-@lru_cache(4096)
-def condition_names(metric: str) -> frozenset[str]:
-    """The names by which a condition may mean a metric: `val/loss` is `val_loss`, in any spelling."""
-    traits = traits_of(metric)
-    names = {metric_name(metric)}
-    if traits.phase != TRAIN:
-        names.add(f"{traits.phase}_{traits.quantity}")
-    return frozenset(names)
 
 
 def _sentence(condition: StopCondition, number: Number) -> str:

@@ -24,6 +24,7 @@ from batchai_magics.metrics.runs.steady_speed import (
     Speed,
     Speeds,
     common_warm_up,
+    is_rate_of_one,
     rate_per_node,
     skew,
     speeds,
@@ -175,9 +176,8 @@ def _total(run: Sequence[Record], run_speeds: Speeds, header: RunHeader) -> _Tot
     total = last.images_per_sec if last else None
     rates, together = list(run_speeds.rates.values()), run_speeds.total
     is_own = False
-    if total and together and len(rates) > 1 and not header.is_rate_global and min(rates) > 0:
-        nearest = min(abs(math.log(total / rate)) for rate in rates)
-        is_own = nearest < abs(math.log(total / together.images_per_sec))
+    if total and together and not header.is_rate_global:
+        is_own = is_rate_of_one(total, rates, together.images_per_sec)
     return {
         "total_images_per_sec": total,
         "is_total_of_one_rank": is_own,

@@ -17,7 +17,8 @@ class WatchRequest(NamedTuple):
 
     `name` and `experiment` are the job's, `patterns` the expressions of its metrics, `exports` the targets of
     live exports, `link` what notifications link to. After `stalled_s` without output, users are notified; 0:
-    never. `node_price` is the price of a node for an hour; 0: unknown.
+    never. `node_price` is the price of a node for an hour; 0: unknown. `headline` is the metric that the user
+    has chosen to represent runs, if any.
     """
 
     name: str
@@ -29,6 +30,7 @@ class WatchRequest(NamedTuple):
     link: str = ""
     stalled_s: float = 0.0
     node_price: float = 0.0
+    headline: str = ""
 
     @property
     def targets(self) -> tuple[ExportTarget, ...]:

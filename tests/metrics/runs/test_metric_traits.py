@@ -92,6 +92,22 @@ def test_the_user_chooses_the_headline_by_either_name():
     assert headline("loss", headline="absent") == "loss"
 
 
+@pytest.mark.parametrize("chosen", ["val_accuracy", "eval_accuracy", "val/accuracy", "accuracy"])
+def test_the_user_chooses_the_headline_in_any_spelling(chosen):
+    assert headline("loss", "val_loss", "val_accuracy", headline=chosen) == "val_accuracy"
+
+
+@pytest.mark.parametrize("asked", ["val_loss", "eval_loss", "validation/loss"])
+@pytest.mark.parametrize("name", ["val_loss", "val/loss", "eval_loss"])
+def test_a_validation_metric_is_found_in_any_spelling(name, asked):
+    assert find_metric(["loss", name], asked) == name
+
+
+def test_a_direction_is_set_in_any_spelling():
+    preferences = MetricPreferences(falling=["eval_margin"])
+    assert preferences.direction(traits_of("val/margin")) is Direction.FALLS
+
+
 def test_a_chart_has_all_phases_of_a_quantity_training_first():
     assert charts("val_loss", "val_accuracy", "loss", "accuracy") == [
         ["loss", "val_loss"],

@@ -39,6 +39,13 @@ def test_images_per_second_is_a_metric_with_its_total():
     assert rate.combined()[20] == pytest.approx(100 + 101 + 102 + 103)
 
 
+def test_the_total_of_one_rank_is_not_that_of_the_run():
+    alone = metrics_of(run(ranks=4).replace("total images/sec: 400", "total images/sec: 101"))
+    rate = alone["images_per_sec"]
+    assert rate.total is None
+    assert rate.summary.headline_value == pytest.approx(100 + 101 + 102 + 103)
+
+
 def test_losses_of_ranks_are_averaged():
     found = metrics_of(lines(*({"step": 1, "rank": rank, "loss": 1.0 + rank} for rank in (0, 1))))
     assert found["loss"].combined() == {1: 1.5}
@@ -71,6 +78,14 @@ def test_a_log_with_epochs_only_is_drawn_over_epochs():
     found = metrics_of(lines(*({"epoch": epoch, "val_loss": 1 / epoch} for epoch in (1, 2))))
     assert found.axis == "epoch"
     assert list(found["val_loss"].combined()) == [1, 2]
+
+
+def test_without_steps_metrics_of_an_epoch_have_the_same_number():
+    rows = [{"epoch": e, "loss": 1.0} for e in (0.5, 1.0)]
+    rows += [{"epoch": 1.0, "val_loss": 1.0}, {"epoch": 1.5, "loss": 1.0}]
+    found = metrics_of(lines(*rows))
+    assert list(found["loss"].combined("step")) == [1, 2, 3]
+    assert list(found["val_loss"].combined("step")) == [2]
 
 
 def test_points_are_placed_by_epoch_and_by_time():

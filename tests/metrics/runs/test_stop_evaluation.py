@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from batchai_magics.metrics import PatternRecord, ValueRecord
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.stop_conditions import stop_condition
@@ -63,6 +65,14 @@ def test_a_validation_metric_is_meant_in_any_spelling():
         watch = stopping("val_loss > 3")
         watch.add([value(name, 4.0, step=1)], 0)
         assert watch.reason(0) == f'stop-if "val_loss > 3": {name} was 4 at step 1'
+
+
+@pytest.mark.parametrize("name", ["eval_loss", "val/loss", "validation_loss", "val_loss"])
+def test_a_condition_may_spell_a_validation_metric_as_the_log_does(name):
+    watch = stopping(f"{name} < 0.3")
+    watch.add([value("val_loss", 0.2)], 0)
+    assert watch.reason(0)
+    assert not watch.unseen
 
 
 def test_training_does_not_stop_for_a_condition_on_validation():

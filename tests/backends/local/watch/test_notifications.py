@@ -42,6 +42,16 @@ def test_a_webhook_is_told_the_end_once_with_headline_and_link(world: World, web
     )
 
 
+def test_a_notification_has_the_headline_that_the_user_chose(world: World, webhook: Webhook) -> None:
+    world.settings = world.settings.__class__(
+        sections=world.settings.sections, headline_metric="eval_accuracy"
+    )
+    world.run(f"r --notify {webhook.url}", "print('step 1: loss=0.5 val_loss=0.7 val_accuracy=0.25')")
+    until(lambda: sent(world))
+    (body,) = webhook.received
+    assert body["headline"] == {"name": "val_accuracy", "value": 0.25, "step": 1}
+
+
 def test_the_first_failure_is_named(world: World, webhook: Webhook) -> None:
     world.run(
         f"r --processes 2 --notify {webhook.url}", "import os, sys\nsys.exit(int(os.environ['PMI_RANK']) * 3)"
