@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
+from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import run
+from batchai_magics.commands.parsing.command_parser import parse
+from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError
+from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import AllocationState, NodeState
@@ -43,6 +51,19 @@ def test_a_created_cluster_is_shown_as_it_was_described(clusters: Clusters, gpus
     assert (shown.spec.vm_size, shown.spec.vm_priority.value) == ("Standard_NC6", "lowpriority")
     assert shown.spec.user_account_settings.admin_user_name == "me"
     assert [cluster.id.name for cluster in clusters.list(gpus.workspace_id)] == ["gpus"]
+
+
+def test_a_new_cluster_scales_to_zero_unless_told_otherwise(
+    backend: AzureMLBackend, settings: Settings, clusters: Clusters, workspace: ResourceId
+) -> None:
+    context = Context(settings)
+    with contextlib.closing(context.backend):
+        made = run(parse(["cluster", "create", "-n", "own", "-s", "Standard_NC6"]), context)
+    assert made.notes[0].startswith("The cluster scales between 0 and 2 nodes, since they cost money")
+    ensure_defaults(backend, settings)
+    for name in ("own", settings.cluster):
+        scale = clusters.show(workspace.child(Kind.CLUSTER, name)).spec.scale_settings
+        assert scale.auto_scale.minimum_node_count == 0
 
 
 def test_an_identical_cluster_is_returned_and_a_different_one_named(
