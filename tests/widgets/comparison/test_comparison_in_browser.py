@@ -175,6 +175,38 @@ def test_a_table_of_200_runs_is_sorted_grouped_and_drawn_against_a_parameter(lab
     assert lab.errors == []
 
 
+LABELLED = """
+from tests.widgets.scripted_cluster import ScriptedLabels
+world.records = ScriptedLabels()
+for name, last in (("one", 2.0), ("two", 3.0)):
+    world.tell(name, "".join(f"step {{s}} loss {{last if s % 2 else 1.0}}\\n" for s in range(1, 62)))
+"""
+BASELINE = 'world.records.tag("{}", "baseline")'
+
+
+def test_a_baseline_is_set_and_moved_and_lines_are_smoothed(lab, setup_cell):
+    setup = setup_cell + LABELLED.format()
+    move = f"world.records.tag('one'); {BASELINE.format('two')}"
+    lab.open("base", setup, "compare(jobs)", BASELINE.format("one"), move)
+    lab.run(0)
+    lab.run(1)
+    view = lab.page.locator(".ba-dashboard")
+    view.get_by_role("img", name="loss, latest: one 2.000, two 3.000", exact=True).wait_for()
+    expect(view.locator("tr[data-baseline]")).to_have_count(0)
+    loss = "td[data-column='metric:loss']"
+    for cell, baseline, other, change in ((2, "one", "two", "+50.0 %"), (3, "two", "one", "−33.3 %")):
+        lab.run(cell)
+        expect(view.locator("tr[data-baseline]")).to_have_count(1)
+        expect(view.locator("tr[data-baseline] .ba-run-name")).to_have_text(baseline)
+        row = view.locator("tbody tr", has=lab.page.get_by_text(other, exact=True))
+        expect(row.locator(loss)).to_have_attribute(
+            "title", re.compile(re.escape(f"{change} against the base"))
+        )
+    view.get_by_label("Smoothing").fill("8")
+    view.get_by_role("img", name=re.compile(r"^loss, latest: one 1\.\d+, two [12]\.\d+$")).wait_for()
+    assert lab.errors == []
+
+
 def test_lines_come_back_when_the_page_is_opened_again(lab, setup_cell):
     lab.open("again", setup_cell, "compare(jobs)", GROW)
     for index in range(3):
