@@ -46,9 +46,6 @@ class Job(JobPages):
     Every method asks the backend. It raises NotFoundError if the job was deleted and UnreachableError if the
     service does not respond. `await job` waits for the end without blocking the event loop.
 
-    Attributes:
-        patterns: Metric name → regular expression (`--metric`), in addition to those of known programs.
-
     Raises:
         UsageError: `id` is not a ResourceId.
     """
@@ -60,7 +57,18 @@ class Job(JobPages):
             hint = "Find a job by its name: batchai_magics.find_job(name)."
             raise argument_checks.argument_error("Job", "id", id, "a ResourceId", hint=hint)
         super().__init__(backend, id)
-        self.patterns = dict(patterns or {})
+        self._patterns = None if patterns is None else dict(patterns)
+
+    @property
+    def patterns(self) -> Mapping[str, str]:
+        """Metric name → regular expression (`--metric`); by default those that the job was submitted with."""
+        if self._patterns is None:
+            self._patterns = self._recorded_patterns()
+        return self._patterns or {}
+
+    @patterns.setter
+    def patterns(self, patterns: Mapping[str, str]) -> None:
+        self._patterns = dict(patterns)
 
     def show_with_cost(self) -> JobResource:
         """The current job resource with its cost, where the nodes have a price."""

@@ -185,7 +185,8 @@ def job_overview(job: Job) -> JobOverview:
 def short_overview(job: Job, failure_lines: int) -> JobOverview:
     """The overview of a job without its last lines, made from the ends of its logs."""
     shown = job.show_with_cost()
-    metric = latest_metrics(job.backend, shown, metric_preferences()).headline
+    found = latest_metrics(job.backend, shown, metric_preferences(), patterns=job.patterns)
+    metric = found.headline
     return JobOverview(
         job=shown,
         now=datetime.now(timezone.utc),

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from batchai_magics.backends.base import RECORDS, Backend, Records
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_files import entries_below, one_level
 from batchai_magics.models.job_execution import WORKDIR, Attempt
@@ -107,6 +107,13 @@ class JobRecord:
         """Its tags, note and parameters; at most one run of an experiment has the tag `baseline`."""
         records: Records = RECORDS.of(self.backend)
         return records.labels([self.id]).get(self.id.key, Labels())
+
+    def _recorded_patterns(self) -> dict[str, str] | None:
+        """The regular expressions of its metrics (`--metric`); None if that is unknown for now."""
+        try:
+            return dict(self.labels().patterns) if self.backend.records else {}
+        except BatchAIError:  # which reading the log will raise, too
+            return None
 
     def tag(self, *tags: str) -> Labels:
         """Adds tags, by which `job list --tag` finds the run, and returns the labels.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.backends.service.log_records import PrintedNumbers, records_in
 from batchai_magics.errors import BatchAIError
@@ -17,18 +20,29 @@ TAIL_BYTES = 1 << 15  # of each log
 
 
 def latest_metrics(
-    backend: Backend, job: JobResource, preferences: MetricPreferences = NO_PREFERENCES
+    backend: Backend,
+    job: JobResource,
+    preferences: MetricPreferences = NO_PREFERENCES,
+    *,
+    patterns: Mapping[str, str] = MappingProxyType({}),
 ) -> RunMetrics:
     """The metrics in the last 32 KiB of a job's stdout, else of its stderr, and of its trainer's files.
 
     A job that was deleted meanwhile has none.
+
+    Args:
+        backend: The job's backend.
+        job: The job.
+        preferences: What the user has said of metrics.
+        patterns: The regular expressions of the job's own metrics (`--metric`).
     """
-    printed = _last_records(backend, job, OUT)
+    expressions = {**(job.spec.batchai_patterns or {}), **patterns}
+    printed = _last_records(backend, job, OUT, expressions)
     found = run_metrics(printed, preferences)
     if not found:
-        printed = _last_records(backend, job, ERR)
+        printed = _last_records(backend, job, ERR, expressions)
         found = run_metrics(printed, preferences)
-    logged = _last_records(backend, job, TRAINER_LOG)
+    logged = _last_records(backend, job, TRAINER_LOG, {})
     if not logged:
         return found
     numbers = PrintedNumbers()
@@ -36,7 +50,7 @@ def latest_metrics(
     return run_metrics(in_order_of_writing(parts), preferences)
 
 
-def _last_records(backend: Backend, job: JobResource, name: str) -> list[Record]:
+def _last_records(backend: Backend, job: JobResource, name: str, patterns: Mapping[str, str]) -> list[Record]:
     """The records at the end of a log: one request if it is empty, else two."""
     file = FileRef(job.id, name)
     try:
@@ -46,5 +60,5 @@ def _last_records(backend: Backend, job: JobResource, name: str) -> list[Record]
         chunk = backend.read(file, max(0, size - TAIL_BYTES), TAIL_BYTES)
     except BatchAIError:
         return []
-    parser = Parser(dict(job.spec.batchai_patterns or {}))
+    parser = Parser(dict(patterns))
     return [*records_in(chunk.redacted, parser), *parser.finish()]

@@ -103,11 +103,12 @@ class _Run(NamedTuple):
 def _run_of(job: Job) -> _Run:
     resource = job.show()
     has_records = job.backend.records is not None
+    labels = job.labels() if has_records else Labels()
     return _Run(
         resource.spec,
         job.provenance() if has_records else Provenance(job.name),
-        job.labels() if has_records else Labels(),
-        metrics_of(job.backend, resource),
+        labels,
+        metrics_of(job.backend, resource, labels.patterns),
     )
 
 

@@ -89,7 +89,10 @@ class RunSelection:
         numbers: dict[str, float] = numbers_of(labels)
         numeric = [each.metric for each in self.conditions if isinstance(each, StopCondition)]
         if not all(find_metric(numbers, name) for name in numeric):
-            numbers = {**metrics_of(backend, job), **numbers}  # for which the log is read once
+            numbers = {
+                **metrics_of(backend, job, labels.patterns),
+                **numbers,
+            }  # for which the log is read once
         return [
             _result(each, numbers if isinstance(each, StopCondition) else labels.parameters)
             for each in self.conditions
@@ -108,13 +111,13 @@ def numbers_of(labels: Labels) -> dict[str, float]:
     return {name: float(value) for name, value in parameters if isinstance(value, (int, float))}
 
 
-def metrics_of(backend: Backend, job: JobResource) -> Mapping[str, float]:
+def metrics_of(backend: Backend, job: JobResource, patterns: Mapping[str, str]) -> Mapping[str, float]:
     """The metrics of a run, each with the value that stands for it: the best loss, the mean speed.
 
     Empty for a run that is gone.
     """
     try:
-        found = run_metrics(Job(backend, job.id).records(), metric_preferences())
+        found = run_metrics(Job(backend, job.id, patterns=patterns).records(), metric_preferences())
     except NotFoundError:
         return {}
     summaries = {name: metric.summary for name, metric in found.items()}

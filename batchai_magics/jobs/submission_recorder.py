@@ -171,8 +171,8 @@ class SubmissionRecorder:
         source = request.source or CellSource(Path.cwd())
         arguments = mask.line(source.arguments or arguments_of(request.spec))
         if not self._checkout:
-            labels = Labels(request.tags)
-            return {LABELS: labels.to_text()} if request.tags else {}
+            labels = Labels(request.tags, patterns=request.patterns)
+            return {LABELS: labels.to_text()} if any(labels) else {}
         known = {**source.expanded, **source.uses}
         values = {name: mask(value) if isinstance(value, str) else value for name, value in known.items()}
         found = parameters.bounded(
@@ -182,7 +182,7 @@ class SubmissionRecorder:
         submission = submission._replace(arguments=arguments)
         return {
             SUBMISSION: submission.to_text(),
-            LABELS: Labels(request.tags, parameters=found).to_text(),
+            LABELS: Labels(request.tags, parameters=found, patterns=request.patterns).to_text(),
         }
 
     def _submission(
@@ -214,7 +214,7 @@ def records_of_another(backend: Backend, job: ResourceId) -> dict[str, str]:
         first = record.resubmitted or job.name
         found[SUBMISSION] = record._replace(resubmitted=first, submitted=time.time()).to_text()
         labels = Labels.from_json(json.loads(files[LABELS]))
-        found[LABELS] = Labels(parameters=labels.parameters).to_text()
+        found[LABELS] = labels._replace(tags=(), note="").to_text()
     return found
 
 

@@ -26,6 +26,7 @@ from batchai_magics.models.cluster_spec import (
 )
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
+from batchai_magics.models.runs.labels import LabelChange
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,17 @@ def _create_or_find(
     same = _same_run(runs, request)
     if same or _may_match(request.spec.to_wire(), runs[-1].spec.to_wire()):
         with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
-            return Submitted(_create(backend, experiment, same or latest, request), is_new=False)
+            job = _create(backend, experiment, same or latest, request)
+            _keep_patterns(job)
+            return Submitted(job, is_new=False)
     return _next_run_of_edited(backend, request, experiment, names)
+
+
+def _keep_patterns(job: Job) -> None:
+    """Stores the expressions of a cell with the run that it shows, for lists and other processes."""
+    records = job.backend.records
+    if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():
+        records.relabel(job.id, LabelChange(patterns=job.patterns))
 
 
 def _first_run(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:

@@ -10,7 +10,9 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.cards.job_card import job_html
+from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import script_name, with_cell_lines
 from batchai_magics.jobs.submit import find, submit
 from batchai_magics.models.states import ExecutionState
@@ -93,6 +95,24 @@ def test_a_job_is_found_again_by_name(world: World) -> None:
     assert find(world.backend, "resnet", world.settings).log() == "hello\n"
     with pytest.raises(NotFoundError, match='Did you mean "resnet"'):
         find(world.backend, "resnt", world.settings)
+
+
+SCORED = r"j --metric 'score=score is (\S+)'"
+
+
+def test_a_job_keeps_the_patterns_that_it_was_submitted_with(world: World) -> None:
+    job = world.run(SCORED, "print('score is 0.5')")
+    found = Job(job.backend, job.id)
+    assert list(found.metrics()["score"]) == [0.5]
+    table = JobList([found.show()], found.backend).to_table()
+    assert dict(zip(table.titles, table.rows[0], strict=True))["Metric"] == "score 0.5"
+
+
+def test_a_pattern_that_a_cell_gains_is_kept_with_its_run(world: World) -> None:
+    first = world.run("j", "print('score is 0.5')")
+    second = world.run(SCORED, "print('score is 0.5')")
+    assert second.id == first.id
+    assert Job(first.backend, first.id).patterns == {"score": r"score is (\S+)"}
 
 
 def test_the_same_cell_again_finds_its_job(world: World) -> None:

@@ -51,8 +51,9 @@ def test_uploads_are_named_as_the_script_sees_them():
 
 
 def test_a_change_of_labels_keeps_what_it_does_not_name():
-    labels = Labels(("a", "b"), "old", {"lr": 0.1})
+    labels = Labels(("a", "b"), "old", {"lr": 0.1}, {"score": "s=(.)"})
     change = LabelChange.from_json(LabelChange(("B", "c"), ("A",), parameters={"x": 1}).to_json())
-    assert change.applied(labels) == Labels(("b", "c"), "old", {"lr": 0.1, "x": 1})
+    assert change.applied(labels) == Labels(("b", "c"), "old", {"lr": 0.1, "x": 1}, {"score": "s=(.)"})
+    assert Labels.from_json(labels.to_json()) == labels
     assert LabelChange(note="").applied(labels).note == ""
     assert Labels.from_json(labels.to_json()) == labels

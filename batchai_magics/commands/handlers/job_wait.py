@@ -21,6 +21,7 @@ from batchai_magics.follow import (
     StateChanged,
     events,
 )
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.metrics import Record
 from batchai_magics.metrics.runs.stop_evaluation import STOP_IF, StopEvaluation
@@ -118,7 +119,8 @@ def _events_with_metrics(backend: Backend, id: ResourceId, stop: threading.Event
     job = backend.show(id)
     assert isinstance(job, JobResource)
     files = [FileRef(id, name) for name in METRICS_FILES]
-    return events(backend, id, files=files, patterns=job.spec.batchai_patterns, stop=stop)
+    patterns = {**(job.spec.batchai_patterns or {}), **Job(backend, id).patterns}
+    return events(backend, id, files=files, patterns=patterns, stop=stop)
 
 
 def connection_message(event: ConnectionLost | ConnectionRestored) -> Message:

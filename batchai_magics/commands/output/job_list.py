@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
     from batchai_magics.commands.output.text_table import Table
     from batchai_magics.jobs.job_costs import JobCosts
+    from batchai_magics.models.runs.labels import Labels
 
 JOBS_PER_CHUNK = 500  # jobs rendered per chunk
 MAX_RUNNING_READ, MAX_FAILED_READ = (
@@ -119,10 +120,15 @@ class JobList(list[JobResource]):
         now = datetime.now(timezone.utc)
         return {job.id.key: JobOverview(job, now).elapsed for job in self}
 
+    @cached_property
+    def _run_labels(self) -> Mapping[str, Labels]:
+        """Key of a job → its labels, of those that have any."""
+        records = self._backend.records
+        return records.labels([job.id for job in self]) if records and self else {}
+
     def _labels(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The columns of labels: a title, and key of a job → cell."""
-        records = self._backend.records
-        labels = records.labels([job.id for job in self]) if records and self else {}
+        labels = self._run_labels
         if not labels:
             return
         from batchai_magics.models.runs.labels import varying_parameters
@@ -146,7 +152,12 @@ class JobList(list[JobResource]):
         from batchai_magics.metrics.runs.metric_summary import number_text
 
         preferences = metric_preferences()
-        found = {job.id.key: latest_metrics(self._backend, job, preferences) for job in started}
+        labels = self._run_labels
+        patterns = {key: each.patterns for key, each in labels.items()}
+        found = {
+            job.id.key: latest_metrics(self._backend, job, preferences, patterns=patterns.get(job.id.key, {}))
+            for job in started
+        }
         for name in self._metric_names:
             asked = {key: metric.summary for key, every in found.items() if (metric := every.find(name))}
             yield name, {key: number_text(each.headline_value) for key, each in asked.items() if each}

@@ -307,6 +307,7 @@ class Sweep:
     ) -> list[tuple[Trial, TrialResult]]:
         """The result of each trial; those of ended runs are read once."""
         goal, preferences = definition.goal, preferences_of(definition.goal)
+        patterns = definition.template["patterns"] if definition.template else None
         results = []
         for trial in trials:
             resource = trial.resource
@@ -314,7 +315,8 @@ class Sweep:
                 results.append((trial, TrialResult()))
                 continue
             key = f"{resource.output_path_segment} {goal}"
-            known = self._results.get(key) or result_of(Job(self.backend, resource.id), goal, preferences)
+            job = Job(self.backend, resource.id, patterns=patterns)
+            known = self._results.get(key) or result_of(job, goal, preferences)
             if not trial.is_open:
                 self._results[key] = known
             results.append((trial, known))

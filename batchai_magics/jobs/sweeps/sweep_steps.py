@@ -112,7 +112,7 @@ def new_job_of(
     request, name = with_parameters(template, parameters), trial_name(definition.name, number, run)
     own = Labels.from_json(json.loads(template.records.get(LABELS, "{}")))
     values = bounded({**parameters, **with_values(own.parameters, parameters)})
-    labels = Labels((*own.tags, f"{TAG}{definition.name}"), parameters=values)
+    labels = Labels((*own.tags, f"{TAG}{definition.name}"), parameters=values, patterns=own.patterns)
     record = record_of(definition, number, sweep.files.share)
     records = {**request.records, LABELS: labels.to_text(), TRIAL: record.to_text()}
     records |= watch_records(replace(request, records=records), name)

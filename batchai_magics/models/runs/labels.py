@@ -14,15 +14,21 @@ MAX_NOTE = 10_000  # characters
 
 
 class Labels(NamedTuple):
-    """The labels of a run."""
+    """The labels of a run; `patterns` are the regular expressions of its metrics (`--metric`) by name."""
 
     tags: tuple[str, ...] = ()
     note: str = ""
     parameters: Mapping[str, Parameter] = {}
+    patterns: Mapping[str, str] = {}
 
     def to_json(self) -> dict[str, Any]:
         """The labels as JSON, without what is empty."""
-        data = {"tags": list(self.tags), "note": self.note, "parameters": dict(self.parameters)}
+        data = {
+            "tags": list(self.tags),
+            "note": self.note,
+            "parameters": dict(self.parameters),
+            "patterns": dict(self.patterns),
+        }
         return {name: value for name, value in data.items() if value}
 
     def with_parameters(self, more: Mapping[str, Parameter]) -> Labels:
@@ -49,6 +55,7 @@ class Labels(NamedTuple):
             tuple(map(str, tags)) if isinstance(tags, list) else (),
             note if isinstance(note, str) else "",
             bounded(parameters) if isinstance(parameters, Mapping) else {},
+            _patterns(data.get("patterns")),
         )
 
 
@@ -59,6 +66,7 @@ class LabelChange(NamedTuple):
     remove: tuple[str, ...] = ()
     note: str | None = None  # None: as it is
     parameters: Mapping[str, Parameter] = {}
+    patterns: Mapping[str, str] = {}
 
     def applied(self, labels: Labels) -> Labels:
         """The changed labels.
@@ -76,11 +84,16 @@ class LabelChange(NamedTuple):
         note = labels.note if self.note is None else self.note
         if len(note) > MAX_NOTE:
             raise ValueError(f"a note has at most {MAX_NOTE} characters")
-        return Labels(tags, note, bounded({**labels.parameters, **self.parameters}))
+        patterns = {**labels.patterns, **self.patterns}
+        return Labels(tags, note, bounded({**labels.parameters, **self.parameters}), patterns)
 
     def to_json(self) -> dict[str, Any]:
         """The change as JSON."""
-        return {**self._asdict(), "parameters": dict(self.parameters)}
+        return {
+            **self._asdict(),
+            "parameters": dict(self.parameters),
+            "patterns": dict(self.patterns),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LabelChange:
@@ -95,6 +108,7 @@ class LabelChange(NamedTuple):
             _texts(data.get("remove")),
             None if note is None else str(note),
             bounded(parameters) if isinstance(parameters, Mapping) else {},
+            _patterns(data.get("patterns")),
         )
 
 
@@ -104,6 +118,12 @@ def varying_parameters(labels: Iterable[Labels], limit: int) -> list[str]:
     names = dict.fromkeys(name for row in rows for name in row)
     differing = [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
     return (differing or (list(names) if len(rows) == 1 else []))[:limit]
+
+
+def _patterns(value: object) -> dict[str, str]:
+    """The expressions by name; what is none is left out."""
+    items = value.items() if isinstance(value, Mapping) else ()
+    return {name: text for name, text in items if isinstance(name, str) and isinstance(text, str)}
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.service.log_records import PrintedNumbers, records_in
@@ -48,11 +49,13 @@ class RateReader:
         began: float | None = None,
         tells_progress: bool = True,
         preferences: MetricPreferences = NO_PREFERENCES,
+        patterns: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._patterns = dict(patterns)
         self._backend = backend
         self._file = FileRef(job, OUT)
         self._errors, self._trainer_file = FileRef(job, ERR), FileRef(job, TRAINER_LOG)
-        self._parser, self._trainer_parser = Parser({}), Parser({})
+        self._parser, self._trainer_parser = Parser(self._patterns), Parser({})
         self._progress = ProgressReader(began)
         self._tells_progress = tells_progress
         self._offset: int | None = None
@@ -146,7 +149,7 @@ class RateReader:
             self._by_step[number.metric] = dict(list(by_step.items())[::-1][::2][::-1])
 
     def _restart(self) -> None:
-        self._parser, self._offset = Parser({}), 0
+        self._parser, self._offset = Parser(self._patterns), 0
         self._trainer_parser, self._trainer_offset = Parser({}), 0
         self._clear()
 

@@ -138,12 +138,14 @@ class JobsSource:
         return sorted(waiting, key=lambda pair: pair[1].read_count)
 
     def _reader(self, job: JobResource) -> RateReader:
+        labels = self._labels.labels if self._labels else {}
         return RateReader(
             self._backend,
             job.id,
             began=job.execution.started.timestamp() if job.execution else None,
             tells_progress=job.state is not ExecutionState.SUCCEEDED,
             preferences=self._preferences,
+            patterns=labels.get(job.id.name, Labels()).patterns,
         )
 
 
