@@ -113,7 +113,7 @@ class LineContext:
             if self.epoch is not None:
                 return self.phase_step, self.epoch, named
             return self.step, None, named
-        is_below_heading = line - self.heading_line <= (_MAX_GAP if shape.reading.is_member else 1)
+        is_below_heading = line - self.heading_line <= _gap_below(shape)
         if is_below_heading:
             self.heading_line = line
         elif not (shape.reading.is_plain and (self.is_known or self.epoch is not None)):
@@ -176,3 +176,11 @@ class LineContext:
         ]
         self.shown = {name.name: value for name, value in numbers}
         return fresh
+
+
+def _gap_below(shape: LineShape) -> int:
+    """How far below its heading a line may stand: further if it can hardly be anything else."""
+    if shape.reading.is_member:
+        return _MAX_GAP
+    qualities = [is_quality(metric.name) for metric in shape.metrics]
+    return 2 if len(qualities) > 2 and all(qualities) else 1

@@ -67,6 +67,8 @@ _JSON_TEXT = re.compile(
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _WORD = re.compile(rb"\w")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
+_LINE = rb"(?:\xe2\x94[\x80\x81]|\xe2\x95\x90){3,}"
+_RULED = re.compile(rb"[ \t]*" + _LINE + rb"[ ][^\n%|\[]{1,80}[ ]" + _LINE + rb"[ \t]*")  # a heading
 _BULLET = re.compile(
     rb"(?:[ \t]{2,}|(?<=\]:[ ])[ \t]+)(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ]"
 )  # `     | > loss: 0.5`
@@ -170,6 +172,8 @@ def _read_label_as_step(text: bytes, prefixes: Prefixes) -> LineReading | None:
 
 
 def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
+    if scan.is_bar and _RULED.fullmatch(scan.text, row_begin(scan.text)):
+        scan.is_bar = False
     kind = _kind(scan)
     if kind is None or (kind is Kind.LOOSE and not _has_quality(scan)):
         return None

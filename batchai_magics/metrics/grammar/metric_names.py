@@ -207,6 +207,7 @@ _RATE = re.compile(r"per_s(?:ec(?:ond)?)?(?:_|$)")
 _POSITIONS = re.compile(
     r"(?:global[_ ])?(?:step|iter|iteration|epoch|batch|update)s?|.*/(?:global_step|num_updates|epoch)|total"
     r"|.*(?:num_updates|consumed_samples|_seen|n_updates|seqlen|(?:seq|sequence|context|max|min)_length)|percentage"
+    r"|(?:.*[_/])?(?:step|batch)_in_\w+|ppo_ep(?:och)?"
     r"|train[_ ]runtime"
 )
 _NO_METRIC = re.compile(
@@ -223,6 +224,7 @@ _NO_METRICS = frozenset(
         "n_parameters",
         "total",
         "bsz",
+        "wal",
         "wall",
         "elapsed",
         "actual_seqlen",

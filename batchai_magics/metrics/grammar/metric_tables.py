@@ -23,6 +23,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     is_excluded,
     is_quality,
     is_rate,
+    phase_of_word,
     split_phase,
 )
 from batchai_magics.metrics.grammar.table_columns import (
@@ -211,6 +212,10 @@ def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:
 
 def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | None:
     """The numbers of a row with an epoch or a step, or of YOLO's row of all classes."""
+    label = next((cell.decode(errors="replace") for cell in cells if cell.startswith(b"! ")), "")  # NequIP's
+    phase = next(filter(None, map(phase_of_word, label.split())), columns.phase)
+    if label and phase is None:
+        return None
     places = [columns.index_of(EPOCHS), columns.index_of(STEPS)]
     counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]
     if not any(counts) and (columns.names[0], cells[0]) != ("Class", b"all"):
@@ -219,7 +224,7 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | No
         number
         for place, (name, cell) in enumerate(zip(columns.names, cells, strict=True))
         if place not in places
-        for number in _numbers(name, cell, columns.phase)
+        for number in _numbers(name, cell, phase)
     ]
     epoch, step = (int(count[1]) if count else None for count in counts)
     return TableNumbers(step, epoch, numbers) if numbers else None

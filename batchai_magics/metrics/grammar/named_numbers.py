@@ -137,6 +137,8 @@ def _is_name_without_sign(name: str) -> bool:
     last = words[-1]
     if phase_of_word(last) and is_quality(words[0]):
         return True  # `LOSS train 0.44 valid 0.43`
+    if len(words) == 2 and len(last) == 1 and is_quality(words[0]):
+        return True  # `MAE e 0.11`
     return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in ("peak mem", "max mem")
 
 

@@ -107,6 +107,8 @@ STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")
 DURATION = re.compile(
     rb"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])|-:--:--"
     rb"|(?:\d+h ?)?\d+m ?\d+s\b(?:[ ]\(remain[^()\n]{0,40}\))?"
+    rb"|(?:remaining time|time remaining)[: ]{1,2}\d[\d.]{0,20} (?:seconds?|minutes?|hours?|days?)\b"
+    rb"(?: \([^()\n]{1,40}\))?\.?"
     rb"|(?:took|takes|used)[: ]{1,2}\d[\d.]{0,20}[ ]?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b"
 )
 """A clock time or a duration, which is not a metric's value."""
