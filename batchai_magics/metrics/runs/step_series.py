@@ -51,10 +51,10 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
 
 
 def without_empty_columns(table: pandas.DataFrame) -> pandas.DataFrame:
-    """The table without columns that have no value, except `step`; a table without rows keeps all."""
+    """The table without columns that have no value; a table without rows keeps all."""
     if table.empty:
         return table
-    names = [name for name in table if name == COLUMNS[0] or table[name].notna().any()]
+    names = [name for name in table if table[name].notna().any()]
     return table if len(names) == len(table.columns) else table[names]
 
 

@@ -38,6 +38,7 @@ class TestFrame:
         table = frame(records("step 1: loss 0.5\nstep 2: acc 0.25\n"))
         assert list(table.columns) == ["step", "loss", "acc"]
         assert frame(records(run())).notna().any().all()
+        assert list(frame(records("Epoch 1: loss=0.5\n"))) == ["loss", "epoch"]
 
     def test_an_unknown_rank_is_missing_and_a_known_one_an_integer(self):
         table = frame(records(f"{step(1)}\n[1,3]<stdout>:{step(1)}\n"))
