@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.widgets.comparison.sweep_feed import SweepFeed, SweepUpdate, TrialRow
 from batchai_magics.widgets.comparison.sweep_output import SweepView
-from batchai_magics.widgets.comparison.sweep_source import CURVE_POINTS, TrialMetric
+from batchai_magics.widgets.comparison.sweep_source import TrialMetric, curve_of
 from benchmarks.row import Row, table
 from benchmarks.views.compare import UPDATES, measured
 
@@ -62,7 +62,7 @@ def trial(number: int, value: float) -> TrialRow:
     parameters = (float(f"{10 ** -(number % 5):g}"), 32 << (number % 3))
     started = 1_700_000_000_000
     times = {"started": started, "ended": started + 60_000, "cost": "0.10 USD"}
-    read = {"metrics": (1 - value,), "curve": tuple(value + 1 / step for step in range(1, CURVE_POINTS + 1))}
+    read = {"metrics": (1 - value,), "curve": curve_of([value + 1 / step for step in range(1, 100)])}
     name = f"bench-t{number}"
     return TrialRow(number, name, "succeeded", 1, value, value, **times, parameters=parameters, **read)
 

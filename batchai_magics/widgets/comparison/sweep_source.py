@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ READ_S = 0.3  # for metrics of trials, per poll
 INTERVAL_S = 1.0  # between two polls
 RUNNING_INTERVAL_S = 5.0  # between two reads of a running trial's metrics
 RUNNING = "running"
-CURVE_POINTS = 24  # of a trial's metric, for its sparkline
+CURVE_POINTS, CURVE_DIGITS = 16, 4  # of a trial's metric, for its sparkline
 MAX_METRICS = 6  # columns beside the metric that the sweep is about
 
 
@@ -124,7 +125,7 @@ class TrialRow(NamedTuple):
     cost: str = ""
     parameters: tuple[Parameter | None, ...] = ()
     metrics: tuple[float | None, ...] = ()
-    curve: tuple[float | None, ...] = ()
+    curve: tuple[float, ...] = ()
     progress: PageData | None = None
 
 
@@ -251,7 +252,7 @@ class _SweepReader:
             "value": json_number(result.value),
             "best": json_number(result.best),
             "metrics": tuple(values.get(name) for name in self._metrics),
-            "curve": tuple(map(json_number, thinned([*result.points.values()], CURVE_POINTS))),
+            "curve": curve_of([*result.points.values()]),
             "progress": progress and progress_fields(progress),
         }
 
@@ -302,11 +303,12 @@ class _SweepReader:
         return total([*self._ended_costs.values(), *filter(None, going)])
 
 
-def thinned(values: Sequence[float], count: int) -> Sequence[float]:
-    """At most so many of the values, evenly spaced, with the first and the last one."""
-    if len(values) <= count:
-        return values
-    return [values[round(place * (len(values) - 1) / (count - 1))] for place in range(count)]
+def curve_of(values: Sequence[float]) -> tuple[float, ...]:
+    """A few of the finite values, evenly spaced, with the first and the last one."""
+    known, last = [value for value in values if math.isfinite(value)], CURVE_POINTS - 1
+    if len(known) > CURVE_POINTS:
+        known = [known[round(place * (len(known) - 1) / last)] for place in range(CURVE_POINTS)]
+    return tuple(float(f"{value:.{CURVE_DIGITS}g}") for value in known)
 
 
 def _state(trial: SweepTrial) -> tuple[str, int]:

@@ -1,5 +1,7 @@
 """A sweep that is read in the background: what is read, how often, and what an update costs."""
 
+import math
+
 import pytest
 
 from batchai_magics.config import Settings
@@ -10,7 +12,12 @@ from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.comparison.sweep_feed import SweepFeed
 from batchai_magics.widgets.comparison.sweep_output import ROWS_PER_MESSAGE, SweepView
-from batchai_magics.widgets.comparison.sweep_source import CURVE_POINTS, RUNNING_INTERVAL_S, SweepSource
+from batchai_magics.widgets.comparison.sweep_source import (
+    CURVE_POINTS,
+    RUNNING_INTERVAL_S,
+    SweepSource,
+    curve_of,
+)
 from tests.widgets.comparison.scripted_sweep import ScriptedSweep, figures
 from tests.widgets.scripted_cluster import ScriptedCluster
 
@@ -70,6 +77,13 @@ def test_a_running_trial_has_progress_and_each_trial_all_its_metrics_and_a_curve
     assert (rows[2].curve[0], rows[2].curve[-1], len(rows[2].curve)) == (12.0, 3.15, CURVE_POINTS)
     assert rows[2].progress == {"fraction": 0.25, "words": "epoch 1/4", "ends": 1000500, "is_of_epoch": False}
     assert rows[1].progress is None
+
+
+def test_a_curve_has_its_ends_and_only_what_can_be_drawn():
+    assert curve_of([1.0, math.nan, 2.00004]) == (1.0, 2.0)
+    curve = curve_of([float(n) for n in range(1000)])
+    assert (curve[0], curve[-1], len(curve)) == (0.0, 999.0, CURVE_POINTS)
+    assert list(curve) == sorted(curve)
 
 
 def test_the_progress_of_a_trial_is_gone_when_it_has_ended(followed):
