@@ -1,12 +1,13 @@
 """A sweep that is read in the background: what is read, how often, and what an update costs."""
 
+import contextlib
 import math
 
 import pytest
 
 from batchai_magics.config import Settings
 from batchai_magics.errors import UnreachableError
-from batchai_magics.jobs.job_costs import JobCosts
+from batchai_magics.jobs.job_costs import JobCosts, job_costs
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.states import ExecutionState
@@ -18,8 +19,11 @@ from batchai_magics.widgets.comparison.sweep_source import (
     SweepSource,
     curve_of,
 )
+from tests.jobs.sweeps.lab import SweepLab
+from tests.patience import PATIENCE_S
 from tests.widgets.comparison.scripted_sweep import ScriptedSweep, figures
 from tests.widgets.scripted_cluster import ScriptedCluster
+from tests.world import World, until
 
 
 class Followed:
@@ -217,3 +221,26 @@ def test_the_jobs_of_trials_are_opened_together(followed):
     followed.poll()
     answer = view(followed).answer_open({"id": "1", "names": ["lr-t2", "lr-t1", "lr-t5"]})
     assert answer["model"] == "lr-t2 lr-t1"
+
+
+RUNS_ON = """
+import os, time
+
+print("epoch 1/4 val_loss 0.5 accuracy 0.75", flush=True)
+while not os.path.exists("{go}"):
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.slow
+def test_real_trials_have_the_same_parts(tmp_path):
+    with contextlib.closing(World(tmp_path / "home")) as world:
+        script = RUNS_ON.format(go=tmp_path / "go")
+        sweep = SweepLab(world).submit('s --sweep "lr=0.2" --best "min val_loss"', script)
+        trial = sweep.trials()[0]
+        until(lambda: trial.job.progress())
+        row = SweepSource(sweep, job_costs(world.backend)).read().rows[0]
+        assert (row.state, row.value, row.metrics, row.curve) == ("running", 0.5, (0.75,), (0.5,))
+        assert row.progress["words"] == "epoch 1/4"
+        (tmp_path / "go").touch()
+        sweep.wait(PATIENCE_S)
