@@ -18,7 +18,7 @@ from batchai_magics.jobs.job_logs import (
     script_name,
     with_cell_lines,
 )
-from batchai_magics.jobs.latest_metrics import latest_metrics
+from batchai_magics.jobs.latest_metrics import latest_metrics, unread_numbers
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.log_lines import visible_text
 from batchai_magics.metrics import Record, summarize
@@ -52,6 +52,7 @@ class JobOverview:
     `failure_lines` are the last lines of the process that failed first; `activity` says what a job without
     output is doing. `now` is when it was collected, the end of the elapsed time of a running job.
     `reopen_command` reopens the live view. `is_refreshed`: it tells when it was made, until the job ends.
+    `notices` say which numbers of the log were not read.
     """
 
     job: JobResource
@@ -65,6 +66,7 @@ class JobOverview:
     progress: Progress | None = None
     activity: str = ""
     is_refreshed: bool = False
+    notices: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -146,7 +148,8 @@ class JobOverview:
     def warnings(self) -> list[str]:
         """What is worth a look and made no failure of the job."""
         execution = self.job.execution
-        return [error.message for error in (execution.errors if execution else ()) if error.is_warning]
+        errors = [error.message for error in (execution.errors if execution else ()) if error.is_warning]
+        return [*errors, *self.notices]
 
 
 def _attempts(job: JobResource) -> dict[str, str]:
@@ -170,12 +173,13 @@ def first_failure(job: JobResource) -> RankExit | None:
 
 def job_overview(job: Job) -> JobOverview:
     """The overview of a job: state, metrics, first failure, last log lines."""
-    shown = job.show_with_cost()
+    shown, records = job.show_with_cost(), job.records()
     return JobOverview(
         job=shown,
         now=datetime.now(timezone.utc),
         processes=len(shown.ranks),
-        metrics=metrics_of(job.records(), metric_preferences()),
+        metrics=metrics_of(records, metric_preferences()),
+        notices=() if records else unread_numbers(job.backend, shown),
         progress=progress_of(job.backend, shown),
         lines=recent_lines(last_lines(job.backend, FileRef(job.id, OUT), READ_LINES), LAST_LINES),
         failure_lines=_failure_lines(job, shown, FAILURE_LINES),
@@ -193,6 +197,7 @@ def short_overview(job: Job, failure_lines: int) -> JobOverview:
         counts=_counts(job, shown),
         processes=len(shown.ranks),
         metrics={metric.summary.label: metric.summary.text} if metric and metric.summary else {},
+        notices=() if found else unread_numbers(job.backend, shown),
         progress=progress_of(job.backend, shown),
         failure_lines=_failure_lines(job, shown, failure_lines),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.service.log_records import PrintedNumbers, records_in
 from batchai_magics.errors import BatchAIError
 from batchai_magics.follow.metric_streams import in_order_of_writing
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser, Record
+from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
 from batchai_magics.models.job_execution import ERR, OUT
@@ -50,15 +51,30 @@ def latest_metrics(
     return run_metrics(in_order_of_writing(parts), preferences)
 
 
+def unread_numbers(backend: Backend, job: JobResource) -> tuple[str, ...]:
+    """What would read the numbers at the end of the stdout of a job without metrics; empty without any."""
+    chunk = _last_chunk(backend, job, OUT)
+    if chunk is None:
+        return ()
+    data, suggester = chunk.redacted.data, MetricSuggester()
+    suggester.scan(data.partition(b"\n")[2] if chunk.offset else data)
+    return (str(suggester.suggestion),) if suggester.suggestion else ()
+
+
 def _last_records(backend: Backend, job: JobResource, name: str, patterns: Mapping[str, str]) -> list[Record]:
-    """The records at the end of a log: one request if it is empty, else two."""
-    file = FileRef(job.id, name)
-    try:
-        size = backend.read(file, 0, 0).size
-        if not size:
-            return []
-        chunk = backend.read(file, max(0, size - TAIL_BYTES), TAIL_BYTES)
-    except BatchAIError:
+    """The records at the end of a log."""
+    chunk = _last_chunk(backend, job, name)
+    if chunk is None:
         return []
     parser = Parser(dict(patterns))
     return [*records_in(chunk.redacted, parser), *parser.finish()]
+
+
+def _last_chunk(backend: Backend, job: JobResource, name: str) -> Chunk | None:
+    """The end of a log, None if it is empty or cannot be read: one request if it is empty, else two."""
+    file = FileRef(job.id, name)
+    try:
+        size = backend.read(file, 0, 0).size
+        return backend.read(file, max(0, size - TAIL_BYTES), TAIL_BYTES) if size else None
+    except BatchAIError:
+        return None

@@ -14,6 +14,7 @@ from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import script_name, with_cell_lines
+from batchai_magics.jobs.job_overview import job_overview, short_overview
 from batchai_magics.jobs.submit import find, submit
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
@@ -113,6 +114,12 @@ def test_a_pattern_that_a_cell_gains_is_kept_with_its_run(world: World) -> None:
     second = world.run(SCORED, "print('score is 0.5')")
     assert second.id == first.id
     assert Job(first.backend, first.id).patterns == {"score": r"score is (\S+)"}
+
+
+def test_the_card_tells_numbers_that_were_not_read(world: World) -> None:
+    job = world.run("j", "for i in range(5): print(f'the wobble was {i}.5 today')")
+    for overview in (job_overview(job), short_overview(job, 0)):
+        assert "--metric 'wobble=" in "\n".join(overview.warnings)
 
 
 def test_the_same_cell_again_finds_its_job(world: World) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchai_magics.jobs.latest_metrics import latest_metrics
+from batchai_magics.jobs.latest_metrics import latest_metrics, unread_numbers
 from batchai_magics.launch.plan import TRAINER_LOG
 from tests.widgets.scripted_job import ScriptedBackend, resource
 
@@ -43,3 +43,13 @@ def test_stderr_counts_if_stdout_has_no_metrics(backend):
 
 def test_a_job_that_printed_nothing_has_none(backend):
     assert headline(backend) is None
+
+
+def test_numbers_that_no_format_reads_are_told_with_an_option(backend):
+    backend.write("".join(f"the wobble was {i}.5 today\n" for i in range(5)))
+    (notice,) = unread_numbers(backend, resource())
+    assert "--metric 'wobble=" in notice
+
+
+def test_a_job_that_printed_nothing_has_no_unread_numbers(backend):
+    assert unread_numbers(backend, resource()) == ()

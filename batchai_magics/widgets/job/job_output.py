@@ -56,6 +56,7 @@ def card_of(feed: JobFeed, way_back: str) -> JobOverview | None:
         reopen_command=way_back,
         activity=feed.activity,
         is_refreshed=True,
+        notices=(*feed.metric_notices, *([str(feed.unread)] if feed.unread else [])),
     )
 
 
