@@ -44,6 +44,7 @@ _IN_BLOCKS = frozenset(
         "nemo_rl_sft",
         "olmo",
         "olmo_core",
+        "parlai",
         "pytorch_quickstart",
         "recbole",
         "rvc",

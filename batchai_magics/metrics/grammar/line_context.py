@@ -62,7 +62,9 @@ class LineContext:
 
     def enter_row(self, line: bytes, number: int) -> Row | None:
         """The step, the epoch and the numbers that a line of a table completes; None for other lines."""
-        self.table.is_below_heading = number - self.heading_line <= _MAX_GAP
+        is_of_phase = self.phase is not None and number - self.phase_line <= _MAX_GAP
+        self.table.phase_above = self.phase if is_of_phase else None
+        self.table.is_below_heading = is_of_phase or number - self.heading_line <= _MAX_GAP
         row = self.table.enter(line)
         if row is None or not row[2]:
             return row

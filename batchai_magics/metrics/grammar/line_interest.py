@@ -36,6 +36,7 @@ _COUNTED = (
 _TABLES = (
     r"(?:^|[|,\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
     r"|training_iteration|iteration|iter|it|update|round|batch)[ \t]*(?:$|[|,\t:]|[ ]{2})",
+    r"(?:[a-z][\w./@-]*[ ]{2,}){4,}[a-z][\w./@-]*[ ]*\\?[ \t]*$",
     r"(?:validate|validation|test) metric",
     r"class[ \t]+images",
     r"training[ \t]+\|[ \t]+validation",

@@ -36,6 +36,7 @@ from batchai_magics.metrics.grammar.table_columns import (
     cells_of,
     columns_of,
     is_measured,
+    numbers_of,
 )
 
 _MOST_LINES = 300  # between two rows of columns, or in one box
@@ -52,11 +53,12 @@ _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
 _BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
 _MAY_BE_TABLE = re.compile(
     rb"(?i)training +\||\{'|epoch|step|iter|update|round|batch|#|class\s| metric|\bit\b|\bep\b"
-    rb"|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
+    rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
 )
 _NO_COLUMNS = frozenset(
     [
         "class",
+        "exs",
         "images",
         "instances",
         "labels",
@@ -101,7 +103,8 @@ class MetricTable:
         self._shown: tuple[object, ...] = ()
         self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over lines
         self.is_below_heading = False  # the next line, so that a box which begins there needs no position
-        self._is_placed = False  # the box
+        self.phase_above: str | None = None  # of the next line, if it begins a table
+        self._is_placed = False  # the box or the columns
         self.is_bound = False  # the last numbers are a dict's, which are no metrics before training starts
 
     @property
@@ -112,7 +115,7 @@ class MetricTable:
     @property
     def is_of_heading(self) -> bool:
         """Whether the numbers of the box belong to the position above it."""
-        return self._is_placed and self._columns is None
+        return self._is_placed and (self._columns is None or self._columns.is_placed)
 
     def enter(self, line: bytes) -> Row | None:
         """Read a line without its prefixes: the numbers that it completes, None for a line of no table."""
@@ -131,8 +134,10 @@ class MetricTable:
             found = self._box_line(text)
             if found:
                 return found
-        header = columns_of(text)
+        header = columns_of(text, is_placed=self.is_below_heading)
         if header:
+            self._is_placed = header.is_placed
+            header = header._replace(phase=header.phase or self.phase_above)
             self._columns, self._lines_left, self._box, self._shown = header, _MOST_LINES, None, ()
             return NOTHING
         found = self._row(text) if self._columns else None
@@ -198,16 +203,19 @@ def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:
     if columns.phases:
         return _phase_numbers(columns.phases, cells_of(text, columns.separator))
     bar = _BAR.search(text)
-    cells = aligned(columns, cells_of(BAR_START.split(text, maxsplit=1)[0], columns.separator))
+    row = cells_of(BAR_START.split(text, maxsplit=1)[0], columns.separator)
+    if len(row) != len(columns.names) and not columns.separator:
+        row = numbers_of(text) or row
+    cells = aligned(columns, row)
     if cells is None:
         return None
     if columns.is_evaluation:
         numbers = list(_numbers(cells[0].decode(errors="replace"), cells[1], None))
         return TableNumbers(None, None, numbers) if numbers else None
-    row = _training_row(columns, cells)
-    if bar and row and columns.names[0] != "Class":
-        return row._replace(step=int(bar["count"]))
-    return row
+    found = _training_row(columns, cells)
+    if bar and found and columns.names[0] != "Class":
+        return found._replace(step=int(bar["count"]))
+    return found
 
 
 def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | None:
@@ -218,7 +226,7 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | No
         return None
     places = [columns.index_of(EPOCHS), columns.index_of(STEPS)]
     counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]
-    if not any(counts) and (columns.names[0], cells[0]) != ("Class", b"all"):
+    if not (any(counts) or columns.is_placed) and (columns.names[0], cells[0]) != ("Class", b"all"):
         return None
     numbers = [
         number
@@ -329,7 +337,7 @@ def may_be_of_table(line: bytes) -> bool:
 def may_open_table(line: bytes) -> bool:
     """Whether a line without its prefixes may be a header or the edge of a table."""
     text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
-    if _RULE.fullmatch(text.strip()) is not None or columns_of(text) is not None:
+    if _RULE.fullmatch(text.strip()) is not None or columns_of(text, is_placed=True) is not None:
         return True
     member = _MEMBER.fullmatch(line) if b"{'" in line else None
     return member is not None and bool(member["begin"]) and member["end"] == b","

@@ -63,6 +63,8 @@ _LINE_STARTS = tuple(
         rb"\[[ ]*(?P<epoch>" + _COUNT + rb")/[ ]*\d{1,18}\][ \t]*"
         rb"\[[ ]*(?P<step>" + _COUNT + rb")/[ ]*\d{1,18}\]",
         rb"\[(?P<epoch>\d{1,9}):[ ]*(?P<step>\d{1,18})/\d{1,18}\](?=[ ])",
+        rb"time:\d+s total_exs:\d+ total_steps:(?P<step>\d{1,18})"
+        rb"(?: epochs:(?P<epoch>\d{1,9}(?:\.\d{1,9})?))?(?=[ ]|\Z)",  # ParlAI
         rb"Progress:[ \t]*(?P<step>\d{1,3})(?:\.\d{1,3})?%(?=[ ][^\n]{0,120}loss:)",  # of all steps
         rb"\[(?P<step>\d{1,18}) \| \d{1,9}\.\d\d?\](?=[ ])",  # and the seconds since the start
         rb"(?P<epoch>\d{1,9})/\d{1,9} \* Epoch \((?P<phase>\w+)\):",

@@ -9,13 +9,16 @@ from typing import NamedTuple
 from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_excluded, is_measure, split_phase
 
 _MAX_COLUMNS = 40
+_MANY_COLUMNS = 5
+_NUMBER = re.compile(rb"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|nan|inf")
 BAR_START = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)")
+_CELLS = re.compile(rb"[^ ]+")
 GAP = re.compile(rb"[ \t]{2,}|\t")
 _NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}")
 EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
     "total_timesteps", "timesteps", "global_step", "step", "steps", "#", "training_iteration", "iteration",
-    "iter", "it", "update", "round", "batch",
+    "iter", "it", "update", "round", "batch", "total_train_updates",
 )  # fmt: skip
 _PLAIN_NAME = re.compile(rb"[\w./@%-]+")
 _EVALUATION = re.compile(rb"(Validate|Validation|Test) metric")
@@ -31,6 +34,7 @@ class Columns(NamedTuple):
     separator: bytes  # b"" for blanks
     phase: str | None = None  # of columns that do not tell theirs
     is_evaluation: bool = False  # Lightning's: a name and a number in each row
+    is_placed: bool = False  # by a line above them
     phases: tuple[str | None, ...] = ()  # AllenNLP's: a name, and a number for each phase in each row
 
     def index_of(self, names: Iterable[str]) -> int | None:
@@ -39,9 +43,12 @@ class Columns(NamedTuple):
         return next((lower.index(name) for name in names if name in lower), None)
 
 
-def columns_of(text: bytes) -> Columns | None:
-    """The columns of a table's header; None for any other line."""
-    text = BAR_START.split(text, maxsplit=1)[0]
+def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
+    """The columns of a table's header; None for any other line.
+
+    A header that `is_placed`, by a line above it, may lack a position, if it has many columns.
+    """
+    text = BAR_START.split(text, maxsplit=1)[0].removesuffix(b"\\")
     separator = b"|" if b"|" in text else b"" if GAP.search(text.strip()) else b","
     cells = cells_of(text, separator)
     names = [cell for _, cell in cells]
@@ -54,7 +61,11 @@ def columns_of(text: bytes) -> Columns | None:
         return columns._replace(phase=VALIDATION)
     if _EVALUATION.fullmatch(names[0]) and len(names) == 2:
         return columns._replace(is_evaluation=True)
-    return _with_phase(columns) if _is_of_training(columns) else None
+    if _is_of_training(columns):
+        return _with_phase(columns)
+    is_wide = not separator and len(names) >= _MANY_COLUMNS
+    is_told = is_placed and is_wide and any(map(is_measured, columns.names))
+    return columns._replace(is_placed=True) if is_told else None
 
 
 def _are_names(cells: Sequence[bytes], separator: bytes) -> bool:
@@ -99,6 +110,13 @@ def cells_of(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
             cells.append((at, part.strip()))
         at += len(part)
     return cells
+
+
+def numbers_of(text: bytes) -> list[tuple[int, bytes]]:
+    """The numbers of a row that pandas prints, where the first row may be named; empty for any other line."""
+    cells = [(cell.start(), cell[0]) for cell in _CELLS.finditer(text)]
+    cells = cells[1:] if cells and cells[0][1] == b"all" else cells
+    return cells if all(_NUMBER.fullmatch(cell) for _, cell in cells) else []
 
 
 def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
