@@ -199,9 +199,16 @@ def test_a_baseline_is_set_and_moved_and_lines_are_smoothed(lab, setup_cell):
         expect(view.locator("tr[data-baseline]")).to_have_count(1)
         expect(view.locator("tr[data-baseline] .ba-run-name")).to_have_text(baseline)
         row = view.locator("tbody tr", has=lab.page.get_by_text(other, exact=True))
-        expect(row.locator(loss)).to_have_attribute(
-            "title", re.compile(re.escape(f"{change} against the base"))
-        )
+        expect(row.locator(loss)).to_contain_text(f"({change})")
+    # what is chosen in the page counts more than a tag, and stays
+    view.get_by_label("Baseline").select_option("against one")
+    expect(view.locator("tr[data-baseline] .ba-run-name")).to_have_text("one")
+    expect(
+        view.locator("tbody tr", has=lab.page.get_by_text("two", exact=True)).locator(loss)
+    ).to_contain_text("(+50.0 %)")
+    view.get_by_label("Baseline").select_option("no baseline")
+    expect(view.locator("tr[data-baseline]")).to_have_count(0)
+    expect(view.locator("tbody")).not_to_contain_text("%")
     view.get_by_label("Smoothing").fill("8")
     view.get_by_role("img", name=re.compile(r"^loss, latest: one 1\.\d+, two [12]\.\d+$")).wait_for()
     assert lab.errors == []

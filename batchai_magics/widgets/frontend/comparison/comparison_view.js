@@ -54,6 +54,7 @@ function overlayPart(model, dashboard) {
     focus: (run) => charts.focus(run),
     valuesOf: (place, metric) => charts.valuesOf(place, metric),
   });
+  charts.groups.after(table.bases);
   dashboard.connection.onMessage = (content) => {
     if (content.kind !== "lines") return;
     charts.take(content);

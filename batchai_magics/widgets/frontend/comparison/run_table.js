@@ -17,6 +17,7 @@ import { runColour } from "./lines_chart.js";
 /** @typedef {{row: HTMLTableRowElement, update: (run: RunRow) => void, spark: () => void}} Line */
 
 const NOTHING = "–";
+const BASELINE = "baseline"; // the tag of the run that others are compared with
 const SECOND_MS = 1000;
 const MAX_SPARK = 40; // points of a sparkline
 const DIGIT_EM = 0.6;
@@ -62,6 +63,9 @@ export class RunTable {
     this.isStopped = false; // the kernel is gone: no more updates
     /** @type {Set<number>} */
     this.hidden = new Set();
+    const change = () => ((this.isBaseChosen = true), this.#draw());
+    this.bases = el("select", { class: "ba-select", "aria-label": "Baseline", title: "The run that the others' metrics are compared with", change });
+    this.isBaseChosen = false; // here, not by its tag
     /** @type {Map<string, number>} */
     this.widths = new Map(); // of the longest text of each column so far, in characters
     this.head = el("tr", { role: "row" });
@@ -82,8 +86,32 @@ export class RunTable {
     const made = [isGrouped, rows.length, ...columns.map(({ key, title }) => `${key} ${title}`)].join("\n");
     if (made !== this.made) this.#make(columns);
     this.made = made;
-    rows.forEach((row, i) => this.lines[i]?.update(row));
+    if (!isGrouped) this.#offerBases(facts, rows);
+    this.bases.hidden = isGrouped || rows.length < 2;
+    this.#draw();
     this.#order();
+  }
+
+  #draw() {
+    this.rows.forEach((row, i) => this.lines[i]?.update(row));
+  }
+
+  /** @type {(facts: ComparisonFacts, rows: RunRow[]) => void} */
+  #offerBases({ baseline }, rows) {
+    const wanted = rows.map(({ name }) => name).join("\n");
+    if (this.bases.dataset.names !== wanted) {
+      this.bases.dataset.names = wanted;
+      const chosen = this.bases.value;
+      const options = rows.map(({ name }, place) => el("option", { value: place }, `against ${name}`));
+      this.bases.replaceChildren(el("option", { value: "" }, "no baseline"), ...options);
+      this.bases.value = chosen;
+    }
+    if (!this.isBaseChosen) this.bases.value = String(baseline ?? "");
+  }
+
+  /** The index of the run that the others are compared with. @returns {number | null} */
+  get baseline() {
+    return this.isGrouped || this.bases.value === "" ? null : Number(this.bases.value);
   }
 
   /** Draws the sparklines of these runs again, by default those of all. @param {number[]} [places] */
@@ -189,9 +217,9 @@ export class RunTable {
 
     /** @param {RunRow} run */
     const update = (run) => {
-      const { facts } = this;
+      const isBase = this.baseline === place;
       bar.update(run.progress, run.state, !this.isStopped); // which counts down
-      const wanted = JSON.stringify([run, this.hidden.has(place), this.isGrouped, facts?.baseline, this.best(place)]);
+      const wanted = JSON.stringify([run, this.hidden.has(place), this.isGrouped, this.baseline, this.rows[this.baseline ?? -1]?.values, this.best(place)]);
       if (wanted === drawn) return;
       drawn = wanted;
       setText(name, run.name);
@@ -202,11 +230,11 @@ export class RunTable {
       swatch.setAttribute("aria-label", `Show ${run.name} in the charts`);
       swatch.title = isHidden ? "Show in the charts" : "Hide in the charts";
       /** @type {HTMLElement} */ (swatch.firstChild).style.background = `var(${colourOf(run, place)})`;
-      setTags(tags, run.tags);
+      setTags(tags, [...run.tags.filter((tag) => tag !== BASELINE), ...(isBase ? [BASELINE] : [])]);
       setText(badge, run.state);
       badge.dataset.state = run.state;
       for (const column of this.columns) this.#fill(column, run, place, cell(column.key), texts.get(column.key));
-      row.toggleAttribute("data-baseline", facts?.baseline === place && !this.isGrouped);
+      row.toggleAttribute("data-baseline", isBase);
     };
     return { row, update, spark: drawSpark };
   }
@@ -216,24 +244,25 @@ export class RunTable {
     if (!text || !cell.contains(text)) return; // it has something else than a text
     const { metric } = column;
     const isBest = metric?.best === place && !this.isGrouped;
-    const words = column.of(run) + (isBest ? bestText(metric, run) : "");
+    const change = metric ? this.#change(metric, run, place) : "";
+    const words = column.of(run) + (isBest ? bestText(metric, run) : "") + (change && ` (${change})`);
     setText(text, words);
     cell.dataset.empty = String(words === NOTHING);
     this.#reserve(column.key, words);
     if (!metric) return;
     cell.toggleAttribute("data-best", isBest);
-    cell.title = titleOf(metric, run, isBest, this.#change(metric, run, place));
+    cell.title = titleOf(metric, run, isBest, change && `${change} against the baseline`);
   }
 
   /** How a run's metric differs from that of the baseline, in words. @type {(metric: RunMetric, run: RunRow, place: number) => string} */
   #change({ name }, run, place) {
-    const { baseline = null } = this.facts ?? {};
-    if (baseline === null || baseline === place || this.isGrouped) return "";
+    const { baseline } = this;
+    if (baseline === null || baseline === place) return "";
     const [base = null] = this.rows[baseline]?.values[name] ?? [];
     const [value = null] = run.values[name] ?? [];
     if (!base || value === null) return "";
     const percent = (100 * (value - base)) / Math.abs(base);
-    return `${percent < 0 ? "−" : "+"}${Math.abs(percent).toFixed(1)} % against the baseline`;
+    return `${percent < 0 ? "−" : "+"}${Math.abs(percent).toFixed(1)} %`;
   }
 
   /** Keeps the width that the longest text of a column needs, so that shorter ones move nothing. @type {(key: string, words: string) => void} */
