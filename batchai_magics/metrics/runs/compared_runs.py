@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from batchai_magics.errors import CapabilityError, UsageError
+from batchai_magics.errors import BatchAIError, CapabilityError, UsageError
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
@@ -40,13 +40,24 @@ class HasLabels(Protocol):
         """Its labels."""
 
 
+@runtime_checkable
+class HasRanks(Protocol):
+    """A job handle, or any other object that knows its processes."""
+
+    def ranks(self) -> Sequence[object]:
+        """Its processes; empty before they are known."""
+
+
 Comparable: TypeAlias = HasRecords | LogMetrics | str | os.PathLike[str]
 Comparables: TypeAlias = Iterable[Comparable] | Mapping[str, Comparable]
 
 
 @dataclass(frozen=True)
 class Run:
-    """The last run in a source's log; still growing if `is_running`."""
+    """The last run in a source's log; still growing if `is_running`.
+
+    `processes` are those of its job if the log tells of one at most, as where only rank 0 prints; else 0.
+    """
 
     name: str
     records: Sequence[Record]
@@ -54,6 +65,7 @@ class Run:
     is_running: bool = False
     source: Comparable | None = field(default=None, repr=False, compare=False)
     labels: Labels = NO_LABELS
+    processes: int = 0
 
     @property
     def is_baseline(self) -> bool:
@@ -91,7 +103,18 @@ def _run(name: str, source: Comparable, preferences: MetricPreferences) -> Run:
     is_running = not getattr(source, "is_done", True)
     records = _records(source)
     summary = summarize(records, preferences=preferences)
-    return Run(name, records, summary, is_running, source, _labels(source))
+    processes = process_count(source, summary)
+    return Run(name, records, summary, is_running, source, _labels(source), processes)
+
+
+def process_count(source: Comparable | None, summary: Summary) -> int:
+    """The number of a job's processes if its log tells of one at most; else, and without a job, 0."""
+    if summary.ranks > 1 or summary.device_count or not isinstance(source, HasRanks):
+        return 0
+    try:
+        return len(source.ranks())
+    except BatchAIError:  # the job was deleted, or the backend does not respond
+        return 0
 
 
 def _labels(source: Comparable) -> Labels:

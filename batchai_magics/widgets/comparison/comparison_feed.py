@@ -15,7 +15,7 @@ from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.record import Record
-from batchai_magics.metrics.runs.compared_runs import Run
+from batchai_magics.metrics.runs.compared_runs import Run, process_count
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricTraits, charts_of
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE
@@ -161,7 +161,9 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
                 **{name: json_number(row[name]) for name in _ROW_FIELDS},
                 "name": run.name,
                 "state": state,
-                "workers": workers(run) if run.summary.ranks or run.summary.device_count else None,
+                "workers": workers(run)
+                if run.summary.ranks or run.summary.device_count or run.processes
+                else None,
                 "parameters": {name: row[name] for name in parameters if row[name] is not None},
                 "tags": list(run.labels.tags),
                 "progress": self._progress_of(place),
@@ -223,7 +225,8 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         run, records = self.runs[index], tuple(self._records[index])
         is_running = self.states[index] not in FINAL_STATES
         summary = summarize(records, preferences=self.preferences)
-        grown = replace(run, records=records, summary=summary, is_running=is_running)
+        processes = run.processes or process_count(run.source, summary)
+        grown = replace(run, records=records, summary=summary, is_running=is_running, processes=processes)
         self._replace_run(index, grown)
         self.lines[index] = overlay(grown)
         self.line_versions[index] += 1

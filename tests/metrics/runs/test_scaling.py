@@ -220,6 +220,26 @@ def test_any_rate_scales(metric):
     assert found.plot().get_ylabel() == "tokens/sec"
 
 
+class QuietJob:
+    """A job of which only rank 0 prints."""
+
+    def __init__(self, count, rate):
+        self.name, self.count, self.rate = f"tokens-{count}", count, rate
+
+    def records(self):
+        text = "".join(f"step {step}: loss 2.5, tokens_per_sec {self.rate}\n" for step in (10, 20))
+        return read_metrics(text.encode()).records
+
+    def ranks(self):
+        return (None,) * self.count
+
+
+def test_where_only_rank_0_prints_the_jobs_tell_the_number_of_processes():
+    found = scaling([QuietJob(1, 100), QuietJob(2, 190), QuietJob(4, 300)])
+    assert found.frame()["processes"].tolist() == [1, 2, 4]
+    assert found.frame()["efficiency_percent"].tolist() == [100, 95, 75]
+
+
 def test_a_rate_that_no_log_has_is_refused_by_its_name():
     with pytest.raises(UsageError, match="no log reports tokens/sec: one, two"):
         scaling({"one": log(1, 100), "two": log(2, 100)}, metric="tokens_per_sec")
