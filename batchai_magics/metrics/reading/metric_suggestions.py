@@ -100,10 +100,16 @@ def _suggestion(line: str, shape: _LineShape) -> Suggestion | None:
     for number in sorted(shape.changed):
         if b"." not in shape.numbers[number]:
             continue
-        option = _option(line, places, number, is_step=number - 1 in shape.changed - shape.falling)
+        is_step = number - 1 in shape.changed - shape.falling and not _is_thousands(line, places[number - 1])
+        option = _option(line, places, number, is_step=is_step)
         if option:
             return Suggestion(line.strip(), option)
     return None
+
+
+def _is_thousands(line: str, place: tuple[int, int]) -> bool:
+    """Whether a number is the end of one with a thousands comma."""
+    return line[: place[0]].endswith(",")
 
 
 def _option(line: str, places: Sequence[tuple[int, int]], number: int, *, is_step: bool) -> str:

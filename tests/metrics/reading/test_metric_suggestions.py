@@ -28,6 +28,7 @@ LINES = {
     "[pod/worker-0/pytorch] 2024-01-01T12:00:0{i}Z INFO psnr {v:.3f}": ("psnr", False),
     "lap of worker: psnr {v:.3f}": ("psnr", False),
     "gpu {odd} host {odd} round {i} psnr {v:.2f}": ("psnr", True),
+    "measured 1,{i}06 widgets, psnr {v:.2f}": ("psnr", False),
 }
 NOTHING = [
     "2018-06-12 10:00:00.00000{i}: I tensorflow/core: x",
