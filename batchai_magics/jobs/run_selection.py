@@ -89,10 +89,8 @@ class RunSelection:
         numbers: dict[str, float] = numbers_of(labels)
         numeric = [each.metric for each in self.conditions if isinstance(each, StopCondition)]
         if not all(find_metric(numbers, name) for name in numeric):
-            numbers = {
-                **metrics_of(backend, job, labels.patterns),
-                **numbers,
-            }  # for which the log is read once
+            found = metrics_of(backend, job, labels.patterns)  # the log is read once for all conditions
+            numbers = {**found, **numbers}
         return [
             _result(each, numbers if isinstance(each, StopCondition) else labels.parameters)
             for each in self.conditions

@@ -69,21 +69,13 @@ class LineContext:
         if row is None or not row[2]:
             return row
         step, epoch, numbers = row
-        if (
-            step is None
-            and epoch is None
-            and self.table.is_bound
-            and not self.is_known
-            and self.epoch is None
-            and self.step is None
-        ):
+        if step is not None or epoch is not None:
+            self.note(step, epoch)
+            return step, self.epoch if epoch is None else epoch, numbers
+        if self.table.is_bound and not self.is_known and self.epoch is None and self.step is None:
             return None, None, []
-        if step is None and epoch is None and self.table.is_of_heading:
-            return self.step, self.epoch, numbers
-        if step is None and epoch is None:
-            return (None if self.epoch is not None else self.step), self.epoch, numbers
-        self.note(step, epoch)
-        return step, self.epoch if epoch is None else epoch, numbers
+        has_own_step = self.epoch is None or self.table.is_of_heading
+        return self.step if has_own_step else None, self.epoch, numbers
 
     def note(self, step: int | None, epoch: float | None) -> None:
         """Note the position of a line with numbers."""

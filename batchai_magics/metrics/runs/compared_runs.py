@@ -45,7 +45,7 @@ class HasRanks(Protocol):
     """A job handle, or any other object that knows its processes."""
 
     def ranks(self) -> Sequence[object]:
-        """Its processes; empty before they are known."""
+        """Its processes; empty before it has ended."""
 
 
 Comparable: TypeAlias = HasRecords | LogMetrics | str | os.PathLike[str]
@@ -56,7 +56,8 @@ Comparables: TypeAlias = Iterable[Comparable] | Mapping[str, Comparable]
 class Run:
     """The last run in a source's log; still growing if `is_running`.
 
-    `processes` are those of its job if the log tells of one at most, as where only rank 0 prints; else 0.
+    `processes` are those of its job, which count where the log tells of one at most, as that of rank 0 alone;
+    0 if they are not known, as before it has ended.
     """
 
     name: str
@@ -103,12 +104,12 @@ def _run(name: str, source: Comparable, preferences: MetricPreferences) -> Run:
     is_running = not getattr(source, "is_done", True)
     records = _records(source)
     summary = summarize(records, preferences=preferences)
-    processes = process_count(source, summary)
+    processes = 0 if is_running else _process_count(source, summary)
     return Run(name, records, summary, is_running, source, _labels(source), processes)
 
 
-def process_count(source: Comparable | None, summary: Summary) -> int:
-    """The number of a job's processes if its log tells of one at most; else, and without a job, 0."""
+def _process_count(source: Comparable, summary: Summary) -> int:
+    """The number of a job's processes, for which it is asked only if its log tells of one at most; else 0."""
     if summary.ranks > 1 or summary.device_count or not isinstance(source, HasRanks):
         return 0
     try:

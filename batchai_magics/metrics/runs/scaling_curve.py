@@ -135,7 +135,8 @@ def has_speed(run: Run) -> bool:
 
 def workers(run: Run) -> int:
     """The number of workers: processes, or devices if one process drives several."""
-    return max(run.summary.ranks, run.summary.device_count or 0, run.processes, 1)
+    printed = max(run.summary.ranks, run.summary.device_count or 0)
+    return printed if printed > 1 else max(run.processes, 1)
 
 
 def _curves(label: str, runs: Sequence[Run]) -> list[ScalingCurve]:

@@ -15,7 +15,7 @@ from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.record import Record
-from batchai_magics.metrics.runs.compared_runs import Run, process_count
+from batchai_magics.metrics.runs.compared_runs import Run
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricTraits, charts_of
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE
@@ -79,7 +79,9 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
     def take(self, event: ComparisonEvent) -> None:
         """Applies an event."""
         if isinstance(event, RunStateChanged):
+            run = self.runs[event.run_index]
             self.states[event.run_index] = event.state
+            self._replace_run(event.run_index, replace(run, processes=event.processes or run.processes))
             self.version += 1
         elif isinstance(event, RecordsAdded):
             if event.is_restarted:
@@ -225,8 +227,7 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         run, records = self.runs[index], tuple(self._records[index])
         is_running = self.states[index] not in FINAL_STATES
         summary = summarize(records, preferences=self.preferences)
-        processes = run.processes or process_count(run.source, summary)
-        grown = replace(run, records=records, summary=summary, is_running=is_running, processes=processes)
+        grown = replace(run, records=records, summary=summary, is_running=is_running)
         self._replace_run(index, grown)
         self.lines[index] = overlay(grown)
         self.line_versions[index] += 1

@@ -31,10 +31,11 @@ class RecordsAdded:
 
 @dataclass(frozen=True)
 class RunStateChanged:
-    """A run has a new state."""
+    """A run has a new state; `processes` are those of its job once it has ended."""
 
     run_index: int
     state: str
+    processes: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class ComparisonSource:
         if isinstance(event, MetricsAdded):
             return [RecordsAdded(index, event.records)]
         if isinstance(event, StateChanged):
-            return [RunStateChanged(index, event.job.word)]
+            return [RunStateChanged(index, event.job.word, len(event.job.ranks))]
         if isinstance(event, LogBytes):
             restarted = [RecordsAdded(index, (), is_restarted=True)] if event.restarted else []
             return [*restarted, *self._progress_in(index, event)]

@@ -16,6 +16,7 @@ from batchai_magics.widgets.comparison.comparison_source import (
     LABELS_INTERVAL_S,
     PollCompleted,
     RecordsAdded,
+    RunStateChanged,
 )
 from tests.widgets.comparison.opened_comparisons import WAYS, WIDGET, end, jobs, lines, opened
 from tests.widgets.core.recorded_page import say, turns
@@ -236,3 +237,9 @@ def test_two_cells_that_show_the_same_runs_follow_them_once(publisher, clock, pl
     assert isinstance(first.view, ComparisonView)
     older, newer = opened(publisher, place, page, ui="html"), opened(publisher, place, page, ui="html")
     assert (older.is_closed, newer.is_closed) == (True, False)
+
+
+def test_a_job_that_has_ended_tells_its_processes_where_rank_0_alone_prints():
+    feed = ComparisonFeed(compare([read_metrics(b"step 1 loss 2\n"), read_metrics(b"step 1 loss 1\n")]).runs)
+    feed.take(RunStateChanged(1, "succeeded", 4))
+    assert feed.rows()[1]["workers"] == 4
