@@ -187,6 +187,8 @@ _COUNTER = Path("/proc/vmstat")
 _OOM_MESSAGE = re.compile("memory|oom", re.IGNORECASE)
 # srun messages that explain nothing
 _UNINFORMATIVE = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu binding|couldn't chdir")
+# Messages about the end of a step: they may precede, in any order, the message with its cause.
+_STEP_ENDED = re.compile(r"CANCELLED AT|Job step aborted|: Killed$")
 _PREFIX = re.compile(r"^(?:srun|slurmstepd\S*): (?:error: )?")
 
 
@@ -221,7 +223,7 @@ def with_kill_reason(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
     out_of_memory_ranks = sorted(int(file.name) for file in out_of_memory_folder(plan).iterdir())
     if out_of_memory_ranks:
         return out_of_memory(outcome, kernel_reason(plan.node_of(plan.processes[out_of_memory_ranks[0]]).id))
-    message = _first_line(log, lambda line: not _UNINFORMATIVE.search(line))
+    message = _reason(log)
     if failure := _launch_failure(outcome, plan, message):
         return failure
     has_exited = any(rank.exit_code is not None for rank in outcome.ranks)
@@ -264,6 +266,18 @@ def _all_killed(outcome: Outcome, message: str) -> Outcome:
     text += " with scancel, or because a node was short of memory"
     killed = failed_with("JobFailed", f"{text}. Slurm said: {message}" if message else text)
     return killed._replace(exit_code=KILLED, ranks=outcome.ranks)
+
+
+def _reason(log: Path) -> str:
+    """The first line of a log with a cause, or else with the end of the step; empty without one."""
+
+    def is_informative(line: str) -> bool:
+        return not _UNINFORMATIVE.search(line)
+
+    def is_cause(line: str) -> bool:
+        return is_informative(line) and not _STEP_ENDED.search(line)
+
+    return _first_line(log, is_cause) or _first_line(log, is_informative)
 
 
 def _sentence(text: str, message: str) -> str:

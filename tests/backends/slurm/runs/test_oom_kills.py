@@ -87,6 +87,14 @@ def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> N
     assert "none of the job's processes: Couldn't find the specified plugin" in error["message"]
 
 
+def test_what_follows_from_a_rank_that_never_started_is_not_its_reason(plan: Plan, tmp_path: Path) -> None:
+    for file in started_folder(plan).iterdir():
+        file.unlink()
+    aborted = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    (error,) = outcome_after(plan, tmp_path, f"{aborted}{BY_HAND}n2 does not see /home\n").errors
+    assert error["message"] == "Slurm ran none of the job's processes: n2 does not see /home"
+
+
 @pytest.mark.parametrize("code", [0, 143])
 def test_one_rank_that_slurm_never_started_says_why(plan: Plan, tmp_path: Path, code: int) -> None:
     (started_folder(plan) / "1").unlink()
