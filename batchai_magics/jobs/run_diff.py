@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from batchai_magics.errors import visible
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.run_selection import metrics_of
+from batchai_magics.metrics.runs.metric_traits import shared_traits, traits_of
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.provenance import Provenance, git_text, variable_text
@@ -205,6 +206,8 @@ def _packages(provenance: Provenance) -> dict[str, str]:
 
 
 def _metrics(one: Mapping[str, float], two: Mapping[str, float]) -> Iterator[Difference]:
+    _, shared = shared_traits([map(traits_of, one), map(traits_of, two)])
+    two = {shared[name].name if name in shared else name: value for name, value in two.items()}
     for name in dict.fromkeys((*one, *two)):
         first, second = one.get(name, math.nan), two.get(name, math.nan)
         yield Difference(METRICS, name, _number(first), _number(second), _change(first, second))

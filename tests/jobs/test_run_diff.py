@@ -7,7 +7,15 @@ import pytest
 
 from batchai_magics.cards.job_card import run_diff_html
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs.run_diff import MAX_CODE, Difference, RunDiff, _change, _differing, diff_runs
+from batchai_magics.jobs.run_diff import (
+    MAX_CODE,
+    Difference,
+    RunDiff,
+    _change,
+    _differing,
+    _metrics,
+    diff_runs,
+)
 from tests.commands.conftest import context, do
 from tests.world import World
 
@@ -52,6 +60,11 @@ def test_runs_that_differ_in_metrics_alone_are_the_same_runs():
     assert not same.is_different
     assert "the same code" in repr(same)
     assert "the same code" in run_diff_html(same)
+
+
+def test_a_metric_is_one_row_however_both_runs_spell_it():
+    (row,) = _metrics({"train/loss": 0.5}, {"loss": 0.25})
+    assert (row.name, row.change) == ("train/loss", "-50.0 %")
 
 
 def test_a_long_diff_is_cut():

@@ -70,7 +70,7 @@ def overlay(run: Run) -> Overlay:
     series = by_rank(runs(run.records)[-1])
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
     found = run_metrics(run.records)
-    curves = {metric.traits: metric.combined(AXES[0]) for metric in found.values()}
+    curves = {run.shared_traits(metric.traits): metric.combined(AXES[0]) for metric in found.values()}
     rates = combined_rates(series, ranks)
     scaled = {traits: rates if traits.name == RATE and rates else curve for traits, curve in curves.items()}
     steps = {step for curve in scaled.values() for step in curve}

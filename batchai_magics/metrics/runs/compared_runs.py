@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from batchai_magics.errors import BatchAIError, CapabilityError, UsageError
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
-from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
+from batchai_magics.metrics.runs.metric_summary import MetricSummary
+from batchai_magics.metrics.runs.metric_traits import (
+    NO_PREFERENCES,
+    MetricPreferences,
+    MetricTraits,
+    shared_traits,
+)
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.models.runs.labels import BASELINE, Labels
@@ -57,7 +63,8 @@ class Run:
     """The last run in a source's log; still growing if `is_running`.
 
     `processes` are those of its job, which count where the log tells of one at most, as that of rank 0 alone;
-    0 if they are not known, as before it has ended.
+    0 if they are not known, as before it has ended. `shared` are the metrics that it spells unlike the
+    baseline or an earlier run, as those have them.
     """
 
     name: str
@@ -67,6 +74,24 @@ class Run:
     source: Comparable | None = field(default=None, repr=False, compare=False)
     labels: Labels = NO_LABELS
     processes: int = 0
+    shared: Mapping[str, MetricTraits] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[MetricSummary, ...]:
+        """The figures of its metrics, under the names that the compared runs share."""
+        return tuple(
+            metric.renamed(self.shared[metric.name]) if metric.name in self.shared else metric
+            for metric in self.summary.metrics
+        )
+
+    @property
+    def traits(self) -> tuple[MetricTraits, ...]:
+        """The traits of its metrics, under these names."""
+        return tuple(map(self.shared_traits, self.summary.traits))
+
+    def shared_traits(self, traits: MetricTraits) -> MetricTraits:
+        """The traits of one of its metrics, under the name that the compared runs share."""
+        return self.shared.get(traits.name, traits)
 
     @property
     def is_baseline(self) -> bool:
@@ -91,7 +116,15 @@ def read_runs(sources: Comparables, preferences: MetricPreferences = NO_PREFEREN
     if not listed:
         raise UsageError("there is no run to compare", hint="Give jobs or log files.")
     names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else run_names(listed)
-    return tuple(_run(name, source, preferences) for name, source in zip(names, listed, strict=True))
+    return aligned([_run(name, source, preferences) for name, source in zip(names, listed, strict=True)])
+
+
+def aligned(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """The runs with one name for each metric, in the spelling of the baseline, else of the first run."""
+    order = sorted(runs, key=lambda run: not run.is_baseline)
+    every = shared_traits(run.summary.traits for run in order)
+    by_run = {id(run): shared for run, shared in zip(order, every, strict=True)}
+    return tuple(replace(run, shared=by_run[id(run)]) for run in runs)
 
 
 def run_names(sources: Sequence[Comparable]) -> list[str]:

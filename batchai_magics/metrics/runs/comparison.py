@@ -21,6 +21,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     headline_of,
     ordered,
 )
+from batchai_magics.metrics.runs.run_metrics import RATE
 from batchai_magics.models.runs.labels import varying_parameters
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ COLUMNS = (
 
 
 MAX_PARAMETERS = 12  # columns
-_IN_COLUMNS = ("images_per_sec", "loss")  # as last_loss
+LOSS = "loss"
+_IN_COLUMNS = (RATE, LOSS)  # as last_loss
 _LINE_WIDTH = 140  # of the table as text
 
 
@@ -131,9 +133,7 @@ class Comparison:
     @property
     def traits(self) -> list[MetricTraits]:
         """The metrics of all runs, those of the headline first."""
-        return ordered(
-            dict.fromkeys(each for run in self.runs for each in run.summary.traits), self.preferences
-        )
+        return ordered(dict.fromkeys(each for run in self.runs for each in run.traits), self.preferences)
 
     def best_run(self, metric: MetricTraits) -> int | None:
         """The index of the run with the best value of a metric; None if no two values differ."""
@@ -160,14 +160,14 @@ class Comparison:
     def _display_table(self) -> ComparisonTable:
         """The caption, titles and cells for display: one row per run."""
         best = {each.name: self.best_run(each) for each in self.traits}
-        metrics = [run.summary.metrics for run in self.runs]
+        metrics = [run.metrics for run in self.runs]
         tags = [run.labels.tags for run in self.runs]
         return comparison_table(self.rows(), metrics, tags, parameters=list(self.parameters), best=best)
 
 
 def _comparable_value(run: Run, metric: MetricTraits) -> float | None:
     """The value by which runs are ranked: the best one so far, of a rate its mean."""
-    found = next((each for each in run.summary.metrics if each.name == metric.name), None)
+    found = next((each for each in run.metrics if each.name == metric.name), None)
     if found is None:
         return None
     value = found.headline_value if found.mean is not None or found.best is None else found.best
@@ -190,7 +190,7 @@ def compare(runs: Comparables, *, preferences: MetricPreferences = NO_PREFERENCE
 def _metric_cells(run: Run) -> dict[str, float]:
     """The figures of the metrics that COLUMNS do not have."""
     cells = {}
-    for metric in run.summary.metrics:
+    for metric in run.metrics:
         if metric.name not in _IN_COLUMNS:
             cells[metric.name] = metric.headline_value
         if metric.best is not None and metric.mean is None and metric.count > 1 and not metric.is_timer:
@@ -209,4 +209,15 @@ def _row(run: Run, base: float | None) -> Mapping[str, Any]:
         "stragglers": ", ".join(map(str, summary.stragglers)),
         "loss_trend": summary.loss_trend.value if summary.loss_trend else None,
     }
+    return cells | {name: value for name, value in _metric_columns(run).items() if cells[name] is None}
+
+
+def _metric_columns(run: Run) -> dict[str, float]:
+    """Those of COLUMNS that any program's metrics fill."""
+    cells: dict[str, float] = {}
+    for metric in run.metrics:
+        if metric.name == RATE:
+            cells[RATE] = metric.headline_value
+        elif metric.name == LOSS:
+            cells |= {"first_loss": metric.first, "last_loss": metric.last}
     return cells

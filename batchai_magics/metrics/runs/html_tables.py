@@ -92,8 +92,8 @@ def _metric_columns(
 def _metric_cell(row: _Row, metric: MetricSummary | None) -> str:
     if metric is None:
         return ""
-    if metric.name == _RATE:
-        return _with_error(row["images_per_sec"], row["uncertainty"]) or metric.value_text
+    if metric.name == _RATE and row["uncertainty"] is not None:
+        return _with_error(row["images_per_sec"], row["uncertainty"])
     if metric.name == "loss" and row["has_nan"]:
         return f"{metric.value_text}, NaN seen"
     return metric.text.removesuffix(" (best)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from batchai_magics.metrics.record import json_value
@@ -84,6 +84,10 @@ class MetricSummary:
             total=total,
             axis=axis,
         )
+
+    def renamed(self, traits: MetricTraits) -> MetricSummary:
+        """The same figures under the name that another run gives this metric."""
+        return replace(self, name=traits.name, label=traits.label, quantity=traits.quantity)
 
     @property
     def is_timer(self) -> bool:

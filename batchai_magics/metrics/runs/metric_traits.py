@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -196,6 +196,35 @@ def find_metric(names: Iterable[str], asked: str) -> str:
     by_phase = sorted(map(traits_of, every), key=_phase_key)
     of_quantity = (each.name for each in by_phase if each.quantity == wanted)
     return next(chain(exact, similar, of_quantity), "")
+
+
+def shared_traits(runs: Iterable[Iterable[MetricTraits]]) -> list[dict[str, MetricTraits]]:
+    """For each run, the metrics that an earlier run spells otherwise: their name → what they are there.
+
+    `val/loss` of one run is `val_loss` of another, and `train_loss` is `loss`; two metrics of a run stay two.
+    """
+    known: dict[str, MetricTraits] = {}
+    shared = []
+    for metrics in runs:
+        own = {traits.name: traits for traits in metrics}
+        free = {name: traits for name, traits in known.items() if name not in own}
+        renamed = {}
+        for traits in own.values():
+            same = "" if traits.name in known else _same_metric(traits, free)
+            if same:
+                renamed[traits.name] = free.pop(same)
+        shared.append(renamed)
+        known.update((name, traits) for name, traits in own.items() if name not in renamed)
+    return shared
+
+
+def _same_metric(traits: MetricTraits, others: Mapping[str, MetricTraits]) -> str:
+    """The name of this metric among those of other runs; empty if they lack it."""
+    spellings = spellings_of(traits.name)
+    similar = (name for name in others if spellings & spellings_of(name))
+    measure = (traits.quantity, traits.phase)
+    equal = (name for name, each in others.items() if (each.quantity, each.phase) == measure)
+    return next(chain(similar, equal), "")
 
 
 def charts_of(

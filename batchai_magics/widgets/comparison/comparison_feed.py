@@ -15,7 +15,7 @@ from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.record import Record
-from batchai_magics.metrics.runs.compared_runs import Run
+from batchai_magics.metrics.runs.compared_runs import Run, aligned
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricTraits, charts_of
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE
@@ -169,7 +169,7 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
                 "parameters": {name: row[name] for name in parameters if row[name] is not None},
                 "tags": list(run.labels.tags),
                 "progress": self._progress_of(place),
-                "values": {metric.name: _figures(metric, row) for metric in run.summary.metrics},
+                "values": {metric.name: _figures(metric, row) for metric in run.metrics},
             }
             for place, (run, row, state) in enumerate(zip(self.runs, value.rows(), self.states, strict=True))
         ]
@@ -207,6 +207,7 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         began = self._cpu_time()
         for index in self._changed:
             self._summarize_run(index)
+        self._align()
         if self._changed or self._has_news:
             self.version += 1
         self._changed.clear()
@@ -229,7 +230,18 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         summary = summarize(records, preferences=self.preferences)
         grown = replace(run, records=records, summary=summary, is_running=is_running)
         self._replace_run(index, grown)
-        self.lines[index] = overlay(grown)
+        self._draw(index)
+
+    def _align(self) -> None:
+        """Names metrics as all runs do now."""
+        before = [run.shared for run in self.runs]
+        self.runs = aligned(self.runs)
+        for index, run in enumerate(self.runs):
+            if run.shared != before[index]:
+                self._draw(index)
+
+    def _draw(self, index: int) -> None:
+        self.lines[index] = overlay(self.runs[index])
         self.line_versions[index] += 1
 
 
@@ -297,7 +309,7 @@ def json_number(value: Any) -> Any:
 
 def _axis_of(runs: Sequence[Run]) -> str:
     """The x axis that suits the runs: steps, or epochs if no log tells a step."""
-    axes = {metric.axis for run in runs for metric in run.summary.metrics}
+    axes = {metric.axis for run in runs for metric in run.metrics}
     return AXES[1] if axes == {AXES[1]} else AXES[0]
 
 

@@ -112,6 +112,43 @@ def test_a_metric_that_one_run_lacks_is_empty_there():
     assert table["images_per_sec"].isna().tolist() == [True, False]
 
 
+def spelt(text):
+    return read_metrics("".join(f"{text} step={n}\n".format(1 / n, 2 / n) for n in (1, 2, 3)).encode())
+
+
+SPELLINGS = {
+    "plain": spelt("loss={} val_loss={}"),
+    "hf": spelt("train_loss={} eval_loss={}"),
+    "tags": spelt("train/loss={} val/loss={}"),
+}
+
+
+def test_a_metric_is_one_column_and_one_chart_however_runs_spell_it():
+    found = compare(SPELLINGS)
+    table = found.frame()
+    assert [each.name for each in found.traits] == ["val_loss", "loss"]
+    assert table["last_loss"].tolist() == pytest.approx([1 / 3] * 3)
+    assert table["best_val_loss"].tolist() == pytest.approx([2 / 3] * 3)
+    assert "eval_loss" not in found._repr_html_()
+    (losses,) = found.plot().figure.axes
+    assert [len(line.get_xdata()) for line in losses.lines] == [3] * 6
+
+
+def test_a_metric_has_the_spelling_of_the_baseline():
+    sources = [Handle(name, SPELLINGS[name]) for name in ("plain", "tags")]
+    sources[1].labels = lambda: Labels(tags=("baseline",))
+    found = compare(sources)
+    assert [each.name for each in found.traits] == ["val_loss", "train/loss"]
+    assert found.frame()["train/loss"].tolist() == pytest.approx([1 / 3] * 2)
+
+
+def test_two_metrics_of_one_run_stay_two_beside_a_run_with_one_of_them():
+    trainer = spelt("loss={} train_loss={}")
+    found = compare({"one": SPELLINGS["plain"], "trainer": trainer})
+    assert [each.name for each in found.traits] == ["val_loss", "loss", "train_loss"]
+    assert found.frame()["train_loss"].isna().tolist() == [True, False]
+
+
 def test_training_and_validation_of_all_runs_are_one_panel():
     loss, *others = compare({"one": keras(1), "two": keras(2)}).plot().figure.axes
     assert loss.get_ylabel() == "loss (val dotted)"

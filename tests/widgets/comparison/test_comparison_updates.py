@@ -80,6 +80,25 @@ def test_a_page_is_sent_the_metrics_that_it_draws_beside_the_first_ones(publishe
     assert [told["metrics"] for told in lines(page)] == [{"lr": [[1, 2], [0.1, 0.1]]}, {"lr": [[], []]}]
 
 
+def test_a_line_takes_the_name_of_the_metric_in_an_earlier_run_once_that_prints_it(
+    publisher, clock, place, page
+):
+    place.run("one")
+    end(place, state=ExecutionState.RUNNING)
+    shown = opened(publisher, place, page)
+    place.tell("two", "step 5/10 train/acc 0.5\n")
+    turns(publisher, clock, 3)
+    ((name, _),) = [metric for told in lines(page) for metric in told["metrics"].items() if any(metric[1])]
+    assert name in shown.view.rows[1]["values"]
+    place.tell("one", "step 5/10 acc 0.6\n")
+    turns(publisher, clock, 3)
+    assert shown.view.rows[1]["values"] == {"acc": [0.5, 0.5, None]}
+    assert {told["run"]: told["metrics"]["acc"] for told in lines(page) if "acc" in told["metrics"]} == {
+        0: [[5], [0.6]],
+        1: [[5], [0.5]],
+    }
+
+
 def test_rows_have_the_metrics_the_progress_and_the_labels_of_runs(publisher, clock, place, page):
     labels = {}
     place.records = SimpleNamespace(
