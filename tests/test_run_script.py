@@ -54,6 +54,14 @@ def test_the_ended_job_is_printed_as_json(folder):
     assert "hello\n" in err
 
 
+def test_a_run_in_a_pipe_says_on_stderr_which_numbers_were_not_read(folder):
+    (folder / "train.py").write_text("for i in range(5):\n    print(f'the wobble was {i}.5 today')\n")
+    out, err = started(folder, "train.py").communicate(timeout=PATIENCE_S)
+    assert "Warning" not in out
+    (warning,) = (line for line in err.splitlines() if line.startswith("Warning:"))
+    assert "--metric 'wobble=" in warning
+
+
 def test_a_detached_run_prints_its_name(folder):
     (folder / "train.py").write_text("pass\n")
     run = started(folder, "--detach", "train.py")

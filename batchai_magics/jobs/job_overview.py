@@ -18,7 +18,7 @@ from batchai_magics.jobs.job_logs import (
     script_name,
     with_cell_lines,
 )
-from batchai_magics.jobs.latest_metrics import latest_metrics, unread_numbers
+from batchai_magics.jobs.latest_metrics import LogEnds
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.log_lines import visible_text
 from batchai_magics.metrics import Record, summarize
@@ -52,7 +52,7 @@ class JobOverview:
     `failure_lines` are the last lines of the process that failed first; `activity` says what a job without
     output is doing. `now` is when it was collected, the end of the elapsed time of a running job.
     `reopen_command` reopens the live view. `is_refreshed`: it tells when it was made, until the job ends.
-    `notices` say which numbers of the log were not read.
+    `notices` say which numbers of the log were not read, and why.
     """
 
     job: JobResource
@@ -179,7 +179,7 @@ def job_overview(job: Job) -> JobOverview:
         now=datetime.now(timezone.utc),
         processes=len(shown.ranks),
         metrics=metrics_of(records, metric_preferences()),
-        notices=() if records else unread_numbers(job.backend, shown),
+        notices=() if records else LogEnds(job.backend, shown, job.patterns).notices,
         progress=progress_of(job.backend, shown),
         lines=recent_lines(last_lines(job.backend, FileRef(job.id, OUT), READ_LINES), LAST_LINES),
         failure_lines=_failure_lines(job, shown, FAILURE_LINES),
@@ -189,7 +189,8 @@ def job_overview(job: Job) -> JobOverview:
 def short_overview(job: Job, failure_lines: int) -> JobOverview:
     """The overview of a job without its last lines, made from the ends of its logs."""
     shown = job.show_with_cost()
-    found = latest_metrics(job.backend, shown, metric_preferences(), patterns=job.patterns)
+    ends = LogEnds(job.backend, shown, job.patterns)
+    found = ends.metrics(metric_preferences())
     metric = found.headline
     return JobOverview(
         job=shown,
@@ -197,7 +198,7 @@ def short_overview(job: Job, failure_lines: int) -> JobOverview:
         counts=_counts(job, shown),
         processes=len(shown.ranks),
         metrics={metric.summary.label: metric.summary.text} if metric and metric.summary else {},
-        notices=() if found else unread_numbers(job.backend, shown),
+        notices=ends.notices,
         progress=progress_of(job.backend, shown),
         failure_lines=_failure_lines(job, shown, failure_lines),
     )

@@ -27,52 +27,70 @@ def latest_metrics(
     *,
     patterns: Mapping[str, str] = MappingProxyType({}),
 ) -> RunMetrics:
-    """The metrics in the last 32 KiB of a job's stdout, else of its stderr, and of its trainer's files.
+    """The metrics at the ends of a job's logs, as `LogEnds` reads them."""
+    return LogEnds(backend, job, patterns).metrics(preferences)
+
+
+class LogEnds:
+    """The last 32 KiB of a job's stdout, stderr and trainer's files, each read once, when it is needed.
 
     A job that was deleted meanwhile has none.
 
     Args:
         backend: The job's backend.
         job: The job.
-        preferences: What the user has said of metrics.
         patterns: The regular expressions of the job's own metrics (`--metric`).
     """
-    expressions = {**(job.spec.batchai_patterns or {}), **patterns}
-    printed = _last_records(backend, job, OUT, expressions)
-    found = run_metrics(printed, preferences)
-    if not found:
-        printed = _last_records(backend, job, ERR, expressions)
+
+    def __init__(
+        self, backend: Backend, job: JobResource, patterns: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._backend, self._job = backend, job
+        self._patterns = {**(job.spec.batchai_patterns or {}), **patterns}
+        self._chunks: dict[str, Chunk | None] = {}
+        self._parsers: dict[str, Parser] = {}  # as they were used last
+
+    def metrics(self, preferences: MetricPreferences = NO_PREFERENCES) -> RunMetrics:
+        """The metrics that stdout tells, else stderr, and the trainer's files."""
+        printed = self._records(OUT, self._patterns)
         found = run_metrics(printed, preferences)
-    logged = _last_records(backend, job, TRAINER_LOG, {})
-    if not logged:
-        return found
-    numbers = PrintedNumbers()
-    parts = [numbers.new_printed(printed), numbers.new_logged(logged)]
-    return run_metrics(in_order_of_writing(parts), preferences)
+        if not found:
+            printed = self._records(ERR, self._patterns)
+            found = run_metrics(printed, preferences)
+        logged = self._records(TRAINER_LOG, {})
+        if not logged:
+            return found
+        numbers = PrintedNumbers()
+        parts = [numbers.new_printed(printed), numbers.new_logged(logged)]
+        return run_metrics(in_order_of_writing(parts), preferences)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the user should know: matches that are not numbers, and what would read numbers of stdout."""
+        found = self.metrics()
+        mismatches = tuple(str(each) for parser in self._parsers.values() for each in parser.mismatches)
+        chunk = self._chunk(OUT)
+        if found or chunk is None:
+            return mismatches
+        data, suggester = chunk.redacted.data, MetricSuggester()
+        suggester.scan(data.partition(b"\n")[2] if chunk.offset else data)
+        return (*mismatches, str(suggester.suggestion)) if suggester.suggestion else mismatches
+
+    def _records(self, name: str, patterns: Mapping[str, str]) -> list[Record]:
+        chunk = self._chunk(name)
+        if chunk is None:
+            return []
+        parser = self._parsers[name] = Parser(patterns)
+        return [*records_in(chunk.redacted, parser), *parser.finish()]
+
+    def _chunk(self, name: str) -> Chunk | None:
+        if name not in self._chunks:
+            self._chunks[name] = _last_chunk(self._backend, FileRef(self._job.id, name))
+        return self._chunks[name]
 
 
-def unread_numbers(backend: Backend, job: JobResource) -> tuple[str, ...]:
-    """What would read the numbers at the end of the stdout of a job without metrics; empty without any."""
-    chunk = _last_chunk(backend, job, OUT)
-    if chunk is None:
-        return ()
-    data, suggester = chunk.redacted.data, MetricSuggester()
-    suggester.scan(data.partition(b"\n")[2] if chunk.offset else data)
-    return (str(suggester.suggestion),) if suggester.suggestion else ()
-
-
-def _last_records(backend: Backend, job: JobResource, name: str, patterns: Mapping[str, str]) -> list[Record]:
-    """The records at the end of a log."""
-    chunk = _last_chunk(backend, job, name)
-    if chunk is None:
-        return []
-    parser = Parser(dict(patterns))
-    return [*records_in(chunk.redacted, parser), *parser.finish()]
-
-
-def _last_chunk(backend: Backend, job: JobResource, name: str) -> Chunk | None:
+def _last_chunk(backend: Backend, file: FileRef) -> Chunk | None:
     """The end of a log, None if it is empty or cannot be read: one request if it is empty, else two."""
-    file = FileRef(job.id, name)
     try:
         size = backend.read(file, 0, 0).size
         return backend.read(file, max(0, size - TAIL_BYTES), TAIL_BYTES) if size else None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchai_magics.jobs.latest_metrics import latest_metrics, unread_numbers
+from batchai_magics.jobs.latest_metrics import LogEnds, latest_metrics
 from batchai_magics.launch.plan import TRAINER_LOG
 from tests.widgets.scripted_job import ScriptedBackend, resource
 
@@ -47,9 +47,29 @@ def test_a_job_that_printed_nothing_has_none(backend):
 
 def test_numbers_that_no_format_reads_are_told_with_an_option(backend):
     backend.write("".join(f"the wobble was {i}.5 today\n" for i in range(5)))
-    (notice,) = unread_numbers(backend, resource())
+    (notice,) = LogEnds(backend, resource()).notices
     assert "--metric 'wobble=" in notice
 
 
+def test_a_match_that_is_no_number_is_told_beside_the_metrics(backend):
+    backend.write("step 1 loss=0.5\npsnr high\n")
+    ends = LogEnds(backend, resource(), {"psnr": "psnr (\\w+)"})
+    (notice,) = ends.notices
+    assert "psnr" in notice
+    assert list(ends.metrics()) == ["loss"]
+
+
 def test_a_job_that_printed_nothing_has_no_unread_numbers(backend):
-    assert unread_numbers(backend, resource()) == ()
+    assert LogEnds(backend, resource()).notices == ()
+
+
+def test_each_log_is_read_once(backend, monkeypatch):
+    backend.write("the wobble was 1.5 today\n")
+    reads, read = [], backend.read
+    monkeypatch.setattr(
+        backend, "read", lambda file, *place: (reads.append((file.path, *place)), read(file, *place))[1]
+    )
+    ends = LogEnds(backend, resource())
+    assert not ends.metrics()
+    _ = ends.notices
+    assert len(reads) == len(set(reads))

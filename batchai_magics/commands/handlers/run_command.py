@@ -15,10 +15,17 @@ from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import watch_job
-from batchai_magics.commands.output.command_progress import LogOutput, Message, Stream, StreamParts
-from batchai_magics.errors import UsageError, did_you_mean, translate_file_errors
+from batchai_magics.commands.output.command_progress import (
+    CommandExit,
+    LogOutput,
+    Message,
+    Stream,
+    StreamParts,
+)
+from batchai_magics.errors import BatchAIError, UsageError, did_you_mean, translate_file_errors
 from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.latest_metrics import LogEnds
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.backend_options import BackendOption, declared_by
 from batchai_magics.models.job_execution import ERR, OUT
@@ -276,5 +283,15 @@ def _parts(job: Job, *, is_error: bool) -> StreamParts:
     """What happens to the job and its log, all of it for stderr if `is_error`."""
     yield Message(f"Job {job.name} was submitted.")
     for part in watch_job(job.backend, job.id, logs=(OUT, ERR)):
+        if isinstance(part, CommandExit):
+            yield from (Message(f"Warning: {notice}") for notice in _notices(job))
         if not (isinstance(part, Message) and part.text.startswith("Job submitted at")):
             yield replace(part, is_error=True) if is_error and isinstance(part, LogOutput) else part
+
+
+def _notices(job: Job) -> tuple[str, ...]:
+    """Which numbers of an ended job were not read, and what would read them."""
+    try:
+        return LogEnds(job.backend, job.show(), job.patterns).notices
+    except BatchAIError:  # it was deleted meanwhile
+        return ()
