@@ -9,9 +9,11 @@ from batchai_magics.backends.base import RECORDS, Backend, Records
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_files import entries_below, one_level
+from batchai_magics.launch.toolkits import process_count
+from batchai_magics.models import vm_sizes
 from batchai_magics.models.job_execution import WORKDIR, Attempt
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources import JobResource
+from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.runs.notifications import Delivery
 from batchai_magics.records.artifacts import FOLDER, Artifact, artifacts_in
@@ -66,6 +68,16 @@ class JobRecord:
         job = self.backend.show(self.id)
         assert isinstance(job, JobResource)
         return job
+
+    def process_count(self) -> int:
+        """How many processes it has, or will have; 0 if that depends on an unknown cluster."""
+        job = self.show()
+        try:
+            cluster = None if job.ranks else self.backend.show(ResourceId.parse(job.spec.cluster.id))
+        except BatchAIError:
+            cluster = None
+        gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
+        return len(job.ranks) or process_count(job.spec, gpus)
 
     def attempts(self) -> tuple[Attempt, ...]:
         """Each attempt of the run, with its nodes, times and why it ended; empty before it starts."""

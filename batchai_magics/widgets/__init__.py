@@ -179,8 +179,7 @@ def _show_text(job: Job) -> None:
     from batchai_magics.cards.job_card import to_text
     from batchai_magics.jobs.job_overview import job_overview
     from batchai_magics.widgets.core import display
-    from batchai_magics.widgets.job.job_feed import process_count_of
 
     way_back = f"%batchai job show -n {job.name}"
-    card = replace(job_overview(job), processes=process_count_of(job), reopen_command=way_back)
+    card = replace(job_overview(job), processes=job.process_count(), reopen_command=way_back)
     display.show({"text/plain": to_text(card)}, "")

@@ -47,11 +47,11 @@ class HasLabels(Protocol):
 
 
 @runtime_checkable
-class HasRanks(Protocol):
+class HasProcesses(Protocol):
     """A job handle, or any other object that knows its processes."""
 
-    def ranks(self) -> Sequence[object]:
-        """Its processes; empty before it has ended."""
+    def process_count(self) -> int:
+        """How many processes it has; 0 if unknown."""
 
 
 Comparable: TypeAlias = HasRecords | LogMetrics | str | os.PathLike[str]
@@ -62,9 +62,8 @@ Comparables: TypeAlias = Iterable[Comparable] | Mapping[str, Comparable]
 class Run:
     """The last run in a source's log; still growing if `is_running`.
 
-    `processes` are those of its job, which count where the log tells of one at most, as that of rank 0 alone;
-    0 if they are not known, as before it has ended. `shared` are the metrics that it spells unlike the
-    baseline or an earlier run, as those have them.
+    `processes` are those of its job; 0 if they are not known. `shared` are the metrics that it spells unlike
+    the baseline or an earlier run, as those have them.
     """
 
     name: str
@@ -75,6 +74,16 @@ class Run:
     labels: Labels = NO_LABELS
     processes: int = 0
     shared: Mapping[str, MetricTraits] = field(default_factory=dict)
+
+    @property
+    def process_count(self) -> int:
+        """Its processes: as its log tells, or those of the job where only rank 0 prints; 0 if unknown.
+
+        While a job runs whose processes each print their own rate, those count that have printed it.
+        """
+        printed = self.summary.ranks
+        is_partial = self.is_running and any(traits.is_summed for traits in self.summary.traits)
+        return printed if printed > 1 or is_partial else max(printed, self.processes)
 
     @property
     def metrics(self) -> tuple[MetricSummary, ...]:
@@ -137,16 +146,15 @@ def _run(name: str, source: Comparable, preferences: MetricPreferences) -> Run:
     is_running = not getattr(source, "is_done", True)
     records = _records(source)
     summary = summarize(records, preferences=preferences)
-    processes = 0 if is_running else _process_count(source, summary)
-    return Run(name, records, summary, is_running, source, _labels(source), processes)
+    return Run(name, records, summary, is_running, source, _labels(source), _process_count(source, summary))
 
 
 def _process_count(source: Comparable, summary: Summary) -> int:
     """The number of a job's processes, for which it is asked only if its log tells of one at most; else 0."""
-    if summary.ranks > 1 or summary.device_count or not isinstance(source, HasRanks):
+    if summary.ranks > 1 or summary.device_count or not isinstance(source, HasProcesses):
         return 0
     try:
-        return len(source.ranks())
+        return source.process_count()
     except BatchAIError:  # the job was deleted, or the backend does not respond
         return 0
 

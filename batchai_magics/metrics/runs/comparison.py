@@ -203,7 +203,7 @@ def _row(run: Run, base: float | None) -> Mapping[str, Any]:
     cells = {
         **{name: getattr(summary, name, None) for name in COLUMNS},
         **{name: getattr(steady, name, None) for name in ("images_per_sec", "uncertainty", "jitter")},
-        "processes": summary.ranks or None,
+        "processes": run.process_count or None,
         "devices": summary.device_count,
         "speedup": steady.images_per_sec / base if steady and base else None,
         "stragglers": ", ".join(map(str, summary.stragglers)),

@@ -135,8 +135,7 @@ def has_speed(run: Run) -> bool:
 
 def workers(run: Run) -> int:
     """The number of workers: processes, or devices if one process drives several."""
-    printed = max(run.summary.ranks, run.summary.device_count or 0)
-    return printed if printed > 1 else max(run.processes, 1)
+    return max(run.process_count, run.summary.device_count or 0, 1)
 
 
 def _curves(label: str, runs: Sequence[Run]) -> list[ScalingCurve]:

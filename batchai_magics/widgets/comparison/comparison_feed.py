@@ -81,7 +81,9 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         if isinstance(event, RunStateChanged):
             run = self.runs[event.run_index]
             self.states[event.run_index] = event.state
-            self._replace_run(event.run_index, replace(run, processes=event.processes or run.processes))
+            is_running = event.state not in FINAL_STATES
+            processes = event.processes or run.processes
+            self._replace_run(event.run_index, replace(run, is_running=is_running, processes=processes))
             self.version += 1
         elif isinstance(event, RecordsAdded):
             if event.is_restarted:
@@ -163,9 +165,7 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
                 **{name: json_number(row[name]) for name in _ROW_FIELDS},
                 "name": run.name,
                 "state": state,
-                "workers": workers(run)
-                if run.summary.ranks or run.summary.device_count or run.processes
-                else None,
+                "workers": workers(run) if run.process_count or run.summary.device_count else None,
                 "parameters": {name: row[name] for name in parameters if row[name] is not None},
                 "tags": list(run.labels.tags),
                 "progress": self._progress_of(place),

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import (
     Event,
     Follower,
@@ -25,16 +24,13 @@ from batchai_magics.follow import (
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
-from batchai_magics.launch.toolkits import process_count
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
-from batchai_magics.models import vm_sizes
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
-from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.widgets.core.feed import Feed, Source
 from batchai_magics.widgets.job.job_activity import describe_activity
@@ -235,20 +231,9 @@ class JobFeed(Feed[Event]):
 
 def open_feed(job: Job) -> tuple[Source, JobFeed]:
     """A source of a job's events, and a feed with its current state."""
-    feed = JobFeed(processes=process_count_of(job), preferences=metric_preferences())
+    feed = JobFeed(processes=job.process_count(), preferences=metric_preferences())
     feed.take(StateChanged(job.show()))
     follower = Follower(
         job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s()
     )
     return follower, feed
-
-
-def process_count_of(job: Job) -> int:
-    """The number of processes of the job; 0 if it depends on an unknown cluster."""
-    spec = job.show().spec
-    try:
-        cluster = job.backend.show(ResourceId.parse(spec.cluster.id))
-        gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
-    except BatchAIError:
-        gpus = 0
-    return process_count(spec, gpus)

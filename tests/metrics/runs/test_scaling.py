@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import HeaderRecord, LogMetrics, figure_png, read_metrics, scaling
+from batchai_magics.metrics import HeaderRecord, LogMetrics, compare, figure_png, read_metrics, scaling
 from batchai_magics.metrics.charts.scaling_chart import NOTHING
 from tests.metrics.runs.scaling_logs import log
 
@@ -230,14 +230,31 @@ class QuietJob:
         text = "".join(f"step {step}: loss 2.5, tokens_per_sec {self.rate}\n" for step in (10, 20))
         return read_metrics(text.encode()).records
 
-    def ranks(self):
-        return (None,) * self.count
+    def process_count(self):
+        return self.count
 
 
 def test_where_only_rank_0_prints_the_jobs_tell_the_number_of_processes():
     found = scaling([QuietJob(1, 100), QuietJob(2, 190), QuietJob(4, 300)])
     assert found.frame()["processes"].tolist() == [1, 2, 4]
     assert found.frame()["efficiency_percent"].tolist() == [100, 95, 75]
+
+
+def test_a_comparison_counts_the_same_processes():
+    assert compare([QuietJob(1, 100), QuietJob(2, 190)]).frame()["processes"].tolist() == [1, 2]
+
+
+def test_running_jobs_of_which_only_rank_0_prints_count_all_their_processes():
+    runs = [QuietJob(1, 100), QuietJob(2, 190)]
+    runs[1].is_done = False
+    assert scaling(runs).frame()["processes"].tolist() == [1, 2]
+
+
+def test_of_a_running_job_whose_ranks_print_their_own_rates_those_that_have_printed_count():
+    runs = [Running("one", log(1, 100)), Running("two", log(1, 90))]
+    for count, run in enumerate(runs, 1):
+        run.process_count = lambda count=count: count
+    assert scaling(runs).frame()["processes"].tolist() == [1]
 
 
 def test_a_rate_that_no_log_has_is_refused_by_its_name():
