@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.job_files import number
 from tests.backends.slurm.jobs.test_attempts import SOON
 from tests.backends.slurm.real_slurm import RealSlurm, running, skip_reason
 from tests.contract.place import PlaceOptions
@@ -63,13 +64,15 @@ def test_the_notebooks_script_continues_on_a_real_slurm(tmp_path: Path) -> None:
     cells = {cell.id: cell.source for cell in nbformat.read(NOTEBOOKS / NAME, as_version=4).cells}
     script = cells["script"].partition("\n")[2] + "\n\ntrain(rate=0.02)\n"
     with (
-        running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, more=SOON) as slurm,
+        running(RealSlurm, tmp_path / "slurm", count=2, more=SOON) as slurm,
         place_on(slurm, tmp_path, PlaceOptions()) as place,
     ):
         place.backend.storage.upload(place.share, {"train.py": script.encode()})
         fields = {"batchaiMaxRestarts": 9, "batchaiSlurm": "--time=1", "batchaiSignalBefore": "PT41S"}
         id = place.start("python3 $AZ_BATCHAI_MOUNT_ROOT/autoafs/train.py", **fields)
         until(lambda: place.backend.show(id).attempts)
+        # Where a start takes long, another minute would not suffice for the other steps.
+        slurm.ask("scontrol", "update", f"jobid={number(place, id)}", "timelimit=60")
         job = place.wait(id)
         assert job.state is ExecutionState.SUCCEEDED
         lines = place.log(id).decode().splitlines()
