@@ -171,11 +171,12 @@ def test_a_job_that_prints_nothing_for_a_while_is_reported_once(
 ) -> None:
 
     whole = WatchRequest.to_json
-    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=1.0)))
+    # Longer than the script takes to start, under any load: until then, it has printed nothing either.
+    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=6.0)))
     job = world.submit(f"r --notify {webhook.url}", WAITS)
     until(lambda: webhook.received)
     assert (webhook.received[0]["kind"], webhook.received[0]["state"]) == ("stalled", "running")
-    assert webhook.received[0]["reason"].startswith("it has printed nothing for 1 s. Rank 0 is in <module> (")
+    assert webhook.received[0]["reason"].startswith("it has printed nothing for 6 s. Rank 0 is in <module> (")
     job.cancel()
     job.wait()
     until(lambda: sent(world))
