@@ -8,6 +8,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.config import Settings
+from batchai_magics.jobs import submission_recorder
 from batchai_magics.jobs.submission_recorder import (
     MAX_DIFF,
     GitCheckout,
@@ -19,6 +20,7 @@ from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.record_files import LABELS, SUBMISSION, check_submitted
 from batchai_magics.records.submission import GitState, Submission, upload_name
+from tests.patience import PATIENCE_S
 
 SCRIPT = "print({lr}, data)\n"
 SETTINGS = Settings()
@@ -42,7 +44,8 @@ def git(folder, *words):
 
 
 @pytest.fixture
-def checkout(tmp_path):
+def checkout(tmp_path, monkeypatch):
+    monkeypatch.setattr(submission_recorder, "TIMEOUT_S", PATIENCE_S)
     git(tmp_path, "init")
     (tmp_path / "a.py").write_text("one = 1\n")
     git(tmp_path, "add", ".")
@@ -140,7 +143,7 @@ def test_a_repository_that_git_does_not_read_is_a_problem(tmp_path):
 
 @pytest.mark.slow
 def test_a_git_that_hangs_delays_no_submission(checkout, monkeypatch):
-    monkeypatch.setattr("batchai_magics.jobs.submission_recorder.TIMEOUT_S", 0.0)
+    monkeypatch.setattr(submission_recorder, "TIMEOUT_S", 0.0)
     assert "in time" in GitCheckout(checkout).state().problem
 
 
