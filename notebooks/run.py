@@ -27,7 +27,7 @@ from batchai_magics.models.states import ExecutionState
 
 QUICKSTART = Path(__file__).parent / "01_quickstart.ipynb"
 JOB = "quickstart"
-PATIENCE_S = 600  # for one cell
+PATIENCE_S = 600  # for one cell, the kernel's start, and outputs still on their way when a cell has ended
 LOOK_S = 2.0  # between two looks at the job
 EVERY = 20  # steps
 LAST_LINES = 5  # of what a job that failed wrote to its stderr
@@ -98,9 +98,8 @@ class Steps:
 def execute(target: Path) -> nbformat.NotebookNode:
     """The notebook with its outputs; what it reached is written to `target` even if a cell fails."""
     notebook = nbformat.read(QUICKSTART, as_version=4)
-    client = NotebookClient(
-        notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(QUICKSTART.parent)}}
-    )
+    waits = dict.fromkeys(("timeout", "startup_timeout", "iopub_timeout"), PATIENCE_S)
+    client = NotebookClient(notebook, **waits, resources={"metadata": {"path": str(QUICKSTART.parent)}})
     client.on_cell_execute = Progress(notebook)
     client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the notebook
     try:

@@ -7,3 +7,5 @@ TEST_PATIENCE to 2 or more.
 import os
 
 PATIENCE_S = 300.0 * float(os.environ.get("TEST_PATIENCE", "1"))
+# Of nbclient: for a cell, for a kernel to start, and for outputs still on their way when a cell has ended.
+NOTEBOOK_TIMEOUTS = dict.fromkeys(("timeout", "startup_timeout", "iopub_timeout"), int(PATIENCE_S))

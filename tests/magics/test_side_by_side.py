@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.patience import PATIENCE_S
+from tests.patience import NOTEBOOK_TIMEOUTS, PATIENCE_S
 
 LOG = (
     "Model:       lenet\nBatch size:  {images} global\n             8 per device\nDevices:     {devices}\n"
@@ -33,7 +33,7 @@ def outputs(tmp_path_factory):
         (folder / f"{ranks}.log").write_text(LOG.format(images=8 * ranks, devices=devices))
     cells = [nbformat.v4.new_code_cell(source, id=name) for name, source in CELLS.items()]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(folder)}})
     client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the cells
     client.execute()
     return {cell.id: [output["data"] for output in cell.outputs] for cell in notebook.cells}
@@ -87,7 +87,7 @@ def test_jobs_that_run_are_followed_to_the_final_table_without_any_page(tmp_path
     ]
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output["data"] for output in notebook.cells[2].outputs]
     assert [set(data) for data in outputs] == LIVE[ui]
     assert "1.25" in outputs[0]["text/plain"]

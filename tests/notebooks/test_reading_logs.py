@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.patience import PATIENCE_S
+from tests.patience import NOTEBOOK_TIMEOUTS
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "08_reading_logs.ipynb"
 
@@ -23,7 +23,7 @@ def executed(tmp_path_factory):
         patch.setenv("BATCHAI_HOME", str(tmp_path_factory.mktemp("home")))
         notebook = nbformat.read(NOTEBOOK, as_version=4)
         client = NotebookClient(
-            notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+            notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
         )
         client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the notebook
         client.execute()

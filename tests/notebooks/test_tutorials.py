@@ -17,7 +17,7 @@ from nbclient import NotebookClient
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.metrics import StepRecord, read_metrics
-from tests.patience import PATIENCE_S
+from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.server.process import started
 from tests.world import processes_of, until
 
@@ -33,7 +33,7 @@ class Tutorial:
     def __init__(self, name: str, place: Path, settings: dict[str, str]) -> None:
         self.home, self.folder, self._settings = place / "home", place, settings
         notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
-        client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(place)}})
+        client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(place)}})
         client.extra_arguments = ["--log-level=ERROR"]
         client.execute(env=self._environment())
         self._cells = {cell.id: cell for cell in notebook.cells}

@@ -26,7 +26,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.azureml.blobs import ACCOUNT
 from tests.azureml.conftest import running_azure
 from tests.backends.azureml.job_specs import job_spec
-from tests.patience import PATIENCE_S
+from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -238,7 +238,7 @@ def test_the_quickstart_runs_unchanged(running_azure, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(names))
     shutil.copy(NOTEBOOKS / "cnn_benchmark.py", tmp_path)
     notebook = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4)
-    client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(tmp_path)}})
+    client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(tmp_path)}})
     client.extra_arguments = ["--log-level=ERROR"]
     own = {"BATCHAI_BACKEND": "azureml", "BATCHAI_CONFIG": str(tmp_path / "none.yaml")}
     client.execute(env={**os.environ, **running_azure.client_env, **own})

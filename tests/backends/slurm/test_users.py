@@ -16,7 +16,7 @@ from tests.backends.local.namespace import scene, tell
 from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, running, skip_reason
 from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.patience import PATIENCE_S
+from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,8 @@ def test_the_quickstart_runs_unchanged(slurm: RealSlurm, tmp_path: Path) -> None
         "BATCHAI_SLURM_CONF": str(slurm.conf),
     }
     line = [sys.executable, "-m", "jupyter", "nbconvert", "--execute", "--to", "notebook"]
-    where = ["--output-dir", str(tmp_path), f"--ExecutePreprocessor.timeout={PATIENCE_S:.0f}"]
+    patience = [f"--ExecutePreprocessor.{name}={seconds}" for name, seconds in NOTEBOOK_TIMEOUTS.items()]
+    where = ["--output-dir", str(tmp_path), *patience]
     done = subprocess.run(
         [*line, *where, str(QUICKSTART)], env=env, capture_output=True, text=True, check=False
     )

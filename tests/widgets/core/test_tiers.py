@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.patience import PATIENCE_S
+from tests.patience import NOTEBOOK_TIMEOUTS, PATIENCE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -46,6 +46,6 @@ def executed(tmp_path, monkeypatch, ui):
     monkeypatch.setenv("BATCHAI_UI", ui)
     monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    NotebookClient(notebook, timeout=PATIENCE_S).execute()
+    NotebookClient(notebook, **NOTEBOOK_TIMEOUTS).execute()
     shown = [[output["data"] for output in notebook.cells[i].outputs] for i in (1, 3, 4)]
     return *shown, [notebook.cells[i].outputs[0]["text"] for i in (5, 6)]
