@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     "model", "dataset", "processes", "devices", "batch_size_global", "batch_size_per_device", "steps",
     "warm_up_steps", "images_per_sec", "uncertainty", "jitter", "per_process", "total_images_per_sec",
-    "speedup", "skew", "stragglers", "first_loss", "last_loss", "loss_trend", "has_nan",
+    "total_of", "speedup", "skew", "stragglers", "first_loss", "last_loss", "loss_trend", "has_nan",
 )  # fmt: skip
 """The columns of the table, in order."""
 
@@ -58,8 +58,9 @@ class Comparison:
         """One dict per run: its name under `run`, `parameters`, COLUMNS, and `metric_names`.
 
         `images_per_sec` is the steady speed of all processes, with `uncertainty` and `jitter`; `speedup` is
-        relative to the run with the tag `baseline`, else to the first. Of other metrics, it is the mean of a
-        rate, else the last value; where the best one is known, it is under `best_` and the name.
+        relative to the run with the tag `baseline`, else to the first. `total_of` names the rank whose total
+        `total_images_per_sec` is; it is empty if that is the total of all. Other metrics have the mean of a
+        rate, else the last value; the best one, where known, is under `best_` and the name.
         """
         first = next((run for run in self.runs if run.is_baseline), self.runs[0]).summary.steady
         base = first.images_per_sec if first else None

@@ -157,6 +157,12 @@ def _batch(row: _Row) -> str:
     return f"{sizes[0]} ({sizes[1]})" if all(sizes) else "".join(sizes)
 
 
+def _total(row: _Row) -> str:
+    """The printed total, with its rank if it is that of one rank alone."""
+    total, whose = row["total_images_per_sec"], row["total_of"]
+    return f"{total:,.1f}{f' of {whose}' if whose else ''}" if total else ""
+
+
 def _number(name: str, form: str = ",") -> Callable[[_Row], str]:
     return lambda row: format(row[name], form) if row[name] else ""
 
@@ -171,7 +177,7 @@ _SETUP: tuple[tuple[str, Callable[[_Row], str]], ...] = (
 _RESULTS: tuple[tuple[str, Callable[[_Row], str]], ...] = (
     ("steps", _number("steps")),
     ("per process", _number("per_process", ",.1f")),
-    ("total images/sec", _number("total_images_per_sec", ",.1f")),
+    ("total images/sec", _total),
     ("speed-up", lambda row: f"{row['speedup']:.2f} ×" if row["speedup"] else ""),
     ("skew between ranks", _number("skew", ".1%")),
     ("stragglers", lambda row: f"rank {row['stragglers']}" if row["stragglers"] else ""),

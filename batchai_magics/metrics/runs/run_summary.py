@@ -91,6 +91,13 @@ class Summary:
     headline: MetricSummary | None = None
 
     @property
+    def total_of(self) -> str:
+        """Whose the printed total is: `rank 3`, or `one rank` if unknown; empty if it is that of all."""
+        if not self.is_total_of_one_rank:
+            return ""
+        return "one rank" if self.total_rank is None else f"rank {self.total_rank}"
+
+    @property
     def traits(self) -> tuple[MetricTraits, ...]:
         """The traits of its metrics."""
         return tuple(traits_of(metric.name, metric.phase, metric.unit) for metric in self.metrics)
@@ -214,10 +221,8 @@ def _total(summary: Summary) -> str:
     """The printed total, with its rank if it is the total of one rank alone."""
     if not summary.total_images_per_sec:
         return ""
-    if not summary.is_total_of_one_rank:
-        return _rate(summary.total_images_per_sec)
-    rank = "one rank" if summary.total_rank is None else f"rank {summary.total_rank}"
-    return f"{_rate(summary.total_images_per_sec)} of {rank} alone"
+    whose = f" of {summary.total_of} alone" if summary.total_of else ""
+    return f"{_rate(summary.total_images_per_sec)}{whose}"
 
 
 def _join_limited(items: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from batchai_magics.metrics import compare, read_metrics
 from batchai_magics.metrics.charts.comparison_chart import NOTHING
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.models.runs.labels import Labels
-from tests.metrics.log_text import run
+from tests.metrics.log_text import run, step
 from tests.metrics.runs.scaling_logs import log
 
 
@@ -147,6 +147,20 @@ def test_two_metrics_of_one_run_stay_two_beside_a_run_with_one_of_them():
     found = compare({"one": SPELLINGS["plain"], "trainer": trainer})
     assert [each.name for each in found.traits] == ["val_loss", "loss", "train_loss"]
     assert found.frame()["train_loss"].isna().tolist() == [True, False]
+
+
+def horovod(totals):
+    steps = [f"[1,{rank}]<stdout>:{step(n, 100)}" for n in (10, 20, 30) for rank in range(4)]
+    last = [f"[1,{rank}]<stdout>:total images/sec: {total}" for rank, total in enumerate(totals)]
+    return read_metrics("\n".join([*steps, *last, ""]).encode())
+
+
+def test_a_total_of_one_rank_alone_is_labelled_with_it():
+    found = compare({"alone": horovod([101, 102, 103, 104]), "shared": horovod([399] * 4)})
+    assert found.frame()["total_of"].tolist() == ["rank 3", ""]
+    for text in (repr(found), found._repr_html_()):
+        assert "104.0 of rank 3" in text
+        assert "399.0 of" not in text
 
 
 def test_training_and_validation_of_all_runs_are_one_panel():
