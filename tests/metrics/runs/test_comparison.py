@@ -151,7 +151,7 @@ def test_two_metrics_of_one_run_stay_two_beside_a_run_with_one_of_them():
 
 def horovod(totals):
     steps = [f"[1,{rank}]<stdout>:{step(n, 100)}" for n in (10, 20, 30) for rank in range(4)]
-    last = [f"[1,{rank}]<stdout>:total images/sec: {total}" for rank, total in enumerate(totals)]
+    last = [f"[1,{rank}]<stdout>:total images/sec: {total:.2f}" for rank, total in enumerate(totals)]
     return read_metrics("\n".join([*steps, *last, ""]).encode())
 
 
