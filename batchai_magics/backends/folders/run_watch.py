@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import stat
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from batchai_magics.backends.folders.headline_file import HeadlineFile
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.live_export import LiveExport
 from batchai_magics.backends.folders.outbox import (
@@ -28,16 +28,14 @@ from batchai_magics.backends.folders.run_measures import RunMeasures
 from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
 from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan, ProcessExit
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.record import Record, ValueRecord
-from batchai_magics.metrics.runs.metric_traits import MetricPreferences, headline_of, traits_of
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.notifications import Notification, NotificationKind
-from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.models.runs.scalar_export import ExportedRun
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records import record_files
@@ -45,7 +43,6 @@ from batchai_magics.records.rank_stacks import RankStacks, duration_text
 
 BLOCK_BYTES = 1 << 20
 POLL_S = 0.5  # poll interval
-HEADLINE_S = 5.0  # how often the headline metric is written
 FAILURE_POLL_S, MAX_CPU_SHARE = 2.0, 0.01  # how often exits are read, and what that may cost of a core
 TERMINATED_CODE = 143  # of a process that was ended because of another one
 MAX_ATTEMPT_S = 35.0  # longer than any attempt to deliver a notification
@@ -85,7 +82,7 @@ class RunWatch:
         run = ExportedRun(request.name, job.root.name, request.experiment, started, request.parameters, tags)
         logged = job.records / record_files.PARAMETERS
         self._exports = [LiveExport(each, run, folder, logged=logged, env=env) for each in request.targets]
-        self._headline = _Headline(job.records / record_files.HEADLINE, request.headline)
+        self._headline = HeadlineFile(job.records / record_files.HEADLINE, request.headline)
         self._notifier = _Notifier(job, by)
         self._standstill = _Standstill(request.stalled_s)
         self._finding = partial(_finding, job.root.name, collect)
@@ -145,7 +142,7 @@ class RunWatch:
     def _take(self, records: Sequence[Record], now_s: float) -> None:
         self._stopping.add(records, now_s)
         points = list(self._points.of(records))
-        self._headline.add(points)
+        self._headline.add(records, points)
         for export in self._exports:
             export.add(points)
 
@@ -200,34 +197,6 @@ def watch(
         stop(reason)
         watched.follow(over)
     return watched.finish()
-
-
-class _Headline:
-    """Keeps the last value of each metric, and writes the headline metric's to a file."""
-
-    def __init__(self, file: Path, chosen: str) -> None:
-        self._file, self._due_s = file, 0.0
-        self._preferences = MetricPreferences(chosen)
-        self._last: dict[str, ScalarPoint] = {}
-
-    def add(self, points: Sequence[ScalarPoint]) -> None:
-        """Adds points; those of the first rank count."""
-        self._last.update({point.name: point for point in points if not point.rank})
-        if points and time.monotonic() >= self._due_s:
-            self._due_s = time.monotonic() + HEADLINE_S
-            self.write()
-
-    def write(self) -> None:
-        """Writes the file, if any metric is known; a full disk is no error."""
-        name = headline_of([traits_of(name) for name in self._last], self._preferences)
-        if not name or name not in self._last:
-            return
-        point = self._last[name]
-        value = point.value if math.isfinite(point.value) else str(point.value)
-        try:
-            private_files.write(self._file, json.dumps({"name": name, "value": value, "step": point.step}))
-        except OSError:
-            self._due_s = math.inf  # it is not worth another attempt
 
 
 class _Standstill:

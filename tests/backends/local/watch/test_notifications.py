@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.latest_metrics import latest_metrics
 from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.webhook import SECRET, Webhook, webhook
 from tests.world import World, files_containing, senders_in, until
@@ -50,6 +51,15 @@ def test_a_notification_has_the_headline_that_the_user_chose(world: World, webho
     until(lambda: sent(world))
     (body,) = webhook.received
     assert body["headline"] == {"name": "val_accuracy", "value": 0.25, "step": 1}
+
+
+def test_a_notification_has_the_value_over_all_ranks_as_lists_do(world: World, webhook: Webhook) -> None:
+    script = "import os\nprint(f'step 1: loss={1 + int(os.environ[\"PMI_RANK\"])} lr=0.1')"
+    job = world.run(f"r --processes 2 --notify {webhook.url}", script)
+    until(lambda: sent(world))
+    body = webhook.received[-1]
+    assert body["headline"] == {"name": "loss", "value": 1.5, "step": 1}
+    assert latest_metrics(job.backend, job.show()).headline.summary.headline_value == 1.5
 
 
 def test_the_first_failure_is_named(world: World, webhook: Webhook) -> None:
