@@ -87,6 +87,12 @@ def test_only_parameters_that_differ_are_columns():
     assert varying_parameters([], 6) == []
 
 
+def test_a_parameter_that_few_runs_have_is_no_column_of_a_list():
+    every = [Labels(parameters={"lr": rate}) for rate in (0.1, 0.2)] + [Labels(parameters={"epochs": 3})]
+    assert varying_parameters(every, 6) == ["lr", "epochs"]
+    assert varying_parameters(every, 6, least_share=0.5) == ["lr"]
+
+
 @pytest.mark.slow
 def test_the_shell_labels_runs_and_finds_them_by_labels_and_metrics(do, cluster, job_file):
     for name, loss in (("good", 0.2), ("bad", 0.7)):

@@ -26,7 +26,8 @@ MAX_RUNNING_READ, MAX_FAILED_READ = (
 
 MAX_METRICS_READ = 25  # of the newest jobs, whose logs are read for their headline metric …
 MAX_ASKED_READ = 500  # … or for the metrics that the user names
-MAX_PARAMETERS = 6  # columns of parameters
+MAX_PARAMETERS = 6  # columns of parameters …
+LEAST_SHARE = 0.5  # … that this share of the jobs with parameters have
 MAX_NOTE = 40  # characters of a note
 
 
@@ -133,7 +134,7 @@ class JobList(list[JobResource]):
             return
         from batchai_magics.models.runs.labels import varying_parameters
 
-        names = varying_parameters(labels.values(), MAX_PARAMETERS)
+        names = varying_parameters(labels.values(), MAX_PARAMETERS, least_share=LEAST_SHARE)
         if self._has_all_parameters:
             names = list(dict.fromkeys(name for each in labels.values() for name in each.parameters))
         for name in names:

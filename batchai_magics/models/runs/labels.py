@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -112,12 +113,16 @@ class LabelChange(NamedTuple):
         )
 
 
-def varying_parameters(labels: Iterable[Labels], limit: int) -> list[str]:
-    """The names of the parameters that differ between runs, or of all of a single run, up to `limit`."""
+def varying_parameters(labels: Iterable[Labels], limit: int, *, least_share: float = 0.0) -> list[str]:
+    """The names of the parameters that differ between runs, or of all of a single run, up to `limit`.
+
+    Only those that at least `least_share` of the runs with parameters have.
+    """
     rows = [each.parameters for each in labels if each.parameters]
-    names = dict.fromkeys(name for row in rows for name in row)
+    counts = Counter(name for row in rows for name in row)
+    names = [name for name, count in counts.items() if count >= least_share * len(rows)]
     differing = [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
-    return (differing or (list(names) if len(rows) == 1 else []))[:limit]
+    return (differing or (names if len(rows) == 1 else []))[:limit]
 
 
 def _patterns(value: object) -> dict[str, str]:
