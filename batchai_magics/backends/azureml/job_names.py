@@ -1,7 +1,7 @@
 """Names of jobs in Azure Machine Learning, and their labels as tags, by which its studio filters. Pure.
 
 A name is unique in its workspace and never reused. A tag of ours is one without a value; the value of any
-other is a parameter, and `note` holds the note.
+other is a parameter, `note` holds the note, and `batchai_patterns` the expressions of `--metric` as JSON.
 """
 
 from __future__ import annotations
@@ -41,21 +41,32 @@ def job_id(workspace: ResourceId, data: Mapping[str, Any]) -> ResourceId:
     return workspace.child(Kind.EXPERIMENT, experiment).child(Kind.JOB, name)
 
 
-NOTE = "note"
+NOTE, PATTERNS = "note", "batchai_patterns"
 
 
 def tags_of(labels: Labels) -> dict[str, str]:
     """The tags of a job with these labels."""
     parameters = {name: _text(value) for name, value in labels.parameters.items()}
-    return {**dict.fromkeys(labels.tags, ""), **parameters, **({NOTE: labels.note} if labels.note else {})}
+    patterns = json.dumps(dict(labels.patterns), ensure_ascii=False) if labels.patterns else ""
+    others = {NOTE: labels.note, PATTERNS: patterns}
+    named = {name: text for name, text in others.items() if text}
+    return {**dict.fromkeys(labels.tags, ""), **parameters, **named}
 
 
 def labels_of(tags: Mapping[str, object]) -> Labels:
     """The labels that the tags of a job say."""
     texts = {str(name): str(value or "") for name, value in tags.items()}
-    note = texts.pop(NOTE, "")
+    note, patterns = texts.pop(NOTE, ""), _patterns(texts.pop(PATTERNS, ""))
     parameters = {name: _value(text) for name, text in texts.items() if text}
-    return Labels(tuple(name for name, text in texts.items() if not text), note, parameters)
+    return Labels(tuple(name for name, text in texts.items() if not text), note, parameters, patterns)
+
+
+def _patterns(text: str) -> Mapping[str, str]:
+    """The expressions of a tag; none if somebody else has written it."""
+    try:
+        return Labels.from_json({"patterns": json.loads(text or "{}")}).patterns
+    except ValueError:
+        return {}
 
 
 def initial_tags(records: Mapping[str, str]) -> dict[str, str]:

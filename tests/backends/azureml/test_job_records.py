@@ -10,6 +10,7 @@ import pytest
 from batchai_magics.backends.azureml.job_names import labels_of, run_name, tags_of
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.errors import UsageError
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels
 from tests.backends.azureml.job_specs import job_spec
@@ -34,6 +35,7 @@ def create(backend, experiment):
     [
         Labels(),
         Labels(("good", "best"), "a note", {}),
+        Labels(("good",), patterns={"psnr": r"psnr é ([\d.]+)"}),
         Labels(
             (), "", {"lr": 0.1, "layers": 18, "name": "resnet", "is_tuned": True, "text": "12", "none": ""}
         ),
@@ -47,6 +49,19 @@ def test_tags_of_somebody_else_are_labels(backend, experiment) -> None:
     assert labels_of({"team": "vision", "checked": "", "step": "3"}) == Labels(
         ("checked",), "", {"team": "vision", "step": 3}
     )
+
+
+def test_patterns_of_metrics_are_kept_and_added_to(backend, create) -> None:
+    id = create(records={"labels.json": Labels(patterns={"psnr": "psnr (.*)"}).to_text()})
+    backend.records.relabel(id, LabelChange(patterns={"ssim": "ssim (.*)"}))
+    expected = {"psnr": "psnr (.*)", "ssim": "ssim (.*)"}
+    assert backend.records.labels([id])[id.key] == Labels(patterns=expected)
+    assert Job(backend, id).patterns == expected
+
+
+@pytest.mark.parametrize("text", ["psnr", "[1]", '{"psnr": 1}'])
+def test_a_tag_of_patterns_that_is_none_has_none(text) -> None:
+    assert labels_of({"batchai_patterns": text}) == Labels()
 
 
 def test_what_was_submitted_is_kept_without_addresses_of_notifications(backend, azure, create) -> None:
