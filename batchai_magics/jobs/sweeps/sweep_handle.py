@@ -151,7 +151,8 @@ class Sweep:
 
         Returns:
             A column for each parameter, then `state`, `attempts`, the metric (the headline, or
-            `--best`) and `best_` with its name; those two are missing as long as no trial has a value.
+            `--best`), `best_` with its name, and other metrics. A metric is missing as long as no trial has a
+            value.
         """
         import pandas as pd
 
@@ -162,7 +163,10 @@ class Sweep:
         definition, trials = self._read(takes_step=True)
         results = self._results_of(trials, definition)
         metric = next((result.metric for _, result in results if result.metric), "")
-        return [_row(trial, result, metric) for trial, result in results]
+        columns = {"trial", "state", "attempts", metric, f"best_{metric}", *definition.parameters}
+        every = dict.fromkeys(each.name for _, result in results for each in result.others)
+        others = [name for name in every if name not in columns]
+        return [_row(trial, result, metric, others) for trial, result in results]
 
     def result(self, trial: Trial) -> TrialResult:
         """The metric of a trial so far, read from its log once it has started."""
@@ -353,10 +357,12 @@ def sweep_text(definition: SweepDefinition, trials: Sequence[Trial]) -> str:
     return text + (f"; {definition.note}" if definition.note else "")
 
 
-def _row(trial: Trial, result: TrialResult, metric: str) -> dict[str, object]:
+def _row(trial: Trial, result: TrialResult, metric: str, others: Iterable[str]) -> dict[str, object]:
     values = {metric: result.value, f"best_{metric}": result.best} if metric else {}
+    known = {each.name: each.headline_value for each in result.others}
     state = {"state": trial.word, "attempts": trial.attempts}
-    return {"trial": trial.number, **trial.parameters, **state, **values}
+    rest = {name: known.get(name) for name in others}
+    return {"trial": trial.number, **trial.parameters, **state, **values, **rest}
 
 
 def _open_ids(trials: Sequence[Trial]) -> list[ResourceId]:

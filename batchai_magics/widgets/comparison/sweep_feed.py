@@ -125,13 +125,14 @@ class SweepFeed(FigureFeed[SweepUpdate]):
         now, names = self.update, list(self.update.parameters) if self.update else []
         ranked = sorted(self.trials.values(), key=self._rank)
         metric = now.metric if now else ""
+        others = [each.label for each in now.metrics] if now else []
         sentence = [f"{count} {state}" for state, count in self.counts.items()]
         cost = [f"cost {now.cost.text}"] if now and now.cost else []
         rest = len(ranked) - MAX_SAVED
         return TableCard(
             name=self.name,
             title=" · ".join([f"{card_parts.pluralize(len(ranked), 'trial')}: {', '.join(sentence)}", *cost]),
-            titles=("trial", "state", *names, *([f"best {metric}"] if metric else [])),
+            titles=("trial", "state", *names, *([f"best {metric}"] if metric else []), *others),
             rows=[self._cells(row, has_metric=bool(metric)) for row in ranked[:MAX_SAVED]],
             colours=_COLOURS,
             problems=[now.note] if now and now.note else [],
@@ -146,14 +147,24 @@ class SweepFeed(FigureFeed[SweepUpdate]):
     def _cells(self, row: TrialRow, *, has_metric: bool) -> tuple[str, ...]:
         values = ("" if value is None else str(value) for value in row.parameters)
         star = "★ " if self.best and row.number == self.best.number else ""
-        value = "" if row.best is None else f"{star}{number_text(row.best)}"
-        return row.name, row.state, *values, *([value] if has_metric else [])
+        value = f"{star}{_number(row.best)}"
+        metrics = map(_number, self._metrics_of(row))
+        return row.name, row.state, *values, *([value] if has_metric else []), *metrics
+
+    def _metrics_of(self, row: TrialRow) -> tuple[float | None, ...]:
+        """The other metrics of a trial, as many as all trials have together."""
+        columns = len(self.update.metrics) if self.update else 0
+        return (*row.metrics, *[None] * (columns - len(row.metrics)))
 
     def _plot(self) -> Axes:
         from batchai_magics.metrics.charts.comparison_chart import plot_sweep
 
         points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
         return plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else number_text(value)
 
 
 _COLOURS = {**card_parts.JOB_COLOURS, "waiting": card_parts.GREY, "pruned": card_parts.PURPLE}

@@ -201,6 +201,7 @@ class _SweepReader:
         self._sweep, self._costs, self._clock = sweep, costs, clock
         self._known: dict[int, TrialRow] = {}
         self._goal: tuple[str, Direction] = "", Direction.UNKNOWN
+        self._parameters: tuple[str, ...] = ()  # whose names metrics may have too, such as lr
         self._metrics: dict[str, TrialMetric] = {}  # in the order in which trials showed them
         self._read_parts: dict[int, dict[str, Any]] = {}  # of the rows: what was read from the logs
         self._read_at: dict[int, float] = {}  # when the metrics of a trial were read
@@ -211,7 +212,7 @@ class _SweepReader:
     def read(self) -> SweepUpdate | None:
         """The changes since the last read; None without any."""
         now = self._sweep.snapshot()
-        names = tuple(now.parameters)
+        names = self._parameters = tuple(now.parameters)
         is_complete = self._read_results(now.trials)
         rows = [row for trial in now.trials if (row := self._changed_row(trial, names))]
         metric, direction = self._goal
@@ -244,7 +245,8 @@ class _SweepReader:
         if result.metric and not self._goal[0]:
             self._goal = result.metric, result.direction
         values = {each.name: json_number(each.headline_value) for each in result.others}
-        new = [each for each in result.others if each.name not in {self._goal[0], *self._metrics}]
+        known = {self._goal[0], *self._metrics, *self._parameters}
+        new = [each for each in result.others if each.name not in known]
         for each in new[: MAX_METRICS - len(self._metrics)]:
             is_rising = each.direction is Direction.RISES
             self._metrics[each.name] = TrialMetric(each.name, each.label, is_rising)

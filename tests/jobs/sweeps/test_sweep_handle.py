@@ -39,6 +39,14 @@ def test_a_grid_has_a_job_for_each_combination_and_a_row_with_its_values(lab: Sw
     assert (sweep.best.name, sweep.state) == ("s-t3", FINISHED)
 
 
+def test_the_results_have_all_metrics_and_no_other_values_of_parameters(lab: SweepLab):
+    printed = "print('step 1 val_loss 0.5 accuracy 0.75 lr 0.001')"
+    sweep = lab.run('s --sweep "lr=0.2" --best "min val_loss"', printed)
+    (row,) = sweep.rows()
+    assert (row["lr"], row["val_loss"], row["accuracy"]) == (0.2, 0.5, 0.75)
+    assert list(row) == ["trial", "lr", "state", "attempts", "val_loss", "best_val_loss", "accuracy"]
+
+
 def test_a_trial_that_runs_has_progress_and_all_metrics_that_it_has_printed(lab: SweepLab, tmp_path):
     go = tmp_path / "go"
     printed = "print('epoch 1/4 val_loss 0.5 accuracy 0.75', flush=True)"

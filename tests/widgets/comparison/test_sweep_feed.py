@@ -112,6 +112,27 @@ def test_a_metric_that_a_later_trial_prints_is_a_further_column(followed):
     assert len(followed.feed.trials[1].metrics) == 1  # what was sent before stays valid
 
 
+def test_a_metric_with_the_name_of_a_parameter_is_no_further_column(followed):
+    first = followed.sweep.trials[0]
+    first.others = [figures("lr", Direction.UNKNOWN, 0.0)]
+    followed.sweep.run(first)
+    followed.poll()
+    assert followed.feed.facts()["metrics"] == []
+
+
+def test_the_saved_table_has_all_metrics(followed):
+    first, second = followed.sweep.trials[:2]
+    followed.sweep.run(first)
+    followed.poll()
+    second.others = [figures("top_5", Direction.RISES, 0.9)]
+    followed.sweep.run(second)
+    followed.poll()
+    bundle = followed.feed.bundle()
+    for text in bundle.values():
+        assert text.index("best loss") < text.index("accuracy") < text.index("top_5")
+        assert "0.9" in text
+
+
 def test_the_best_trial_is_named_and_found_again_when_it_gets_worse(followed):
     first, second, third = followed.sweep.trials[:3]
     for trial, loss in ((first, 0.5), (second, 0.3), (third, 0.4)):
