@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,10 +178,22 @@ def _env(plan: Plan, process: Process) -> Mapping[str, str]:
     return {**process.env, **RANK_ENV} if plan.launcher is Launcher.MPI else process.env
 
 
+REMOVAL_S = 10.0  # how long docker may take to remove a container by itself: the job ends without it
+_REMOVAL_POLL_S = 0.05
+
+
 def remove(removals: Iterable[Sequence[str]], env: Mapping[str, str]) -> None:
-    """Kills and removes containers."""
+    """Kills and removes containers, and waits for those that docker is removing by itself."""
     for command in removals:
-        subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        deadline = time.monotonic() + REMOVAL_S
+        while _is_being_removed(command, env) and time.monotonic() < deadline:
+            time.sleep(_REMOVAL_POLL_S)
+
+
+def _is_being_removed(command: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Tries to remove a container; whether docker refuses because it is at it, as after `run --rm`."""
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return bool(done.returncode) and b"is already in progress" in done.stderr
 
 
 def is_daemonless(engine: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Command lines that start other programs: containers' engines and Open MPI. Nothing is started here."""
+"""Command lines that start other programs: containers' engines and Open MPI."""
 
 from __future__ import annotations
 
@@ -52,6 +52,23 @@ def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> No
     )
     assert apptainer.removals == []
     assert container("podman").removals == [("podman", "rm", "--force", "name")]
+
+
+IS_REMOVING = """#!/bin/bash
+echo x >> "$0.asked"
+[ "$(wc -l < "$0.asked")" -gt 2 ] && exit
+echo "Error response from daemon: removal of container name is already in progress" >&2
+exit 1
+"""
+
+
+@pytest.mark.slow
+def test_a_container_that_docker_removes_by_itself_is_waited_for(tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(IS_REMOVING)
+    docker.chmod(0o755)
+    containers.remove(container(str(docker)).removals, os.environ)
+    assert (tmp_path / "docker.asked").read_text() == "x\n" * 3
 
 
 def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
