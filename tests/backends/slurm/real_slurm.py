@@ -24,7 +24,7 @@ from tests.world import until
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "sinfo", "squeue", "scancel")
 PARTITION = "batch"
-END_S = 60.0
+END_S = 10.0
 CONFIGURATION = """
 ClusterName=tests
 FirstJobId={first}

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.base import Page
+from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.commands.handlers.job_wait import watch_job as wait_for
 from batchai_magics.commands.output.command_progress import Message
@@ -183,14 +184,18 @@ def test_a_drained_node_is_unusable_with_slurms_reason(place: Place, slurm: Real
         slurm.ask("scontrol", "update", "nodename=node1", "state=resume")
 
 
-def test_a_job_does_not_notice_that_the_controller_was_away(own_place: Place, own_slurm: RealSlurm) -> None:
+def test_a_job_does_not_notice_that_the_controller_was_away(
+    own_place: Place, own_slurm: RealSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = own_place
     id = place.start(f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.05; done; echo on")
     place.is_up(id)
     own_slurm.end("slurmctld")
+    monkeypatch.setattr(client, "TIMEOUT_S", 1.0)  # while nobody answers
     assert place.backend.show(id).state is ExecutionState.RUNNING
     place.backend.storage.upload(place.share, {"go": b""})
     assert place.wait(id).state is ExecutionState.SUCCEEDED
+    monkeypatch.undo()
     own_slurm.start_controller()
     until(lambda: place.backend.show(place.cluster).node_states.idle_node_count == 2)
     assert place.run(name="after").state is ExecutionState.SUCCEEDED
