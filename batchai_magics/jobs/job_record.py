@@ -70,13 +70,13 @@ class JobRecord:
         return job
 
     def process_count(self) -> int:
-        """How many processes it has, or will have; 0 if that depends on an unknown cluster."""
+        """How many processes it has, or will have; 0 if that depends on an unknown cluster or VM size."""
         job = self.show()
         try:
             cluster = None if job.ranks else self.backend.show(ResourceId.parse(job.spec.cluster.id))
+            gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
         except BatchAIError:
-            cluster = None
-        gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
+            gpus = 0
         return len(job.ranks) or process_count(job.spec, gpus)
 
     def attempts(self) -> tuple[Attempt, ...]:
