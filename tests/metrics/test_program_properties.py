@@ -18,7 +18,7 @@ PREFIXES = {
     "\x1b[36m(RayTrainWorker pid=4121, ip=10.0.0.4)\x1b[0m ": None,
 }
 LABELS = ("[rank3]:", "[default3]:", "[Rank 3] ", "[gpu01:3/8] ", "(3/8) ")
-_BOUND_TO_THEIR_START = {"llama_factory", "rsl_rl"}
+_BOUND_TO_THEIR_START = {"djl", "llama_factory", "rsl_rl"}
 RANKED = [
     name
     for name in NAMES
@@ -29,7 +29,13 @@ RANKED = [
 # Lines of others within a block part its members from their heading.
 _IN_BLOCKS = frozenset(
     [
+        "bert_google",
         "ignite_cifar10",
+        "k_diffusion",
+        "milesial_unet",
+        "paxml",
+        "pymarl",
+        "torchforge",
         "gluoncv_detection",
         "areal",
         "bert_fine_tuning",

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import LineForm, LineShape, MetricName
-from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, is_quality
+from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, is_quality, split_phase
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
 _MAX_GAP = 3  # lines between the members of a block
 _MAX_RULE_GAP = 2
+_MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn and other processes print
 
 Values = list[tuple[MetricName, float]]
 
@@ -32,6 +33,7 @@ class LineContext:
     phase: str | None = None  # of the line below
     phase_line: int = -(1 << 30)
     phase_step: int | None = None  # if its heading tells it
+    twin: tuple[str, float, str] | None = None  # a number of a phase, alone on the line above
     is_phase_new: bool = False  # nothing was read below its heading
     table: MetricTable = field(default_factory=MetricTable)
 
@@ -97,24 +99,36 @@ class LineContext:
         """The numbers of a line without a position, if they belong to the position above it."""
         if self.phase and self._is_of_phase(shape, line):
             self.phase_line, self.is_phase_new = line, False
-            before = {VALIDATION: "val_", TEST: "test_"}.get(self.phase, "")
-            named = [
-                (metric._replace(name=before + metric.name, phase=self.phase), v)
-                if metric.phase == TRAIN
-                else (metric, v)
-                for metric, v in numbers
-            ]
+            named = _in_phase(numbers, self.phase)
             if self.epoch is not None:
                 return self.phase_step, self.epoch, named
             return self.step, None, named
+        numbers, is_twin = self._like_twin(numbers)
         is_below_heading = line - self.heading_line <= _gap_below(shape)
         if is_below_heading:
             self.heading_line = line
-        elif not (shape.reading.is_plain and (self.is_known or self.epoch is not None)):
+        elif not ((shape.reading.is_plain or is_twin) and self._has_position()):
             return None
         elif self.epoch is not None:
             return None, self.epoch, numbers
         return self.step, self.epoch, numbers
+
+    def _has_position(self) -> bool:
+        return self.is_known or self.epoch is not None or self.step is not None
+
+    def _like_twin(self, numbers: Values) -> tuple[Values, bool]:
+        """The numbers, in the phase of the line above if they repeat its number, and whether they do.
+
+        ACT prints `Val loss: 0.5312`, then `l1: 0.312 kl: 0.022 loss: 0.531`.
+        """
+        twin, self.twin = self.twin, None
+        if len(numbers) == 1:
+            metric, value = numbers[0]
+            phase, name = split_phase(metric.name)
+            self.twin = (name, value, metric.phase) if phase else None
+        elif twin and any(metric.name == twin[0] and _is_rounded(v, twin[1]) for metric, v in numbers):
+            return _in_phase(numbers, twin[2]), True
+        return numbers, False
 
     def _is_of_phase(self, shape: LineShape, line: int) -> bool:
         """Whether a line belongs to the heading of a phase above it, or to the numbers right below that."""
@@ -123,7 +137,7 @@ class LineContext:
             return False
         if not self.is_phase_new:
             return gap <= 2  # another rank may print between
-        return gap <= _MAX_GAP and any(is_quality(metric.name) for metric in shape.metrics)
+        return gap <= _MAX_PHASE_GAP and any(is_quality(metric.name) for metric in shape.metrics)
 
     def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
         phase = None if reading.phase == TRAIN else reading.phase
@@ -170,6 +184,22 @@ class LineContext:
         ]
         self.shown = {name.name: value for name, value in numbers}
         return fresh
+
+
+def _in_phase(numbers: Values, phase: str) -> Values:
+    """The numbers, those of training in this phase."""
+    before = {VALIDATION: "val_", TEST: "test_"}.get(phase, "")
+    return [
+        (metric._replace(name=before + metric.name, phase=phase), value)
+        if metric.phase == TRAIN
+        else (metric, value)
+        for metric, value in numbers
+    ]
+
+
+def _is_rounded(value: float, other: float) -> bool:
+    """Whether two numbers are the same in fewer digits."""
+    return abs(value - other) <= 1e-3 * max(abs(other), 1.0)
 
 
 def _gap_below(shape: LineShape) -> int:

@@ -6,7 +6,7 @@ import json
 import re
 
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, LineScan, NamedNumber, Span
-from batchai_magics.metrics.grammar.line_tokens import DIGIT, EVALUATED, scan_line
+from batchai_magics.metrics.grammar.line_tokens import DIGIT, scan_line
 from batchai_magics.metrics.grammar.metric_names import (
     TRAIN,
     is_measure,
@@ -60,11 +60,17 @@ _STARRED_PHASE = re.compile(
 _JSON_NAME = re.compile(
     rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?):|(?:train|valid|eval|test)\w* \|)[ \t]*(?=\{\")"
 )
+_DICT_NAME = re.compile(
+    rb"(?i)(?P<phase>train|valid|validation|val|eval|test)[ _](?:metrics?|results?|stats|loss(?:es)?):"
+    rb"[ \t]*(?=\{')"
+)
 _JSON_TEXT = re.compile(
     rb'\{"(?:[^"\n]*":[^{}\n]*,[ ]?")?(?:message|msg|log|event|text|textPayload)":[ ]?"'
     rb'(?P<text>[^"\\\n]*)(?:\\n)?"[^\n]*\}[ \t]*'
 )
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
+_EVALUATED = re.compile(rb"cur metric,|Eval(?:uation)?:[ ]")
+_BUCKET = re.compile(rb"\( \d+ , \d+ \):[ ]\Z")  # PyTorch-BigGraph's
 _WORD = re.compile(rb"\w")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
 _LINE = rb"(?:\xe2\x94[\x80\x81]|\xe2\x95\x90){3,}"
@@ -75,7 +81,7 @@ _BULLET = re.compile(
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _JSON_MEMBER = re.compile(rb'[ \t]{2,4}"[^"\n]{1,80}": [^\s"\[{]{1,40}')  # of an object over several lines
-_KNOWN_ALONE = frozenset(("sps",))  # CleanRL's, which is below the episode
+_KNOWN_ALONE = frozenset(("sps", "gpu_utilization"))  # CleanRL's and Megatron Bridge's, below the step
 
 
 def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | None:
@@ -97,9 +103,14 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
     scan = scan_line(text, prefixes)
-    if not scan.positions and prefixes.label is not None:
+    if not scan.positions and prefixes.label is not None and not _is_glued(text, prefixes.label):
         return _read_label_as_step(text, prefixes)
     return _line_reading(scan, prefixes, prefixes.rank or prefixes.label)
+
+
+def _is_glued(text: bytes, label: Span) -> bool:
+    """Whether a number in brackets touches the message, as only a rank does: `[0]Valid average MRR: 0.6`."""
+    return text[label[1] : label[1] + 1] == b"]" and text[label[1] + 1 : label[1] + 2].isupper()
 
 
 def _opens_object(text: bytes) -> bool:
@@ -112,6 +123,9 @@ def _message_of(text: bytes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes
     prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
     if message := _message_in_json(text, prefixes.begin):
         return message, read_prefixes(message, are_labels_ranks=are_labels_ranks)
+    if told := _DICT_NAME.match(text, prefixes.begin):
+        phase = phase_of_word(told["phase"].decode())
+        return text, prefixes._replace(begin=told.end(), phase=phase)
     named = _JSON_NAME.match(text, prefixes.begin)
     if named and _is_json_object(text[named.end() :]):
         return text.replace(b'"', b"'"), prefixes._replace(begin=named.end())
@@ -247,15 +261,24 @@ def _is_member(scan: LineScan) -> bool:
     is_indented = scan.text[scan.begin - least : scan.begin].isspace()
     bullet = _BULLET.fullmatch(scan.text, row_begin(scan.text), scan.begin)
     is_indented = is_indented or bullet is not None
-    is_alone = len(scan.numbers) == 1 and not scan.positions
-    return is_indented and is_alone and not (scan.early_words or scan.stray_words or scan.lone_words)
+    if scan.early_words or scan.stray_words or scan.lone_words or scan.positions:
+        return False
+    return (is_indented and len(scan.numbers) == 1) or _is_row_of_pairs(scan)
+
+
+def _is_row_of_pairs(scan: LineScan) -> bool:
+    """Whether several numbers stand in columns, which tabs end: PyMARL's."""
+    message = scan.text[scan.begin :]
+    return len(scan.numbers) > 1 and message.endswith(b"\t") and message.count(b"\t") >= len(scan.numbers)
 
 
 def _is_heading(scan: LineScan) -> bool:
     """Whether the positions of a line are not those of a command: `epoch=1` needs brackets."""
     message = scan.text[scan.begin : scan.end].strip(b" \t=-*#>")
     is_indented = scan.text[scan.begin - 2 : scan.begin].isspace()
-    is_setting = b":" in message and not any(
+    if message.startswith(b"Time steps:") or b"Recent Stats | t_env:" in message:  # CORL's, PyMARL's
+        return True
+    is_setting = b":" in message[:-1] and not any(
         each.has_total or each.kind == "epoch" for each in scan.positions
     )
     if is_setting and message[:1] != b"[":
@@ -267,25 +290,35 @@ def _are_timers(scan: LineScan) -> bool:
     return bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
 
 
+_EPOCH_BEGINS = re.compile(rb"(?i)(?:(?:start(?:ing)?|begin(?:ning)?)[ ])?epoch")
+
+
 def _is_epoch_heading(scan: LineScan) -> bool:
     """Whether a line starts with an epoch and only comments on it: `Epoch 0 in 2.3 sec`."""
-    is_first = scan.text[scan.begin : scan.begin + 5].lower() == b"epoch"
+    is_first = _EPOCH_BEGINS.match(scan.text, scan.begin) is not None
     return is_first and scan.positions[0].kind == "epoch" and scan.stray_words + scan.lone_words <= 3
 
 
 def _is_plain(scan: LineScan) -> bool:
     """Whether the numbers are of a phase and of a quality, as in `Validation loss: 0.5`."""
-    if len(scan.numbers) == 1 and scan.numbers[0].name in _KNOWN_ALONE:
+    if _is_known_alone(scan):
         return True
     qualities = [is_quality(each.name) for each in scan.numbers]
     if any("_of_" in each.name or "_for_" in each.name for each in scan.numbers):
         return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
         return any(qualities) and all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
+    if _BUCKET.search(scan.text, 0, scan.begin):
+        return any(qualities)
     if not (scan.phase or all(map(_has_phase, scan.numbers))):
         return False
-    is_mixed = scan.text.startswith(EVALUATED, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
+    is_mixed = _EVALUATED.match(scan.text, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
     return any(qualities) if is_mixed else all(qualities)
+
+
+def _is_known_alone(scan: LineScan) -> bool:
+    """Whether a line without a position ends in a rate that a program prints below its step line."""
+    return bool(scan.numbers) and not scan.positions and scan.numbers[-1].name in _KNOWN_ALONE
 
 
 def _has_phase(number: NamedNumber) -> bool:
@@ -296,7 +329,12 @@ def _has_phase(number: NamedNumber) -> bool:
 def _is_metrics(scan: LineScan) -> bool:
     """At least one name that training measures, and no sentence around it."""
     if scan.early_words or not (
-        scan.strong or _is_all_assigned(scan) or _is_timed(scan) or _is_placed(scan) or _is_phased(scan)
+        scan.strong
+        or _is_known_alone(scan)
+        or _is_all_assigned(scan)
+        or _is_timed(scan)
+        or _is_placed(scan)
+        or _is_phased(scan)
     ):
         return False
     words = scan.stray_words + scan.lone_words
@@ -325,7 +363,7 @@ def _is_phased(scan: LineScan) -> bool:
 def _is_timed(scan: LineScan) -> bool:
     """Whether a step has several timers or rates and nothing else: `step:7/100 time:5ms step_avg:7.1ms`."""
     has_step = any(each.kind == "step" for each in scan.positions)
-    if scan.text.startswith(b"tick ", scan.begin):  # StyleGAN's, which names only rates and memories
+    if scan.text.startswith((b"tick ", b"Status: kimg ", b"kimg "), scan.begin):  # only rates and memories
         return has_step and len(scan.numbers) > 2
     words = scan.stray_words + scan.lone_words
     are_told = all(

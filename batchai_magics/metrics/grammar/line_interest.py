@@ -13,14 +13,15 @@ from typing import Any
 
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
 
-_POSITIONS = ("epoch", "step", "iter", "batch", "update", "tick", "%|", "/s", "=loss")
+_POSITIONS = ("epoch", "step", "iter", "batch", "update", "tick", "t_env", "%|", "/s", "=loss")
 _WORDS = ("mean", "memory", "result")
 _SEPARATED = r"(?:[^a-z]|^)(?:{})(?:[^a-z]|$)"
 _BRACE = r"(?:^|[^\w'\"({\[=])\{[ \t]*$"
 _RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]", _BRACE)
 
 _NUMBER = r"""['"\[(]?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
-_BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
+_BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ ]is[ ]|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
+_FIELDS = r"(?:train|eval)[ ]+(?:\|[ ]+)?[a-z]+:[ ]*[0-9]"
 _COUNTED = (
     r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?|tick|(?:^|[^a-z])(?:it|ep))"
     r"'?(?:\([a-z]*\))?'?[ \t:=#_'\[(]*[0-9]",
@@ -32,6 +33,10 @@ _COUNTED = (
     r"[0-9][ \t]+\[[a-z][\w ]*:",
     r"[0-9]epoch",
     r"[0-9]%\|",
+    _FIELDS,
+    r"[a-z]:[ ]+[-0-9.]+\t[a-z]",
+    r"kimg[ ]+[0-9]",
+    r"gpu utilization:[ ][0-9]",
 )
 _TABLES = (
     r"(?:^|[|,\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
@@ -79,7 +84,7 @@ def _expression() -> Any:
 
     words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
     texts = map(re2.escape, (*MEASURE_PARTS, *_POSITIONS))
-    return _compiled([*texts, words, *_RULES, _DECORATED_PHASE, _PHASE_HEADING])
+    return _compiled([*texts, words, _FIELDS, "kimg[ ]", *_RULES, _DECORATED_PHASE, _PHASE_HEADING])
 
 
 @cache

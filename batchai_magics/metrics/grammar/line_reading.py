@@ -63,6 +63,7 @@ class LineScan:
     phase: str | None
     has_origin: bool
     group: str = ""
+    head: str = ""  # of `MAE e 0.11  f 0.21`
     section: str | None = None
     positions: list[Position] = field(default_factory=list)
     numbers: list[NamedNumber] = field(default_factory=list)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from batchai_magics.metrics.grammar.fixed_lines import has_fixed_digits
 from batchai_magics.metrics.grammar.line_grammar import read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber
@@ -272,6 +273,9 @@ def shape_of(line: bytes, reading: LineReading) -> LineShape:
 
 def _name_digits(line: bytes, number: int) -> Iterator[tuple[int, int]]:
     """Where digits stand in the name before a number: `map50: 0.7` is not `map75: 0.7`."""
+    if has_fixed_digits(line[:number]):
+        yield from (run.span() for run in _RUN.finditer(line, 0, number))
+        return
     end = len(line[:number].rstrip(b" \t:='\"(["))
     for _ in range(_MAX_NAME_WORDS):
         word = _LAST_WORD.search(line, 0, end)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from batchai_magics.metrics.grammar import number_grammar as numbers
+from batchai_magics.metrics.grammar.fixed_lines import take_fixed_line
 from batchai_magics.metrics.grammar.line_reading import LineScan
 from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_quality, phase_of_word
 from batchai_magics.metrics.grammar.named_numbers import (
     ENDS_IN_POSITION,
     add_number,
     take_dashed_pair,
+    take_joined_pair,
     take_number_and_name,
     take_pair,
     take_percent_name,
@@ -28,9 +30,9 @@ _FILLERS = frozenset((
     "cur", "running", "report", "progress", "log", "set", "dataset", "data", "subset", "model", "epoch",
     "epochs", "step", "steps", "batches", "batch", "iteration", "frames", "over", "the", "on", "at",
     "loss", "averaged", "elapsed", "validate", "dev", "final", "beginning", "starting", "begin", "start",
-    "started", "info",
+    "started", "info", "for", "taken", "time", "values",
 ))  # fmt: skip
-_NO_TEXT_NAMES = _FILLERS - {"elapsed"}
+_NO_TEXT_NAMES = _FILLERS - {"elapsed", "time"}
 _BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
 _THICK_BAR = re.compile(
     rb"(?:\xe2(?:[\x94\x95][\x80-\xbf]|\x96[\x80-\x9f])){2,}|\[[=>.]*\]|\?{6,}"
@@ -50,7 +52,12 @@ _BAR_CLOCKS = re.compile(
 )
 _GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text behind a bar
 _RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?")
-_SECTION = re.compile(rb"\[(?P<phase>[A-Za-z]+)\]|(?P<group>[A-Za-z_]\w*)\[(?=[A-Za-z_]+=)")
+_SECTION = re.compile(
+    rb"\[(?P<phase>[A-Za-z]+)\]|(?P<set>[a-z]{2,5})=\((?=[A-Za-z])"
+    rb"|(?P<group>[A-Za-z_]\w*)(?:\[(?=[A-Za-z_]+=)|=\{(?=')|:[ ](?=\w{1,20}:[ ]\d+\.\d+[ ][GM]i?B))"
+)
+_NO_GROUPS = ("loss", "metrics")
+_ERRORS = re.compile(rb"\*[ ]{3}(?=\w+_MAE \()")  # CHGNet's
 DIGIT = re.compile(rb"\d")
 EVALUATED = b"cur metric,"  # PaddleOCR's
 _TOLD_PHASE = re.compile(rb"'(?:mode|phase|split|stage|_?type)':[ ]?'(?P<phase>[A-Za-z]+)")
@@ -61,9 +68,15 @@ _TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
 
 def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
     """Take all tokens of a line behind its prefixes."""
-    is_evaluated = text[prefixes.begin :].startswith(EVALUATED) or _SUMMARY.match(text, prefixes.begin - 2)
+    is_evaluated = (
+        text[prefixes.begin :].startswith(EVALUATED)
+        or _SUMMARY.match(text, prefixes.begin - 2)
+        or _ERRORS.match(text, prefixes.begin - 4)
+    )
     phase = VALIDATION if is_evaluated else prefixes.phase
     scan = LineScan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
+    if take_fixed_line(scan):
+        return scan
     for position in line_start(text, scan.at):
         _take_position(scan, position)
     is_alone = prefixes.label is None  # else a reading is sought that takes the label for a position
@@ -115,7 +128,7 @@ def _step(scan: LineScan) -> None:
         return
     if separator:
         scan.at = separator.end()
-        if b"]" in separator[0]:
+        if b"]" in separator[0] or b"}" in separator[0]:
             scan.group = ""
         bracket = scan.text.rfind(b"[", separator.start(), separator.end())
         if bracket >= 0:
@@ -134,10 +147,10 @@ def _take_section(scan: LineScan) -> bool:
         return False
     if found["group"]:
         name = found["group"].decode()
-        scan.group = "" if name == "loss" else f"{name}/"
+        scan.group = "" if name in _NO_GROUPS else f"{name}/"
         scan.at = found.end()
         return True
-    phase = phase_of_word(found["phase"].decode())
+    phase = phase_of_word((found["phase"] or found["set"]).decode())
     if phase is None:
         return False
     if scan.numbers:
@@ -218,7 +231,7 @@ def _take_word_position(scan: LineScan) -> bool:
     position = word_position(scan.text, scan.at)
     if position is None or position.span[1] > scan.end:
         return False
-    if scan.positions and not position.total and scan.text[scan.at : scan.at + 6].lower() == b"steps:":
+    if _counts_epoch(scan, position):
         scan.excluded, scan.at = scan.excluded + 1, position.end  # `Epoch: 1, Steps: 264 |`: of the epoch
         return True
     _take_position(scan, position)
@@ -227,6 +240,16 @@ def _take_word_position(scan: LineScan) -> bool:
         if count and count.end <= scan.end and _is_counter(scan, count):
             _take_position(scan, count)
     return True
+
+
+def _counts_epoch(scan: LineScan, position: Position) -> bool:
+    """Whether steps are those of the whole epoch: `Epoch: 1, Steps: 264 |`, `Epoch: 1/5 Train steps: 100`."""
+    if not scan.positions or position.total:
+        return False
+    word = scan.text[scan.at : position.span[0]].lower()
+    if word.startswith((b"train steps:", b"val steps:")):
+        return True
+    return word.startswith(b"steps:") and scan.text[scan.positions[-1].end : scan.at] == b", "
 
 
 def _is_counter(scan: LineScan, count: Position) -> bool:
@@ -277,7 +300,20 @@ def _take_text_pair(scan: LineScan) -> bool:
     return True
 
 
+_BEST_SO_FAR = re.compile(rb"(?i)best so far\b")
+
+
+def _pass_best(scan: LineScan) -> bool:
+    """Pass all that stands behind `Best so far`."""
+    if not _BEST_SO_FAR.match(scan.text, scan.at, scan.end):
+        return False
+    scan.at = scan.end
+    return True
+
+
 _NAMED_NUMBERS = (
+    _pass_best,
+    take_joined_pair,
     take_percent_name,
     take_dashed_pair,
     take_number_and_name,

@@ -61,6 +61,8 @@ _QUALITY = frozenset(
         "auroc",
         "aupr",
         "ap",
+        "ap50",
+        "ap75",
         "f1",
         "r2",
         "l1",
@@ -92,6 +94,8 @@ _QUALITY = frozenset(
         "kappa",
         "ndcg",
         "mrr",
+        "mr",
+        "ar",
         "hit",
         "hits",
         "top1",
@@ -212,10 +216,11 @@ _POSITIONS = re.compile(
 )
 _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
-    r"consumed|processed|skipped|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
+    r"consumed|processed|skipped|without|degree|cuda|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
     r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left|depth|leaves|"
     r"trained tokens|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
 )
+_MAY_BE_TOTAL = re.compile(r"norm|throughput")
 _NO_METRICS = frozenset(
     [
         "progress_or_epoch",
@@ -243,6 +248,11 @@ _NO_METRICS = frozenset(
         "trial",
         "split",
         "smpl",
+        "params",
+        "count",
+        "init loss",
+        "done",
+        "done (%)",
     ]
 )
 _STOP_WORDS = frozenset(
@@ -356,7 +366,8 @@ def may_be_integer(name: str) -> bool:
 def is_excluded(name: str) -> bool:
     """Whether numbers with this name are no metrics: ETA, ports, sizes, totals."""
     lower = name.lower()
-    if lower.rpartition("/")[2].startswith("total") and not (is_quality(lower) or "norm" in lower):
+    last = lower.rpartition("/")[2]
+    if last.startswith("total") and not (is_quality(lower) or _MAY_BE_TOTAL.search(last)):
         return True
     return (
         lower in _NO_METRICS

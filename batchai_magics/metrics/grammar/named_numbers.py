@@ -28,9 +28,11 @@ _PERCENT_NAME = re.compile(
 ENDS_IN_POSITION = re.compile(r"(?i)(?:^|[ ])(?:(?:num_)?timesteps|step|iter|iteration|epoch|batch|update)$")
 _MORE_NUMBERS = re.compile(rb"[ ][\d.]+[ ][\d.]+(?![\w:=%])")  # a list, not a number
 _SECONDS = ("s", "sec", "secs", "seconds", "ms")
-_DURATIONS = ("ms", "s/it", "s/iter", "s/step", "sec/step", "sec/it")
+_DURATIONS = re.compile(r"ms|(?:m?s|secs?|seconds?)/(?:it|iter|step|batch|image|img|frame)")
 _TIMED_POSITIONS = ("step", "batch", "iter")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
+_SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`, but `approx. KL: 0.5`
+_COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
 _UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
@@ -60,6 +62,16 @@ def take_number_and_name(scan: LineScan) -> bool:
     return True
 
 
+def take_joined_pair(scan: LineScan) -> bool:
+    """Take `loss_2.912`, as CosyVoice prints them behind a position."""
+    found = numbers.JOINED_PAIR.match(scan.text, scan.at, scan.end) if scan.positions else None
+    name = found["name"].decode() if found else ""
+    if found is None or not is_quality(name):
+        return False
+    add_number(scan, name, found, is_signed=True)
+    return True
+
+
 def take_dashed_pair(scan: LineScan) -> bool:
     """Take a name and its number behind a bar: `dice_loss - 0.5`."""
     found = numbers.DASHED_PAIR.match(scan.text, scan.at, scan.end) if scan.positions else None
@@ -84,11 +96,12 @@ def take_piped_pair(scan: LineScan) -> bool:
 def take_pair(scan: LineScan) -> bool:
     """Take a name and its number: `loss: 0.5`."""
     found = numbers.PAIR.match(scan.text, scan.at, scan.end)
-    if found is None:
-        return False
-    if _take_step_and_number(scan, found):
-        return True
+    if found is None or _take_step_and_number(scan, found):
+        return found is not None
     raw = (found["quoted"] or found["name"]).decode("utf-8", "replace")
+    if not found["sign"] and _is_aside(raw, found):
+        scan.excluded, scan.at = scan.excluded + 1, found.end()
+        return True
     is_sentence = found["is"] and not _is_apart(scan, raw)
     if is_sentence or _MORE_NUMBERS.match(scan.text, found.end(), scan.end):
         return False
@@ -98,15 +111,30 @@ def take_pair(scan: LineScan) -> bool:
     if ENDS_IN_POSITION.search(raw) and not _is_of_position(raw, found):
         return False
     scan.assigned += found["sign"] == b"="
-    is_list_name = is_signed and _splits_into_sentence(raw)
+    is_list_name = is_signed and _splits_into_sentence(raw) and not is_excluded(raw)
     if is_list_name:
         scan.stray_words += 1
-    add_number(scan, raw, found, is_signed=is_signed)
+    add_number(scan, raw if is_signed else _headed(scan, raw), found, is_signed=is_signed)
     return True
+
+
+def _headed(scan: LineScan, name: str) -> str:
+    """The name, with the quality of which several letters are behind it: `MAE e 0.11  f 0.21`."""
+    head, _, letter = name.rpartition(" ")
+    if len(letter) == 1 and head and " " not in head and is_quality(head):
+        scan.head = head
+    return f"{scan.head} {name}" if len(name) == 1 and scan.head else name
+
+
+def _is_aside(name: str, found: re.Match[bytes]) -> bool:
+    """Whether a number is none of its line's metrics: `accuracy 78.1 %, best 79.2 %`, `edge path 1 / 1`."""
+    return name == "best" or (_COUNTED.search(found[0]) is not None and not ENDS_IN_POSITION.search(name))
 
 
 def _is_apart(scan: LineScan, name: str) -> bool:
     """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
+    if scan.at == scan.begin and name.lower().startswith("average"):
+        return is_quality(name)
     return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|", b".")
 
 
@@ -159,7 +187,7 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
-    raw = _without_info(raw)
+    raw = _without_info(_SENTENCE.sub("", raw))
     if _is_no_metric(scan, raw, number, unit):
         scan.excluded += 1
         return
@@ -181,7 +209,8 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
 def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
     """Whether a number counts phases, as in `Eval 1 at step 4000`, or is a time that is called a cost."""
     is_counter = phase_of_word(raw) is not None and number.isdigit() and not (unit or scan.last_base)
-    return is_counter or (raw.lower() == "cost" and unit in _SECONDS)
+    is_total = raw == "time" and scan.text.startswith((b"tick ", b"Status: kimg ", b"kimg "), scan.begin)
+    return is_counter or is_total or (raw.lower() in ("cost", "avg") and unit in _SECONDS)
 
 
 def _phase_after(scan: LineScan, raw: str, base: str, phase: str | None) -> str | None:
@@ -251,7 +280,7 @@ def take_rate(scan: LineScan) -> bool:
     scan.at = found.end()
     unit = found["unit"].decode("utf-8", "replace")
     rate = unit.rpartition(" ")[2]
-    if not scan.is_bar and (_IS_RATE.fullmatch(rate) or unit in _DURATIONS):
+    if not scan.is_bar and (_IS_RATE.fullmatch(rate) or _DURATIONS.fullmatch(unit)):
         name, unit = _rate(unit) or (rate, unit)
         scan.numbers.append(NamedNumber(name, unit, scan.section, *found.span("number")))
     return True

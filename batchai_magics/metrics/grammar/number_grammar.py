@@ -11,20 +11,22 @@ NUMBER = (
 """A number with thousands commas, an exponent, or none at all."""
 
 _PER = (
-    rb"(?:s|sec|second|ms|step|it|iter|iteration|batch|epoch|sample|token|gpu|GPU|device|day|chip|h|hour|min)"
+    rb"(?:s|sec|second|ms|step|it|image|img|frame|iter|iteration|batch|epoch|sample|token|gpu|GPU|device|day"
+    rb"|chip|h|hour|min)"
 )
 UNIT = (
     rb"[kKM] (?=[A-Za-z]{2,20}/" + _PER + rb")[A-Za-z]{2,20}/" + _PER + rb"|%(?![|\d])"
     rb"|[mun\xb5]?s|\xc2\xb5s|secs?|seconds?|mins?|minutes?|hours?|[hm]|[KMGTPkB](?:i?[Bb](?:ytes)?)?|x|dB|deg"
-    rb"|[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
-    rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}"
+    rb"|(?:MODEL_)?[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
+    rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}|seconds per iteration"
+    rb"|(?:tokens|frames)(?=[ \t]*(?:\Z|[,;|)]))"
 )
 _UNIT_END = rb"(?:(?<=%)(?=:[ ])|(?![\w/]|[ \t]*[:=])|(?<=\ds)(?=[ ]:[ ])|(?<=[KMGTB])(?=/\d))"
 _WORD = (
-    rb"(?:[A-Za-z_%]|#(?=[^ ]))[\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
+    rb"(?:[A-Za-z_%]|#(?=[^ ])|\d{1,4}_(?=[a-z]))[\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
     rb"(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
 )
-_WRAPPED = rb"(?P<wrap>np\.float\d\d\(|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
+_WRAPPED = rb"(?P<wrap>np\.float\d\d\(|\[\(0, '|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
 _TAIL = (
     rb"(?:f0)?(?:[ \t]?(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
     rb"(?:(?<=[KMGTB])/\d{1,6}(?:\.\d{1,6})?[KMGT]i?B?\b|(?<=\d)/\d{1,12}\.\d{1,12})?"
@@ -38,7 +40,7 @@ _END = rb"(?![\w@%])(?!\.\d)(?!:\d)(?!-\d)(?!/[\w.])"
 PAIR = re.compile(
     rb"(?:'(?P<quoted>[^'\n]{1,100})'[ \t]*(?P<colon>:)[ \t]*"
     rb"|(?P<name>" + _WORD + rb"(?:[ ](?:/[ ])?" + _WORD + rb"){0,6}?(?: ?\([^()\n]{1,30}(?:\([^()]*\))?\))?"
-    rb"(?:[ ]in[ ]\w{1,3})?)"
+    rb"(?:[ ]in[ ]\w{1,3})?)(?:[ ]\[\d+-\d+\](?=:))?"
     rb"(?:[ \t]{0,40}(?P<sign>::|[:=])[ \t]{0,40}|[ ](?P<is>is)[ ]{1,4}|[ \t]{1,12}|(?=\[[-+.\d])))"
     + _WRAPPED
     + rb"(?P<number>"
@@ -48,6 +50,11 @@ PAIR = re.compile(
     + _END
 )
 """A name and its number: groups `quoted` or `name`, `sign` or `is`, `number`, `unit`."""
+
+JOINED_PAIR = re.compile(
+    rb"(?P<name>[a-z][a-z_]{1,30})_(?P<number>\d{1,9}\.\d{1,20}(?:e[-+]\d\d)?)(?=[ ]|\Z)"
+)
+"""A name that an underscore joins to its number: `loss_2.912`."""
 
 NAME_AT = re.compile(
     rb"(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,4}?)[ ](?:at|after)(?:[ ]the)?[ ](?=[A-Za-z])"
@@ -109,6 +116,7 @@ DURATION = re.compile(
     rb"|(?:\d+h ?)?\d+m ?\d+s\b(?:[ ]\(remain[^()\n]{0,40}\))?"
     rb"|(?:remaining time|time remaining)[: ]{1,2}\d[\d.]{0,20} (?:seconds?|minutes?|hours?|days?)\b"
     rb"(?: \([^()\n]{1,40}\))?\.?"
+    rb"|is[ ]\d[\d.]{0,20}[ ](?:secs?|seconds?|minutes?|hours?)\b"
     rb"|(?:took|takes|used)[: ]{1,2}\d[\d.]{0,20}[ ]?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b"
 )
 """A clock time or a duration, which is not a metric's value."""

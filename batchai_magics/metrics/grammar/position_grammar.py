@@ -13,13 +13,13 @@ _OF = (
 )
 _PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
 _ADJECTIVE = (
-    rb"(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning"
+    rb"(?:train(?:er|ing)?/(?=global))?(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning"
     rb"|learner|actor|env|environment|agent|gradient|grad|policy|valid_num)"
     rb"[ _/]?)?"
 )
 _NOUN = (
-    rb"timesteps|timestep|steps(?=[ \t]*[:=])|step|iterations?(?![A-Za-z])"
-    rb"|iters?|itrs|it|batch|updates?|episode"
+    rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|step_i|step|iterations?(?![A-Za-z])"
+    rb"|iters?|itrs?|it|batch|updates?|episode|t_env"
     rb"|minibatch|nupdates|total t(?=:)|tick(?=[ ]\d)|up\.(?=[ ]\d)"
 )
 
@@ -30,7 +30,7 @@ WORD_POSITION = re.compile(
     + _NOUN
     + rb")))(?![A-Za-z])"
     rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
-    rb"(?:[ \t]*[:=#]{1,2}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"
+    rb"(?:[ \t]*[:=#]{1,3}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"
     rb"'?(?P<open>[\[(][ \t]*)?(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?(?![kKM]))|"
     + _ROUNDED
     + rb"|"
@@ -63,10 +63,14 @@ _LINE_STARTS = tuple(
         rb"\[[ ]*(?P<epoch>" + _COUNT + rb")/[ ]*\d{1,18}\][ \t]*"
         rb"\[[ ]*(?P<step>" + _COUNT + rb")/[ ]*\d{1,18}\]",
         rb"\[(?P<epoch>\d{1,9}):[ ]*(?P<step>\d{1,18})/\d{1,18}\](?=[ ])",
+        rb"\[Ep\]: \[[ ]*(?P<epoch>\d{1,9})/[ ]*\d{1,9}\][ ]+\[[ ]*(?P<step>\d{1,18})/[ ]*\d{1,18}\]",  # VAR
+        rb"(?:\[(?P<phase>Train)\])?\((?P<step>\d{1,18})/\d{1,18}\)(?=[ ]average[ ])",  # DGL-KE
+        rb"(?:Status: )?kimg (?P<step>\d{1,18})(?:\.\d)?(?=[ ]+time[ ])",  # EDM2
         rb"time:\d+s total_exs:\d+ total_steps:(?P<step>\d{1,18})"
         rb"(?: epochs:(?P<epoch>\d{1,9}(?:\.\d{1,9})?))?(?=[ ]|\Z)",  # ParlAI
         rb"Progress:[ \t]*(?P<step>\d{1,3})(?:\.\d{1,3})?%(?=[ ][^\n]{0,120}loss:)",  # of all steps
         rb"\[(?P<step>\d{1,18}) \| \d{1,9}\.\d\d?\](?=[ ])",  # and the seconds since the start
+        rb"(?i:round)[ ]?[:#]?[ ]{1,3}(?P<step>\d{1,9})(?:[ ]?/[ ]?\d{1,9})?(?=[ ]*[,:|-])",  # federated
         rb"(?P<epoch>\d{1,9})/\d{1,9} \* Epoch \((?P<phase>\w+)\):",
         _PHASE + rb" \((?P<epoch>\d{1,9})/\d{1,9}\)(?=[ ])",
         _PHASE + rb"[ ](?P<epoch>\d{1,9})(?=, [a-z])",
@@ -91,7 +95,7 @@ _LINE_STARTS = tuple(
         + _PERCENT
         + rb"[ \t]*\]",
         _PHASE + rb":?[ \t]*\[[ \t]*(?P<step>" + _COUNT + rb")/[ \t]*\d{1,18}" + _PERCENT + rb"[ \t]*\]",
-        rb"(?P<step>" + _COUNT + rb"):(?=[ \t]+(?:[A-Za-z]|[\d.-]+,))",
+        rb"(?P<step>" + _COUNT + rb")[ ]?:(?=[ \t]+(?:[A-Za-z]|[\d.-]+,))",
         rb"(?P<phase>TRAIN|CV) Batch (?P<epoch>\d{1,9})/(?P<step>\d{1,18})(?=[ ]loss[ ])",
         rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t,]|:[ ])",
         rb"(?P<step>\d{1,18})(?=[ \t]+(?:(?:train(?:ing)?|val)[_ ])?(?i:loss)[ :=])",
@@ -155,7 +159,8 @@ def word_position(text: bytes, at: int) -> Position | None:
     kind = "epoch" if found["epoch"] else "step"
     number = found["number"]
     is_rounded = number[-1:] in b"kKM"
-    is_whole = is_rounded or (b"." not in number and b"e" not in number.lower())
+    is_exponent = b"e+" in number
+    is_whole = is_rounded or is_exponent or (b"." not in number and b"e" not in number.lower())
     if is_rounded and kind == "epoch":
         return None
     if kind == "step" and not is_whole and number.rstrip(b"0")[-1:] != b".":
@@ -171,6 +176,8 @@ def count(text: bytes) -> int:
     try:
         return int(text)
     except ValueError:
+        if b"e+" in text:
+            return round(float(text))
         factor = _FACTORS.get(text[-1:], 1)
         return round(float(text.rstrip(b"kKM").replace(b",", b"")) * factor) if factor > 1 else _whole(text)
 

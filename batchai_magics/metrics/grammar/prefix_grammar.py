@@ -13,7 +13,7 @@ _DATE = (
     rb"|\d\d[-/]\d\d[-/]\d{4}|\d\d[-/]\d\d[-/]\d\d(?=[ T])|\d\d[-/]\d\d(?=[ T])"
     rb"|(?:[A-Z][a-z]{2},? )?(?:[A-Z][a-z]{2} [ \d]?\d|\d\d? [A-Z][a-z]{2} \d{4}))"
 )
-_ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT))?"
+_ZONE = rb"(?:Z|[ ]?[+-]\d\d:?\d\d|[ ](?:UTC|GMT|\([A-Z]{3,4}\)))?"
 TIME = (
     rb"(?:"
     + _DATE
@@ -37,7 +37,7 @@ _ELEMENTS = tuple(
         rb"[\[(<]" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[\])>]:?",
         rb"cuda:(?P<rank>\d{1,6})(?=[ ]\|)",
         rb"\[[A-Za-z][\w.-]*:(?P<rank>\d{1,6})/\d{1,6}\]:?",  # host:rank/size
-        rb"\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
+        rb"(?<!\])\((?P<rank>\d{1,6})/\d{1,6}\)(?=[ \t])",  # icefall
         rb"(?i:rank)[ _:=-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]|:|,|[ \t]+\||[ \t]-)(?=[ \t])",
         rb"(?i:gpu|proc|process)[ _](?P<rank>\d{1,6}):(?=[ \t])",
         rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
@@ -51,17 +51,23 @@ _ELEMENTS = tuple(
         + _LEVEL
         + rb"\|)?[^\[\]\n]{0,60}?"
         + TIME
-        + rb"[^\[\]\n]{0,60}\]:?",
+        + rb"[^\[\]\n]{0,100}\]:?",
         rb"\{[\w./-]+\.py:\d+\}",
         rb"\[[ \t]*" + _LEVEL + rb"[ \t]*\]:?",
         rb"\[" + _LEVEL + rb"\|[^\[\]\n]{1,80}\]:?",
         rb"[(<]" + _LEVEL + rb"[)>]",
         rb"(?P<level>" + _LEVEL + rb")(?::[\w.]*:|:|\|(?=\d{4}-)|(?=[ \t]|\Z))",
-        TIME + rb"(?:\|(?=/)|:(?=[ \t])|(?=[ \t]|\[|\Z))",
+        rb"[A-Z][a-z]{2,10}: (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}-)",  # InsightFace
+        TIME + rb"(?:\|(?=/)|:(?=[ \t])|-(?=[A-Z\[])|(?=[ \t]|\[|\Z))",
+        rb"\d{4}-\d\d-\d\d \d\d:\d\d\.\d\d(?=[ ]\[)",  # d3rlpy
+        rb"\([\w./ ]{1,80}, line \d+\)=>",  # VAR
+        rb"(?:LOG|WARNING|VLOG\[\d+\]) \([^\s()]+(?:\(\))?[^\s()]*:\d+\)(?=[ ])",  # Kaldi
+        rb"(?<=\d\])\[\d{5,7}\](?=[ ])",  # a process, behind a time
+        rb"\( \d+ , \d+ \):(?=[ ])",  # PyTorch-BigGraph's bucket
         rb"(?:/[\w./-]+)\.py\|\d+\|",  # Kubeflow
         rb"\[?1[5-9]\d{8}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
         rb"[\[({]" + _SOURCE + rb"[\])}]:?",
-        _SOURCE + rb"[:\]]?(?=[ \t])",
+        _SOURCE + rb"(?:[:\]]?(?=[ \t])(?! in \w+ --)|[ ]in[ ]\w+[ ]--(?=[ ]))",
         rb"[A-Za-z_]\w*(?:\.\w+)+(?=[ \t]+-[ \t])",  # a module
         rb"\[[\w.]+\](?=\[" + _LEVEL + rb"\])",  # Hydra
         rb"[\w.-]+ [\w./-]+\[\d+\]:(?=[ \t])",  # syslog
@@ -75,7 +81,7 @@ _ELEMENTS = tuple(
 _ANY_ELEMENT = re.compile(
     rb"|".join(re.sub(rb"\?P<\w+>", b"?:", element.pattern) for element in _ELEMENTS)
 )  # one search instead of one for each where there is none
-_BRACKET_LABEL = re.compile(rb"\[(?P<rank>\d{1,6})\](?::| )(?=[ \t]*\S)")
+_BRACKET_LABEL = re.compile(rb"\[(?P<rank>\d{1,6})\](?::| |(?=[A-Z]))(?=[ \t]*\S)")
 _NUMBER_LABEL = re.compile(rb"(?P<rank>\d{1,6}): ")
 NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\d{1,6})[\]:] ")
 """What `srun -l` and `mpiexec -l` put in front of a line, and some programs as its position."""
@@ -87,10 +93,11 @@ _LOGGER = re.compile(
 )
 _CALLER = re.compile(rb"(?P<name>[A-Za-z_][\w.]{0,40}):(?=[ \t]+" + _POSITION + rb"s?[ :=#\[(]{1,9}\d)")
 _HOST = re.compile(rb"(?P<name>[A-Za-z][\w.-]*\d):(?= |\[)")
-_TAGGED = re.compile(rb"[\[<](?P<name>[A-Za-z][\w .:/@-]{0,60})[\]>]:?(?=[ \t\[]|\Z|[A-Z])")
+_TAGGED = re.compile(rb"[\[<](?P<name>[A-Za-z][\w .:/@-]{0,60})[\]>]:?(?=[ \t\[]|\Z|[A-Z])(?!\[\d+\][A-Z])")
+_OF_METRICS = re.compile(rb"(?i)(?:train|val|valid|eval|test)_(?:metrics?|results?|stats)")
 _POSITION_WORD = re.compile(
     rb"(?i)(?<![a-z])(?:global_)?(?:steps?|iters?|iterations?|epochs?|batch|updates?|episode|ep|it)"
-    rb"(?![a-z])[ :=_]*(?:\d|\Z)"
+    rb"(?![a-z])(?:_i\Z)?[ :=_]*(?:\d|\Z)"
 )
 _TAIL = re.compile(rb"(?:[ \t]{2,}[\w./]+\.py:\d+|[ \t]+\[repeated \d+x across cluster\][^\n]*)?[ \t\r]*\Z")
 _SEPARATOR = re.compile(rb"[ \t]*(?:(?:-|\||:|>>|--)(?=[ \t]))?[ \t]*")
@@ -197,6 +204,8 @@ def _name_at(text: bytes, at: int, *, has_origin: bool) -> re.Match[bytes] | Non
 
 def _is_of_message(name: bytes, *, is_tag: bool) -> bool:
     word = name.decode("utf-8", "replace")
+    if _OF_METRICS.fullmatch(name):
+        return True
     if phase_of_word(word):
         return not is_tag
     return _POSITION_WORD.search(name) is not None or is_measure(word) or is_timer(word)

@@ -1,0 +1,183 @@
+"""Lines whose fields have a form of their own, which no other program prints.
+
+* `eval     E: 3       I: 50,000   R: 242.2`: TD-MPC2, DrQ and its successors
+* ` Average Precision  (AP) @[ IoU=0.50 | area=   all | maxDets=100 ] = 0.312`: COCO
+* `Average objective function for 'output' for minibatches 0-99 is -0.21 over 640000 frames.`: Kaldi
+* `Fps is (10 sec: 40960.2, …). Total num frames: 1638400.`: Sample Factory
+* `Map 3m Algo rmappo … updates 0/3125 episodes, total num timesteps 3200/10000000, FPS 312.`: MAPPO
+* `my_main Recent Stats | t_env: 10050 | Episode: 200`, above a block: PyMARL
+* `Evaluation over 10 episodes: 1234.567 , D4RL score: 38.123`: TD3, CORL
+* `[lfw][2000]Accuracy-Flip: 0.98123+-0.00512`: InsightFace
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from batchai_magics.metrics.grammar.line_reading import LineScan, NamedNumber
+from batchai_magics.metrics.grammar.metric_names import VALIDATION, phase_of_word
+from batchai_magics.metrics.grammar.number_grammar import NUMBER
+from batchai_magics.metrics.grammar.position_grammar import Position
+
+_FIELD = re.compile(
+    rb"(?P<name>[A-Z]{1,8}):[ ]*(?:(?P<clock>\d+:\d\d:\d\d)|(?P<number>"
+    + NUMBER
+    + rb")(?:[ ](?P<unit>s)(?![\w:]))?)[ \t|]*"
+)
+_FIELDS = re.compile(
+    rb"(?P<phase>pretrain|train|eval)[ \t]+(?:\|[ ]+)?(?=(?:"
+    + re.sub(rb"\?P<\w+>", b"?:", _FIELD.pattern)
+    + rb"){3,}\Z)"
+)
+_STEP_FIELDS = {"I": 9, "S": 8, "F": 4, "E": 3}
+_FIELD_NAMES = {
+    "R": "episode_reward", "S": "episode_success", "L": "episode_length", "D": "duration",
+    "BR": "batch_reward",
+    "ALOSS": "actor_loss", "CLOSS": "critic_loss", "TLOSS": "alpha_loss", "TVAL": "alpha_value",
+    "AENT": "actor_entropy",
+}  # fmt: skip
+_NO_FIELDS = ("BS", "T")
+_COCO = re.compile(
+    rb"Average (?:Precision|Recall) +\((?P<kind>A[PR])\) @\[ IoU=(?P<iou>[\d.:]+) +\| area= *(?P<area>\w+)"
+    rb" +\| maxDets= *(?P<most>\d+) *\] = (?P<number>\d\.\d+)"
+)
+_COCO_IOUS = {b"0.50": "50", b"0.75": "75"}
+_OBJECTIVE = re.compile(
+    rb"Average objective function for '(?P<name>[\w-]+)' for minibatches \d+-(?P<step>\d{1,18})"
+    rb" is (?P<number>" + NUMBER + rb") over"
+)
+_MULTI_AGENT = re.compile(
+    rb"[^\n,]{1,120} updates \d+/\d+ episodes, total num timesteps (?P<step>\d{1,18})/\d{1,18},"
+    rb" FPS (?P<number>\d+)\."
+)
+_EVALUATED = re.compile(
+    rb"Evaluation over \d+ episodes: (?P<number>"
+    + NUMBER
+    + rb")(?:[ ,]+D4RL score: (?P<score>"
+    + NUMBER
+    + rb"))?"
+)
+_RECENT = re.compile(rb"(?:\w+ )?Recent Stats \| t_env: +(?P<step>\d{1,18}) \| Episode: +\d+")
+_VERIFIED = re.compile(
+    rb"\[(?P<set>[a-z]\w*)\]\[(?P<step>\d{1,18})\](?P<name>[A-Z][\w-]*): (?P<number>" + NUMBER + rb")"
+)
+_SAMPLED = re.compile(
+    rb"Fps is \(10 sec: (?P<number>" + NUMBER + rb"),[^)\n]*\)\. Total num frames: (?P<step>\d{1,18})\."
+)
+
+
+def take_fixed_line(scan: LineScan) -> bool:
+    """Take all of a line that has one of these forms."""
+    first = scan.text[scan.begin : scan.begin + 1]
+    readers = _READERS.get(first, ())
+    is_taken = any(read(scan) for read in readers)
+    if is_taken:
+        scan.at = scan.end
+    return is_taken
+
+
+def has_fixed_digits(before: bytes) -> bool:
+    """Whether all digits before a number belong to its name."""
+    return b"| maxDets=" in before
+
+
+def _take_fields(scan: LineScan) -> bool:
+    found = _FIELDS.match(scan.text, scan.begin, scan.end)
+    if found is None:
+        return False
+    fields = [*_FIELD.finditer(scan.text, found.end(), scan.end)]
+    names = [field["name"].decode() for field in fields]
+    scan.phase = phase_of_word(found["phase"].decode())
+    for name, field in zip(names, fields, strict=True):
+        number = field["number"]
+        is_count = name != "S" or "I" not in names
+        if number and name in _STEP_FIELDS and is_count and number.replace(b",", b"").isdigit():
+            scan.positions.append(Position("step", field.span("number"), field.end(), _STEP_FIELDS[name]))
+        elif number and name not in _NO_FIELDS:
+            unit = (field["unit"] or b"").decode()
+            _add(scan, _FIELD_NAMES.get(name, name.lower()), field, unit)
+    return True
+
+
+def _take_coco(scan: LineScan) -> bool:
+    found = _COCO.match(scan.text, scan.begin, scan.end)
+    if found is None:
+        return False
+    name = found["kind"].decode().lower() + _COCO_IOUS.get(found["iou"], "")
+    if found["area"] != b"all":
+        name += f"_{found['area'].decode()}"
+    elif found["kind"] == b"AR":
+        name += f"@{found['most'].decode()}"
+    scan.phase = VALIDATION
+    _add(scan, name, found)
+    return True
+
+
+def _take_objective(scan: LineScan) -> bool:
+    found = _OBJECTIVE.match(scan.text, scan.begin, scan.end)
+    if found is None:
+        return False
+    scan.positions.append(Position("step", found.span("step"), found.end(), 4))
+    _add(scan, f"objective_{found['name'].decode()}", found)
+    return True
+
+
+def _take_frames_per_second(scan: LineScan) -> bool:
+    found = _SAMPLED.match(scan.text, scan.begin, scan.end) or _MULTI_AGENT.match(
+        scan.text, scan.begin, scan.end
+    )
+    if found is None:
+        return False
+    scan.positions.append(Position("step", found.span("step"), found.end(), 8))
+    _add(scan, "fps", found)
+    return True
+
+
+def _take_evaluated(scan: LineScan) -> bool:
+    found = _EVALUATED.match(scan.text, scan.begin, scan.end)
+    if found is None:
+        return False
+    scan.phase = VALIDATION
+    _add(scan, "episode_return", found)
+    if found["score"]:
+        scan.numbers.append(NamedNumber("d4rl_score", "", None, *found.span("score")))
+    return True
+
+
+def _take_recent(scan: LineScan) -> bool:
+    found = _RECENT.match(scan.text, scan.begin, scan.end)
+    if found is None:
+        return False
+    scan.positions.append(Position("step", found.span("step"), found.end(), 8))
+    return True
+
+
+def _take_verified(scan: LineScan) -> bool:
+    found = _VERIFIED.match(scan.text, scan.begin, scan.end)
+    name = found["name"].decode().lower() if found else ""
+    if found is None or name.endswith("-highest"):
+        return False
+    scan.positions.append(Position("step", found.span("step"), found.end(), 8))
+    scan.phase = VALIDATION
+    _add(scan, f"{found['set'].decode()}/{name}", found)
+    return True
+
+
+def _add(scan: LineScan, name: str, found: re.Match[bytes], unit: str = "") -> None:
+    scan.strong += 1
+    scan.numbers.append(NamedNumber(name, unit, None, *found.span("number")))
+
+
+_READERS: dict[bytes, tuple[Callable[[LineScan], bool], ...]] = {
+    b"A": (_take_coco, _take_objective),
+    b"[": (_take_verified,),
+    b"E": (_take_frames_per_second, _take_evaluated),
+    b"F": (_take_frames_per_second,),
+    b"M": (_take_frames_per_second,),
+    b"R": (_take_recent,),
+    b"m": (_take_recent,),
+    b"e": (_take_fields,),
+    b"p": (_take_fields,),
+    b"t": (_take_fields,),
+}
