@@ -31,12 +31,10 @@ _IN_BLOCKS = frozenset(
     [
         "bert_google",
         "ignite_cifar10",
-        "k_diffusion",
         "milesial_unet",
         "paxml",
         "pymarl",
         "torchforge",
-        "gluoncv_detection",
         "areal",
         "bert_fine_tuning",
         "chemprop",
@@ -45,19 +43,17 @@ _IN_BLOCKS = frozenset(
         "coqui_tts",
         "lightning_rich",
         "llama_recipes",
-        "mae",
         "nemo_rl",
         "nemo_rl_sft",
         "olmo",
         "olmo_core",
         "parlai",
-        "pytorch_quickstart",
-        "recbole",
         "rvc",
         "robomimic",
         "sklearn_sgd",
         "tf_object_detection",
         "transformers_2019",
+        "yolo_nas",
     ]
 )
 IN_LINES = [name for name in RANKED if name not in _IN_BLOCKS]

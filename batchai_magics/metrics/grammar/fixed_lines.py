@@ -7,6 +7,7 @@
 * `Map 3m Algo rmappo … updates 0/3125 episodes, total num timesteps 3200/10000000, FPS 312.`: MAPPO
 * `my_main Recent Stats | t_env: 10050 | Episode: 200`, above a block: PyMARL
 * `Evaluation over 10 episodes: 1234.567 , D4RL score: 38.123`: TD3, CORL
+* `fit progress: (1, 2.3012, {'accuracy': 0.1123}, 12.34)`: Flower
 * `[lfw][2000]Accuracy-Flip: 0.98123+-0.00512`: InsightFace
 """
 
@@ -59,6 +60,10 @@ _EVALUATED = re.compile(
     + rb"))?"
 )
 _RECENT = re.compile(rb"(?:\w+ )?Recent Stats \| t_env: +(?P<step>\d{1,18}) \| Episode: +\d+")
+_FIT = re.compile(
+    rb"fit progress: \((?P<step>\d{1,9}), (?P<number>" + NUMBER + rb"), \{(?P<metrics>[^{}\n]*)\}, [\d.]+\)"
+)
+_QUOTED = re.compile(rb"'(?P<name>[^'\n]{1,60})': (?P<number>" + NUMBER + rb")")
 _VERIFIED = re.compile(
     rb"\[(?P<set>[a-z]\w*)\]\[(?P<step>\d{1,18})\](?P<name>[A-Z][\w-]*): (?P<number>" + NUMBER + rb")"
 )
@@ -153,6 +158,18 @@ def _take_recent(scan: LineScan) -> bool:
     return True
 
 
+def _take_fit(scan: LineScan) -> bool:
+    found = _FIT.match(scan.text, scan.begin, scan.end)
+    if found is None:
+        return False
+    scan.positions.append(Position("step", found.span("step"), found.end(), 8))
+    scan.phase = VALIDATION
+    _add(scan, "loss", found)
+    for each in _QUOTED.finditer(scan.text, *found.span("metrics")):
+        _add(scan, each["name"].decode(errors="replace").lower(), each)
+    return True
+
+
 def _take_verified(scan: LineScan) -> bool:
     found = _VERIFIED.match(scan.text, scan.begin, scan.end)
     name = found["name"].decode().lower() if found else ""
@@ -176,6 +193,7 @@ _READERS: dict[bytes, tuple[Callable[[LineScan], bool], ...]] = {
     b"F": (_take_frames_per_second,),
     b"M": (_take_frames_per_second,),
     b"R": (_take_recent,),
+    b"f": (_take_fit,),
     b"m": (_take_recent,),
     b"e": (_take_fields,),
     b"p": (_take_fields,),

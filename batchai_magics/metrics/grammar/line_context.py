@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
+from batchai_magics.metrics.grammar.line_reading import BRANCH, Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import LineForm, LineShape, MetricName
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, is_quality, split_phase
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
@@ -41,8 +41,7 @@ class LineContext:
         """The step, the epoch and the numbers of a line, which has a number in its file; None without any."""
         shape, reading = form.shape, form.shape.reading
         if reading.kind is Kind.RULE:
-            if line - self.heading_line <= _MAX_RULE_GAP:
-                self.heading_line = line
+            self._enter_rule(text, line)
             return None
         step, epoch, numbers = form.step_of(text), form.epoch_of(text), form.values_of(text)
         if reading.kind is Kind.BAR:
@@ -138,6 +137,12 @@ class LineContext:
         if not self.is_phase_new:
             return gap <= 2  # another rank may print between
         return gap <= _MAX_PHASE_GAP and any(is_quality(metric.name) for metric in shape.metrics)
+
+    def _enter_rule(self, text: bytes, line: int) -> None:
+        if line - self.heading_line <= _MAX_RULE_GAP:
+            self.heading_line = line
+        if BRANCH in text and line - self.phase_line <= _MAX_RULE_GAP:
+            self.phase_line = line
 
     def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
         phase = None if reading.phase == TRAIN else reading.phase

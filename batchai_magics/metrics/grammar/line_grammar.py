@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, LineScan, NamedNumber, Span
+from batchai_magics.metrics.grammar.line_reading import BRANCH, Kind, LineReading, LineScan, NamedNumber, Span
 from batchai_magics.metrics.grammar.line_tokens import DIGIT, scan_line
 from batchai_magics.metrics.grammar.metric_names import (
     TRAIN,
@@ -71,6 +71,12 @@ _JSON_TEXT = re.compile(
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _EVALUATED = re.compile(rb"cur metric,|Eval(?:uation)?:[ ]")
 _BUCKET = re.compile(rb"\( \d+ , \d+ \):[ ]\Z")  # PyTorch-BigGraph's
+_PHASE_BRANCH = re.compile(
+    rb"\xe2\x94[\x9c\x94]" + BRANCH + rb"(?P<phase>(?i:train|validation|val|valid|test))[ ]*"
+)
+_TWIG = re.compile(rb"(?:\xe2\x94\x82|[ ]|)[ ]{3}(?:\xe2\x94\x82|[ ])[ ]{3}\xe2\x94[\x9c\x94]" + BRANCH)
+_BRANCHES = re.compile(rb"(?:\xe2\x94\x82|[ ]|)[ ]{3}\xe2\x94[\x9c\x94]" + BRANCH)
+_WINDOW = re.compile(rb"Average window size: \d+[ ]")  # Habitat's
 _WORD = re.compile(rb"\w")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
 _LINE = rb"(?:\xe2\x94[\x80\x81]|\xe2\x95\x90){3,}"
@@ -89,7 +95,7 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
 
     A number in front, as in `3: loss 0.5`, is the step of a line without another unless `are_labels_ranks`.
     """
-    if _RULE.fullmatch(text) or _opens_object(text):
+    if _RULE.fullmatch(text) or _opens_object(text) or _is_twig(text):
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
         return LineReading(Kind.RULE, None, None, prefixes.rank or prefixes.label, (), None, 0)
     if told := _phase_heading(text):
@@ -99,7 +105,7 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     if b'": ' in text and _JSON_MEMBER.fullmatch(text, row_begin(text)):
         reading = read_line(text.replace(b'"', b"'"), are_labels_ranks=are_labels_ranks)
         return reading if reading and reading.is_member else None
-    text, prefixes = _message_of(text, are_labels_ranks=are_labels_ranks)
+    text, prefixes = _message_of(_without_branches(text), are_labels_ranks=are_labels_ranks)
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
     scan = scan_line(text, prefixes)
@@ -111,6 +117,18 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
 def _is_glued(text: bytes, label: Span) -> bool:
     """Whether a number in brackets touches the message, as only a rank does: `[0]Valid average MRR: 0.6`."""
     return text[label[1] : label[1] + 1] == b"]" and text[label[1] + 1 : label[1] + 2].isupper()
+
+
+def _is_twig(text: bytes) -> bool:
+    """Whether a line only comments on the one above it in a tree: `│   │   └── Best until now = 0.4`."""
+    return BRANCH in text and _TWIG.match(text, row_begin(text)) is not None
+
+
+def _without_branches(text: bytes) -> bytes:
+    """A line of a tree, indented instead: `│   ├── Loss = 0.5`."""
+    begin = row_begin(text) if BRANCH in text else len(text)
+    found = _BRANCHES.match(text, begin)
+    return text[:begin] + b" " * len(found[0]) + text[found.end() :] if found else text
 
 
 def _opens_object(text: bytes) -> bool:
@@ -152,6 +170,8 @@ def _phase_heading(text: bytes) -> re.Match[bytes] | None:
     if end == b"." and (told := _PHASE_BEGINS.search(text)):
         return None if _WORD.search(text, read_prefixes(text).begin, told.start()) else told
     begin = row_begin(text)
+    if BRANCH in text:
+        return _PHASE_BRANCH.fullmatch(text, begin)
     if text[begin:].lstrip()[:1] in _DECORATIONS:
         return _DECORATED_PHASE.fullmatch(text, begin)
     return _STARRED_PHASE.search(text) if end in (b"*", b"=", b"-") else None
@@ -283,7 +303,8 @@ def _is_heading(scan: LineScan) -> bool:
     )
     if is_setting and message[:1] != b"[":
         return False
-    return b"=" not in message or message[:1] == b"[" or is_indented
+    is_framed = b"***" in scan.text[: scan.begin]  # `**** Epoch=1 start ****`
+    return b"=" not in message or message[:1] == b"[" or is_indented or is_framed
 
 
 def _are_timers(scan: LineScan) -> bool:
@@ -308,7 +329,7 @@ def _is_plain(scan: LineScan) -> bool:
         return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
         return any(qualities) and all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
-    if _BUCKET.search(scan.text, 0, scan.begin):
+    if _BUCKET.search(scan.text, 0, scan.begin) or _WINDOW.match(scan.text, scan.begin):
         return any(qualities)
     if not (scan.phase or all(map(_has_phase, scan.numbers))):
         return False

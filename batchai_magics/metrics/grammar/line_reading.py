@@ -10,6 +10,9 @@ from batchai_magics.metrics.grammar.position_grammar import Position
 
 Span = tuple[int, int]
 
+BRANCH = b"\xe2\x94\x80\xe2\x94\x80 "
+"""What every line of a printed tree has."""
+
 
 class NamedNumber(NamedTuple):
     """A number on a line: its metric's name and unit, its phase (None: that of the line), and its span."""

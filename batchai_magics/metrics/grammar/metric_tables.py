@@ -42,6 +42,7 @@ from batchai_magics.metrics.grammar.table_columns import (
 _MOST_LINES = 300  # between two rows of columns, or in one box
 _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
 _CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms|[ ](?:ms|s|K))?")
+_LIST = re.compile(rb"\[((?:(?:" + _NUMBER + rb"),?[ ]?){1,40})\]")
 _COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+)?\]?(?: \(\d[\d.]*%\))?")
 _MEMBER = re.compile(
     rb"[ \t]*(?P<begin>\{)?'(?P<name>[^'\n]{1,80})': (?:(?:np\.float\d\d|[A-Za-z]{0,12}[Aa]rray)\()?"
@@ -265,12 +266,20 @@ def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> TableNumbers:
 
 
 def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
+    if listed := _LIST.fullmatch(cell):
+        yield from _listed_numbers(name, listed[1].split(), phase)
     match = _CELL.fullmatch(cell)
     if match and match["number"].strip(b"+-.") and name.lower() not in _NO_COLUMNS and not is_excluded(name):
         told, short = split_phase(name if "(" in name else name.rstrip(")"))
         unit = (match["unit"] or b"").decode().strip()
         factor = 1000 if unit == "K" and (is_rate(name) or name.lower().endswith("/ sec")) else 1
         yield told or phase, short, float(match["number"].replace(b",", b"")) * factor, unit
+
+
+def _listed_numbers(name: str, cells: Sequence[bytes], phase: str | None) -> Iterable[Number]:
+    """The numbers of a cell that lists several, as DeepXDE lists the losses of its equations."""
+    for place, cell in enumerate(cells, 1):
+        yield from _numbers(name if len(cells) == 1 else f"{name} {place}", cell.rstrip(b","), phase)
 
 
 def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:

@@ -106,7 +106,8 @@ PLAIN = re.compile(NUMBER + rb"(?:[:/.\-]\d+)*[%\w]*")
 COMMENT = re.compile(rb"\([^()\n]{0,80}\)|new best(?=[ \t]*\Z)|stalled \d+ times(?=[ ]\()")
 WORD = re.compile(rb"[^\s,;|()\[\]{}:=]+:?")
 SEPARATOR = re.compile(
-    rb"(?:#011|#(?=[ ])|[ \t,;|\[\]{}()<>*=~:]|/(?=(?:micro_step|global_step|step|epoch|iter)\b)|-(?=[-=>\s])"
+    rb"(?:#011|#(?=[ ])|@(?=epoch[ ]\d)|[ \t,;|\[\]{}()<>*=~:]"
+    rb"|/(?=(?:micro_step|global_step|step|epoch|iter)\b)|-(?=[-=>\s])"
     rb"|\xe2[\x80\x94\x95].)+"
 )
 STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")
