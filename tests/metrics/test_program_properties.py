@@ -50,6 +50,7 @@ _IN_BLOCKS = frozenset(
         "parlai",
         "rvc",
         "robomimic",
+        "roll",
         "sklearn_sgd",
         "tf_object_detection",
         "transformers_2019",

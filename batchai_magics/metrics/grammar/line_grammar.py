@@ -15,6 +15,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     is_timer,
     phase_of_word,
 )
+from batchai_magics.metrics.grammar.phase_headings import phase_heading
 from batchai_magics.metrics.grammar.position_grammar import Position
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin
 
@@ -36,27 +37,6 @@ _REFUSED_PARTS = (
     b"Error: ",
     b"Exception: ",
 )
-_PHASE_HEADING = re.compile(
-    rb"(?:[^\n]{0,160}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval"
-    rb"|(?:train(?:ing)?|performance)(?= (?:results?|metrics|stats|summary):)))"
-    rb"(?i: results?| error| metrics| stats| summary)?:[ \t]*"
-)
-_DECORATIONS = (b"-", b"=", b">", b"#", b"*")
-_DECORATED_PHASE = re.compile(
-    rb"[ \t]*[-=>#*]+[ \t]*(?P<phase>(?i:valid|validation|test|evaluation|eval))"
-    rb"(?i: performance| results?| metrics| summary)?[ \t]*[-=<#*]*[ \t]*"
-)
-_PHASE_WORD = rb"(?P<phase>(?i:valid|validation|validating|eval|evaluation|evaluating|test|testing))"
-_PHASE_BEGINS = re.compile(
-    rb"(?:(?i:running|starting|start|begin|performing|doing) )?"
-    + _PHASE_WORD
-    + rb"(?: at step \d{1,18})?[ ]?\.{2,3}[ \t]*\Z"
-)
-_STARRED_PHASE = re.compile(
-    rb"[ ](?:\*{3,}|={3,}|-{3,})[ ]*(?:(?i:running) )?"
-    + _PHASE_WORD
-    + rb"(?i: results?| metrics)?[ ]*[-=*]{3,}[ \t]*\Z"
-)
 _JSON_NAME = re.compile(
     rb"(?i)[\w ]{0,30}(?:(?:stats|metrics?|logs?|results?):|(?:train|valid|eval|test)\w* \|)[ \t]*(?=\{\")"
 )
@@ -71,13 +51,9 @@ _JSON_TEXT = re.compile(
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _EVALUATED = re.compile(rb"cur metric,|Eval(?:uation)?:[ ]")
 _BUCKET = re.compile(rb"\( \d+ , \d+ \):[ ]\Z")  # PyTorch-BigGraph's
-_PHASE_BRANCH = re.compile(
-    rb"\xe2\x94[\x9c\x94]" + BRANCH + rb"(?P<phase>(?i:train|validation|val|valid|test))[ ]*"
-)
 _TWIG = re.compile(rb"(?:\xe2\x94\x82|[ ]|)[ ]{3}(?:\xe2\x94\x82|[ ])[ ]{3}\xe2\x94[\x9c\x94]" + BRANCH)
 _BRANCHES = re.compile(rb"(?:\xe2\x94\x82|[ ]|)[ ]{3}\xe2\x94[\x9c\x94]" + BRANCH)
 _WINDOW = re.compile(rb"Average window size: \d+[ ]")  # Habitat's
-_WORD = re.compile(rb"\w")
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
 _LINE = rb"(?:\xe2\x94[\x80\x81]|\xe2\x95\x90){3,}"
 _RULED = re.compile(rb"[ \t]*" + _LINE + rb"[ ][^\n%|\[]{1,80}[ ]" + _LINE + rb"[ \t]*")  # a heading
@@ -98,7 +74,7 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     if _RULE.fullmatch(text) or _opens_object(text) or _is_twig(text):
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
         return LineReading(Kind.RULE, None, None, prefixes.rank or prefixes.label, (), None, 0)
-    if told := _phase_heading(text):
+    if told := phase_heading(text):
         return _read_phase(text, told, read_prefixes(text, are_labels_ranks=are_labels_ranks))
     if len(text) > MAX_LINE_BYTES or not DIGIT.search(text):
         return None
@@ -160,21 +136,6 @@ def _message_in_json(text: bytes, begin: int) -> bytes:
     if inner is None:
         return b""
     return text[:begin] + b"#" * (inner.start("text") - begin - 1) + b" " + inner["text"]
-
-
-def _phase_heading(text: bytes) -> re.Match[bytes] | None:
-    """What tells the phase of the lines below: `Validation:`, `***** Eval results *****`, `Evaluating...`."""
-    end = text.rstrip()[-1:]
-    if end == b":":
-        return _PHASE_HEADING.fullmatch(text)
-    if end == b"." and (told := _PHASE_BEGINS.search(text)):
-        return None if _WORD.search(text, read_prefixes(text).begin, told.start()) else told
-    begin = row_begin(text)
-    if BRANCH in text:
-        return _PHASE_BRANCH.fullmatch(text, begin)
-    if text[begin:].lstrip()[:1] in _DECORATIONS:
-        return _DECORATED_PHASE.fullmatch(text, begin)
-    return _STARRED_PHASE.search(text) if end in (b"*", b"=", b"-") else None
 
 
 def _read_phase(text: bytes, told: re.Match[bytes], prefixes: Prefixes) -> LineReading:

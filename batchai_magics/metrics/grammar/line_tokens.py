@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from batchai_magics.metrics.grammar import number_grammar as numbers
+from batchai_magics.metrics.grammar.bar_tokens import MAY_BE_BAR, take_bar, take_count_at_end
 from batchai_magics.metrics.grammar.fixed_lines import take_fixed_line
 from batchai_magics.metrics.grammar.line_reading import LineScan
 from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_quality, phase_of_word
@@ -30,28 +31,9 @@ _FILLERS = frozenset((
     "cur", "running", "report", "progress", "log", "set", "dataset", "data", "subset", "model", "epoch",
     "epochs", "step", "steps", "batches", "batch", "iteration", "frames", "over", "the", "on", "at",
     "loss", "averaged", "elapsed", "validate", "dev", "final", "beginning", "starting", "begin", "start",
-    "started", "info", "for", "taken", "time", "values",
+    "started", "info", "for", "taken", "time", "values", "pipeline",
 ))  # fmt: skip
 _NO_TEXT_NAMES = _FILLERS - {"elapsed", "time"}
-_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
-_THICK_BAR = re.compile(
-    rb"(?:\xe2(?:[\x94\x95][\x80-\xbf]|\x96[\x80-\x9f])){2,}|\[[=>.]*\]|\?{6,}"
-    rb"|[ ]?\|[#\xe2\x96\x80-\x9f]+ *\|(?=[ ]\()"
-)
-_COUNT_AT_END = re.compile(rb"(?<=[ )])(?P<number>\d{1,18})/\d{1,18}[ ]*\Z")
-_LISTED_BAR = re.compile(rb"[ \t]*\d{1,3}%[ ](?=\d{1,18}/\d{1,18}[ ]\[[\d:]+<)")
-_MAY_BE_BAR = re.compile(rb"%\||\|#|[\x80-\xff]|\[[=>.]*\]|\?{6}")
-_OPEN_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[\xe2\x96\x80-\x8f# ]*(?=, [\w/.]+=| \[\d)")  # without an end
-_COUNTED_BAR = re.compile(
-    rb"[ \t]*(?P<number>\d{1,18})it \[[\d:]+(?:,[ \t]*[\d.?]+[ \t]*(?:it/s|s/it))?(?=[,\]])"
-    rb"|Progress on:(?P<label>\w+) (?P<count>\d{1,18}(?:\.\d{1,3})?[kM]?)it/[\d.]+[kM]?it"
-    rb" rate:\S+ remaining:\S+ elapsed:\S+ postfix:"
-)
-_BAR_CLOCKS = re.compile(
-    rb"[ \t]*\[[\d:]+<(?:[\d:]+|\?)(?:,[ \t]*(?P<number>[\d.]+|\?)[ \t]*(?P<unit>[^\s,\]]+/[^\s,\]]+))?"
-)
-_GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text behind a bar
-_RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?")
 _SECTION = re.compile(
     rb"\[(?P<phase>[A-Za-z]+)\]|(?P<set>[a-z]{2,5})=\((?=[A-Za-z])"
     rb"|(?P<group>[A-Za-z_]\w*)(?:\[(?=[A-Za-z_]+=)|=\{(?=')|:[ ](?=\w{1,20}:[ ]\d+\.\d+[ ][GM]i?B))"
@@ -63,7 +45,6 @@ EVALUATED = b"cur metric,"  # PaddleOCR's
 _TOLD_PHASE = re.compile(rb"'(?:mode|phase|split|stage|_?type)':[ ]?'(?P<phase>[A-Za-z]+)")
 _VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation set in PyTorch's programs
 _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
-_TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
 
 
 def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
@@ -81,8 +62,8 @@ def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
         _take_position(scan, position)
     is_alone = prefixes.label is None  # else a reading is sought that takes the label for a position
     _take_name_before_position(scan)
-    if _MAY_BE_BAR.search(text, scan.at):
-        _take_count_at_end(scan)
+    if MAY_BE_BAR.search(text, scan.at):
+        take_count_at_end(scan)
     while scan.at < scan.end:
         before = scan.at
         _step(scan)
@@ -105,25 +86,17 @@ def _take_name_before_position(scan: LineScan) -> None:
             add_number(scan, name, number, is_signed=True)
 
 
-def _take_count_at_end(scan: LineScan) -> None:
-    """Take the count behind all of a bar: `[=>....]  Loss: 2.3 | Acc: 12.5% (16/128) 1/391`."""
-    found = _COUNT_AT_END.search(scan.text, scan.at, scan.end)
-    if found and _THICK_BAR.match(scan.text, scan.at):
-        scan.positions.append(Position("step", found.span("number"), found.end(), 3))
-        scan.end = found.start()
-
-
 def _is_text(scan: LineScan) -> bool:
     """Whether nothing further can make this a step line: it begins with words, and no bar follows."""
     if not scan.early_words or scan.positions:
         return False
-    return _MAY_BE_BAR.search(scan.text, scan.at) is None
+    return MAY_BE_BAR.search(scan.text, scan.at) is None
 
 
 def _step(scan: LineScan) -> None:
     """Take the next token."""
     separator = numbers.SEPARATOR.match(scan.text, scan.at, scan.end)
-    taken = _take_section(scan) or _take_bar(scan) or _take_word_position(scan) or _take_duration(scan)
+    taken = _take_section(scan) or take_bar(scan) or _take_word_position(scan) or _take_duration(scan)
     if taken:
         return
     if separator:
@@ -159,59 +132,6 @@ def _take_section(scan: LineScan) -> bool:
         scan.phase = phase
     scan.at = found.end()
     return True
-
-
-def _take_bar(scan: LineScan) -> bool:
-    if _take_counted_bar(scan):
-        return True
-    clocks = _BAR_CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
-    if clocks:  # behind the numbers
-        scan.at = clocks.end()
-        return True
-    bars = (pattern.match(scan.text, scan.at, scan.end) for pattern in (_BAR, _OPEN_BAR, _LISTED_BAR))
-    bar = next(filter(None, bars), None)
-    if bar:
-        scan.is_bar = True
-        scan.is_labelled = scan.text[scan.begin : bar.start()].strip().lower() not in _TRAINING_LABELS
-        if scan.numbers and scan.early_words:
-            return False
-        scan.early_words = scan.stray_words = scan.lone_words = 0
-        scan.at = bar.end()
-        _take_bar_count(scan)
-        clocks = _BAR_CLOCKS.match(scan.text, scan.at, scan.end)
-        scan.at = clocks.end() if clocks else scan.at
-        if clocks and (glued := _GLUED.match(scan.text, scan.at, scan.end)):
-            scan.end = glued.end(1)
-        return True
-    thick = _THICK_BAR.match(scan.text, scan.at, scan.end)
-    if thick:
-        scan.is_bar = True
-        scan.early_words = scan.stray_words = scan.lone_words = 0
-        scan.at = thick.end()
-        _take_bar_count(scan)
-        return True
-    clocks = _RICH_CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
-    if clocks:
-        scan.at = clocks.end()
-    return clocks is not None
-
-
-def _take_counted_bar(scan: LineScan) -> bool:
-    """Take a bar whose length is not known: `10001it [00:08, 1183.12it/s`."""
-    bar = _COUNTED_BAR.match(scan.text, scan.at, scan.end)
-    if bar is None:
-        return False
-    scan.is_bar, scan.at = True, bar.end()
-    scan.phase = phase_of_word((bar["label"] or b"").decode()) or scan.phase
-    scan.positions.append(Position("step", bar.span("count" if bar["count"] else "number"), bar.end(), 3))
-    return True
-
-
-def _take_bar_count(scan: LineScan) -> None:
-    count = counter_at(scan.text, scan.at)
-    if count and count.has_total and count.end <= scan.end:
-        scan.positions.append(count._replace(fineness=3))
-        scan.at = count.end
 
 
 def _take_counter(scan: LineScan) -> bool:

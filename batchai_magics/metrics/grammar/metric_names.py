@@ -131,42 +131,11 @@ _SUFFIX = re.compile(
 _INTEGERS = frozenset(
     ["score", "scores", "loss", "acc", "accuracy", "reward", "return", "rew", "returns", "rewards"]
 )
-_COMPANIONS = frozenset(
-    [
-        "lr",
-        "rate",
-        "norm",
-        "grad",
-        "gnorm",
-        "scale",
-        "throughput",
-        "speed",
-        "fps",
-        "ips",
-        "sps",
-        "wps",
-        "ups",
-        "tps",
-        "mfu",
-        "hfu",
-        "flops",
-        "tflops",
-        "tflop",
-        "tok",
-        "toks",
-        "token",
-        "tokens",
-        "images",
-        "imgs",
-        "img",
-        "samples",
-        "examples",
-        "seqs",
-        "sents",
-        "it",
-        "change",
-    ]
-)
+_COMPANIONS = frozenset((
+    "lr", "rate", "norm", "grad", "gnorm", "scale", "throughput", "speed", "fps", "ips", "sps", "wps",
+    "ups", "tps", "mfu", "hfu", "flops", "tflops", "tflop", "tok", "toks", "token", "tokens", "images",
+    "imgs", "img", "samples", "examples", "seqs", "sents", "it", "change",
+))  # fmt: skip
 """Words that do not make a metric of a whole number, but are measured in training."""
 MEASURE_PARTS = (
     *(
@@ -190,22 +159,10 @@ MEASURE_PARTS = (
 MEASURE_WORDS = tuple(
     sorted(word for word in _QUALITY | _COMPANIONS if not any(part in word for part in MEASURE_PARTS))
 )
-_TIMERS = frozenset(
-    [
-        "time",
-        "lapse",
-        "elapsed",
-        "dt",
-        "seconds",
-        "secs",
-        "sec",
-        "duration",
-        "runtime",
-        "latency",
-        "ms",
-        "timing",
-    ]
-)
+_TIMERS = frozenset((
+    "time", "lapse", "elapsed", "dt", "seconds", "secs", "sec", "duration", "runtime", "latency", "ms",
+    "timing",
+))  # fmt: skip
 _RATES = frozenset(("sps", "fps", "ips"))
 _RATE = re.compile(r"per_s(?:ec(?:ond)?)?(?:_|$)")
 _POSITIONS = re.compile(
@@ -218,43 +175,15 @@ _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
     r"consumed|processed|skipped|without|degree|cuda|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
     r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left|depth|leaves|"
-    r"trained tokens|elapsed_time|total_time|patience)(?:$|[_\s/.:])"
+    r"trained tokens|elapsed_time(?!_per)|total_time|patience)(?:$|[_\s/.:])"
 )
 _MAY_BE_TOTAL = re.compile(r"norm|throughput")
-_NO_METRICS = frozenset(
-    [
-        "progress_or_epoch",
-        "images",
-        "#images",
-        "n_parameters",
-        "total",
-        "bsz",
-        "wal",
-        "wall",
-        "elapsed",
-        "actual_seqlen",
-        "sen.",
-        "trained",
-        "clock",
-        "frames",
-        "samples",
-        "tokens",
-        "checkpoint",
-        "actual",
-        "seqlen",
-        "run",
-        "part",
-        "fold",
-        "trial",
-        "split",
-        "smpl",
-        "params",
-        "count",
-        "init loss",
-        "done",
-        "done (%)",
-    ]
-)
+_NO_METRICS = frozenset((
+    "progress_or_epoch", "images", "#images", "n_parameters", "total", "bsz", "wal", "wall", "elapsed",
+    "actual_seqlen", "sen.", "trained", "clock", "frames", "samples", "tokens", "checkpoint", "actual",
+    "seqlen", "run", "part", "fold", "trial", "split", "smpl", "position", "params", "count", "init loss",
+    "done", "done (%)",
+))  # fmt: skip
 _STOP_WORDS = frozenset(
     [
         "a",

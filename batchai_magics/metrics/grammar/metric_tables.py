@@ -41,6 +41,7 @@ from batchai_magics.metrics.grammar.table_columns import (
 
 _MOST_LINES = 300  # between two rows of columns, or in one box
 _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
+_NAME = re.compile(rb"[A-Za-z][\w-]{0,30}")
 _CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms|[ ](?:ms|s|K))?")
 _LIST = re.compile(rb"\[((?:(?:" + _NUMBER + rb"),?[ ]?){1,40})\]")
 _COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+)?\]?(?: \(\d[\d.]*%\))?")
@@ -53,7 +54,7 @@ _RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
 _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
 _BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
 _MAY_BE_TABLE = re.compile(
-    rb"(?i)training +\||\{'|epoch|step|iter|update|round|batch|#|class\s| metric|\bit\b|\bep\b"
+    rb"(?i)copypaste: |training +\||\{'|epoch|step|iter|update|round|batch|#|class\s| metric|\bit\b|\bep\b"
     rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
 )
 _NO_COLUMNS = frozenset(
@@ -100,7 +101,8 @@ class MetricTable:
         self._columns: Columns | None = None
         self._lines_left = 0
         self._box: list[tuple[str, bytes]] | None = None
-        self._section = ""
+        self._section = self._task = ""
+        self._copied_names: tuple[str, ...] = ()
         self._shown: tuple[object, ...] = ()
         self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over lines
         self.is_below_heading = False  # the next line, so that a box which begins there needs no position
@@ -111,7 +113,8 @@ class MetricTable:
     @property
     def is_open(self) -> bool:
         """Whether the next line may belong to a table."""
-        return not (self._columns is None and self._box is None and self._members is None)
+        is_closed = self._columns is None and self._box is None and self._members is None
+        return not is_closed or bool(self._copied_names)
 
     @property
     def is_of_heading(self) -> bool:
@@ -129,6 +132,9 @@ class MetricTable:
     def read(self, line: bytes) -> TableNumbers | None:
         """What a line gives, without its prefixes; None if it belongs to no table."""
         text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
+        if text.startswith(b"copypaste: "):
+            return self._copied(text.removeprefix(b"copypaste: "))
+        self._copied_names = ()
         if _RULE.fullmatch(text.strip()):
             return self._rule()
         if self._box is not None and self._columns is None and b" metric" not in text:
@@ -143,6 +149,19 @@ class MetricTable:
             return NOTHING
         found = self._row(text) if self._columns else None
         return found or (None if self._box is None else self._box_line(text))
+
+    def _copied(self, text: bytes) -> TableNumbers:
+        """Read one of Detectron2's lines of results: a task, then the names, then the numbers."""
+        cells, names, self._copied_names = text.split(b","), self._copied_names, ()
+        if text.startswith(b"Task: "):
+            self._task = text.removeprefix(b"Task: ").decode(errors="replace")
+        elif len(cells) == len(names):
+            pairs = zip(names, cells, strict=True)
+            rows = [number for name, cell in pairs for number in _numbers(name, cell, VALIDATION)]
+            return TableNumbers(None, None, rows)
+        elif all(map(_NAME.fullmatch, cells)):
+            self._copied_names = tuple(f"{self._task}/{cell.decode()}" for cell in cells)
+        return NOTHING
 
     def _member(self, line: bytes) -> TableNumbers | None:
         """Read a line of a dict that is printed over several; None for any other line."""
@@ -346,6 +365,8 @@ def may_be_of_table(line: bytes) -> bool:
 def may_open_table(line: bytes) -> bool:
     """Whether a line without its prefixes may be a header or the edge of a table."""
     text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
+    if text.startswith(b"copypaste: "):
+        return True
     if _RULE.fullmatch(text.strip()) is not None or columns_of(text, is_placed=True) is not None:
         return True
     member = _MEMBER.fullmatch(line) if b"{'" in line else None

@@ -66,7 +66,7 @@ _ELEMENTS = tuple(
         rb"\( \d+ , \d+ \):(?=[ ])",  # PyTorch-BigGraph's bucket
         rb"(?:/[\w./-]+)\.py\|\d+\|",  # Kubeflow
         rb"\[?1[5-9]\d{8}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
-        rb"[\[({]" + _SOURCE + rb"[\])}]:?",
+        rb"[\[({]" + _SOURCE + rb"(?: \(\d+\))?[\])}]:?",
         _SOURCE + rb"(?:[:\]]?(?=[ \t])(?! in \w+ --)|[ ]in[ ]\w+[ ]--(?=[ ]))",
         rb"[A-Za-z_]\w*(?:\.\w+)+(?=[ \t]+-[ \t])",  # a module
         rb"\[[\w.]+\](?=\[" + _LEVEL + rb"\])",  # Hydra

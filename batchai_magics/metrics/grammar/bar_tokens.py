@@ -1,0 +1,93 @@
+"""Progress bars on a line: tqdm's, Keras', rich's, and bars without a length."""
+
+from __future__ import annotations
+
+import re
+
+from batchai_magics.metrics.grammar.line_reading import LineScan
+from batchai_magics.metrics.grammar.metric_names import phase_of_word
+from batchai_magics.metrics.grammar.position_grammar import Position, counter_at
+
+_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
+_THICK_BAR = re.compile(
+    rb"(?:\xe2(?:[\x94\x95][\x80-\xbf]|\x96[\x80-\x9f])){2,}|\[[=>.]*\]|\?{6,}"
+    rb"|[ ]?\|[#\xe2\x96\x80-\x9f]+ *\|(?=[ ]\()"
+)
+_COUNT_AT_END = re.compile(rb"(?<=[ )])(?P<number>\d{1,18})/\d{1,18}[ ]*\Z")
+_LISTED_BAR = re.compile(rb"[ \t]*\d{1,3}%[ ](?=\d{1,18}/\d{1,18}[ ]\[[\d:]+<)")
+MAY_BE_BAR = re.compile(rb"%\||\|#|[\x80-\xff]|\[[=>.]*\]|\?{6}")
+"""What every line with a bar has."""
+_OPEN_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[\xe2\x96\x80-\x8f# ]*(?=, [\w/.]+=| \[\d)")  # without an end
+_COUNTED_BAR = re.compile(
+    rb"[ \t]*(?P<number>\d{1,18})it \[[\d:]+(?:,[ \t]*[\d.?]+[ \t]*(?:it/s|s/it))?(?=[,\]])"
+    rb"|Progress on:(?P<label>\w+) (?P<count>\d{1,18}(?:\.\d{1,3})?[kM]?)it/[\d.]+[kM]?it"
+    rb" rate:\S+ remaining:\S+ elapsed:\S+ postfix:"
+)
+_BAR_CLOCKS = re.compile(
+    rb"[ \t]*\[[\d:]+<(?:[\d:]+|\?)(?:,[ \t]*(?P<number>[\d.]+|\?)[ \t]*(?P<unit>[^\s,\]]+/[^\s,\]]+))?"
+)
+_GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text behind a bar
+_RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?")
+_TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
+
+
+def take_bar(scan: LineScan) -> bool:
+    """Take a bar with its count and its clocks, or the clocks behind its numbers."""
+    if _take_counted_bar(scan):
+        return True
+    clocks = _BAR_CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
+    if clocks:  # behind the numbers
+        scan.at = clocks.end()
+        return True
+    bars = (pattern.match(scan.text, scan.at, scan.end) for pattern in (_BAR, _OPEN_BAR, _LISTED_BAR))
+    bar = next(filter(None, bars), None)
+    if bar:
+        scan.is_bar = True
+        scan.is_labelled = scan.text[scan.begin : bar.start()].strip().lower() not in _TRAINING_LABELS
+        if scan.numbers and scan.early_words:
+            return False
+        scan.early_words = scan.stray_words = scan.lone_words = 0
+        scan.at = bar.end()
+        _take_bar_count(scan)
+        clocks = _BAR_CLOCKS.match(scan.text, scan.at, scan.end)
+        scan.at = clocks.end() if clocks else scan.at
+        if clocks and (glued := _GLUED.match(scan.text, scan.at, scan.end)):
+            scan.end = glued.end(1)
+        return True
+    thick = _THICK_BAR.match(scan.text, scan.at, scan.end)
+    if thick:
+        scan.is_bar = True
+        scan.early_words = scan.stray_words = scan.lone_words = 0
+        scan.at = thick.end()
+        _take_bar_count(scan)
+        return True
+    clocks = _RICH_CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
+    if clocks:
+        scan.at = clocks.end()
+    return clocks is not None
+
+
+def _take_counted_bar(scan: LineScan) -> bool:
+    """Take a bar whose length is not known: `10001it [00:08, 1183.12it/s`."""
+    bar = _COUNTED_BAR.match(scan.text, scan.at, scan.end)
+    if bar is None:
+        return False
+    scan.is_bar, scan.at = True, bar.end()
+    scan.phase = phase_of_word((bar["label"] or b"").decode()) or scan.phase
+    scan.positions.append(Position("step", bar.span("count" if bar["count"] else "number"), bar.end(), 3))
+    return True
+
+
+def _take_bar_count(scan: LineScan) -> None:
+    count = counter_at(scan.text, scan.at)
+    if count and count.has_total and count.end <= scan.end:
+        scan.positions.append(count._replace(fineness=3))
+        scan.at = count.end
+
+
+def take_count_at_end(scan: LineScan) -> None:
+    """Take the count behind all of a bar: `[=>....]  Loss: 2.3 | Acc: 12.5% (16/128) 1/391`."""
+    found = _COUNT_AT_END.search(scan.text, scan.at, scan.end)
+    if found and _THICK_BAR.match(scan.text, scan.at):
+        scan.positions.append(Position("step", found.span("number"), found.end(), 3))
+        scan.end = found.start()
