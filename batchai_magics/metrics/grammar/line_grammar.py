@@ -14,6 +14,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     is_rate,
     is_timer,
     phase_of_word,
+    split_phase,
 )
 from batchai_magics.metrics.grammar.phase_headings import phase_heading
 from batchai_magics.metrics.grammar.position_grammar import Position
@@ -50,6 +51,7 @@ _JSON_TEXT = re.compile(
 )
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _EVALUATED = re.compile(rb"cur metric,|Eval(?:uation)?:[ ]")
+_COUNTED_RATE = re.compile(r"(?:it|iters?|steps?|batch|batches|tok|toks|tokens?|words)/s(?:ec(?:ond)?)?")
 _BUCKET = re.compile(rb"\( \d+ , \d+ \):[ ]\Z")  # PyTorch-BigGraph's
 _TWIG = re.compile(rb"(?:\xe2\x94\x82|[ ]|)[ ]{3}(?:\xe2\x94\x82|[ ])[ ]{3}\xe2\x94[\x9c\x94]" + BRANCH)
 _BRANCHES = re.compile(rb"(?:\xe2\x94\x82|[ ]|)[ ]{3}\xe2\x94[\x9c\x94]" + BRANCH)
@@ -335,11 +337,13 @@ def _is_placed(scan: LineScan) -> bool:
 
 
 def _is_phased(scan: LineScan) -> bool:
-    """Whether a metric without a name follows for two phases: `Epoch: 001, Train: 0.31, Val: 0.21`."""
-    phases = [
-        each for each in scan.numbers if each.name == "metric" and b"." in scan.text[each.begin : each.end]
+    """Whether a number follows for two phases: `Train: 0.31, Val: 0.21`, `Train_rf 0.4  Val_rf 0.5`."""
+    names = [
+        split_phase(each.name)[1]
+        for each in scan.numbers
+        if each.phase and b"." in scan.text[each.begin : each.end]
     ]
-    return bool(scan.positions) and len(phases) > 1
+    return bool(scan.positions) and len(names) > len(set(names))
 
 
 def _is_timed(scan: LineScan) -> bool:
@@ -351,7 +355,8 @@ def _is_timed(scan: LineScan) -> bool:
     are_told = all(
         is_timer(each.name) or is_rate(each.name) or each.unit in ("ms", "s") for each in scan.numbers
     )
-    return has_step and not words and len(scan.numbers) > 1 and are_told
+    is_enough = len(scan.numbers) > 1 or any(_COUNTED_RATE.fullmatch(each.unit) for each in scan.numbers)
+    return has_step and not words and is_enough and are_told
 
 
 def _is_all_assigned(scan: LineScan) -> bool:

@@ -98,6 +98,8 @@ _LINE_STARTS = tuple(
         rb"(?P<step>" + _COUNT + rb")[ ]?:(?=[ \t]+(?:[A-Za-z]|[\d.-]+,))",
         rb"(?P<phase>TRAIN|CV) Batch (?P<epoch>\d{1,9})/(?P<step>\d{1,18})(?=[ ]loss[ ])",
         rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t,]|:[ ])",
+        rb"(?P<epoch>\d{1,9})[ ](?P<step>\d{1,18})(?=[ ](?i:loss)=)",
+        rb"(?P<epoch>\d{1,9}),(?=[ ]train_loss=)",  # Cellpose
         rb"(?P<step>\d{1,18})(?=[ \t]+(?:(?:train(?:ing)?|val)[_ ])?(?i:loss)[ :=])",
         rb"(?P<step>\d{1,18})(?=[ \t]+\[[A-Z][\w ]*:)",
     )
