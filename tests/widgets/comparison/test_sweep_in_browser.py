@@ -95,6 +95,10 @@ def test_the_table_has_progress_every_metric_and_a_curve_and_its_heads_stand_abo
     expect(view.locator("tbody tr").first).to_contain_text("lr-t3")
     expect(view.locator("tbody tr").nth(4)).to_contain_text("lr-t7")
     assert view.evaluate(HEADS_OFF_THEIR_NUMBERS) == []
+    wide = lab.page.viewport_size
+    lab.page.set_viewport_size({"width": 900, "height": 1000})
+    expect(view.locator("td[data-column=progress]:visible")).to_have_count(1)  # without gaps in other rows
+    lab.page.set_viewport_size(wide)
     lab.run(2)
     lab.run(3)
     expect(view.locator(".ba-badge").first).to_have_text("finished")
