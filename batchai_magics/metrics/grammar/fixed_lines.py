@@ -8,6 +8,7 @@
 * `my_main Recent Stats | t_env: 10050 | Episode: 200`, above a block: PyMARL
 * `Evaluation over 10 episodes: 1234.567 , D4RL score: 38.123`: TD3, CORL
 * `fit progress: (1, 2.3012, {'accuracy': 0.1123}, 12.34)`: Flower
+* `HellaSwag accuracy: 2534/10042=0.2523`: build-nanogpt
 * `[lfw][2000]Accuracy-Flip: 0.98123+-0.00512`: InsightFace
 """
 
@@ -64,6 +65,7 @@ _FIT = re.compile(
     rb"fit progress: \((?P<step>\d{1,9}), (?P<number>" + NUMBER + rb"), \{(?P<metrics>[^{}\n]*)\}, [\d.]+\)"
 )
 _QUOTED = re.compile(rb"'(?P<name>[^'\n]{1,60})': (?P<number>" + NUMBER + rb")")
+_HELLASWAG = re.compile(rb"HellaSwag accuracy: \d{1,9}/\d{1,9}=(?P<number>\d\.\d{1,9})")
 _VERIFIED = re.compile(
     rb"\[(?P<set>[a-z]\w*)\]\[(?P<step>\d{1,18})\](?P<name>[A-Z][\w-]*): (?P<number>" + NUMBER + rb")"
 )
@@ -170,6 +172,15 @@ def _take_fit(scan: LineScan) -> bool:
     return True
 
 
+def _take_hellaswag(scan: LineScan) -> bool:
+    found = _HELLASWAG.match(scan.text, scan.begin, scan.end)
+    if found is None:
+        return False
+    scan.phase = VALIDATION
+    _add(scan, "hellaswag_accuracy", found)
+    return True
+
+
 def _take_verified(scan: LineScan) -> bool:
     found = _VERIFIED.match(scan.text, scan.begin, scan.end)
     name = found["name"].decode().lower() if found else ""
@@ -191,6 +202,7 @@ _READERS: dict[bytes, tuple[Callable[[LineScan], bool], ...]] = {
     b"[": (_take_verified,),
     b"E": (_take_frames_per_second, _take_evaluated),
     b"F": (_take_frames_per_second,),
+    b"H": (_take_hellaswag,),
     b"M": (_take_frames_per_second,),
     b"R": (_take_recent,),
     b"f": (_take_fit,),

@@ -92,6 +92,7 @@ _LOGGER = re.compile(
     + rb"\b))"
 )
 _CALLER = re.compile(rb"(?P<name>[A-Za-z_][\w.]{0,40}):(?=[ \t]+" + _POSITION + rb"s?[ :=#\[(]{1,9}\d)")
+_BEHAVIOR = re.compile(rb"(?P<name>[A-Za-z_]\w{0,60})\.(?=[ ]" + _POSITION + rb"s?:[ ]\d)")  # ML-Agents'
 _HOST = re.compile(rb"(?P<name>[A-Za-z][\w.-]*\d):(?= |\[)")
 _TAGGED = re.compile(rb"[\[<](?P<name>[A-Za-z][\w .:/@-]{0,60})[\]>]:?(?=[ \t\[]|\Z|[A-Z])(?!\[\d+\][A-Z])")
 _OF_METRICS = re.compile(rb"(?i)(?:train|val|valid|eval|test)_(?:metrics?|results?|stats)")
@@ -194,7 +195,7 @@ def _element_at(text: bytes, at: int) -> re.Match[bytes] | None:
 
 def _name_at(text: bytes, at: int, *, has_origin: bool) -> re.Match[bytes] | None:
     """A logger, module or host name, which is neither a position nor the name of a number."""
-    patterns = (_TAGGED, _NAMED, _LOGGER) if has_origin else (_TAGGED, _HOST, _CALLER)
+    patterns = (_TAGGED, _NAMED, _LOGGER, _BEHAVIOR) if has_origin else (_TAGGED, _HOST, _CALLER)
     for pattern in patterns:
         found = pattern.match(text, at)
         if found and not _is_of_message(found["name"], is_tag=pattern is _TAGGED):
