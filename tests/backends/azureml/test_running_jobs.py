@@ -89,18 +89,23 @@ def test_the_rank_that_failed_is_named_with_its_exit_code(run):
     assert "1 2 tcp://127.0.0.1:" in log
 
 
+# The workers are done when the server has written its line: otherwise it may be ended before that.
 TENSORFLOW = """
 import json, os, time
 role = json.loads(os.environ["TF_CONFIG"])["task"]["type"]
 servers = os.environ["AZ_BATCHAI_PS_HOSTS"].split(",")
 print(role, os.environ["AZ_BATCHAI_TASK_INDEX"], "of", len(servers), flush=True)
 if role == "ps":
-    time.sleep(60)
+    open("{is_up}", "w").close()
+    time.sleep(1000)
+while not os.path.exists("{is_up}"):
+    time.sleep(0.01)
 """
 
 
-def test_tensorflows_tasks_find_each_other(run):
-    job, log = run("one --nodes 2 --processes 2 --toolkit tensorflow", TENSORFLOW)
+def test_tensorflows_tasks_find_each_other(run, tmp_path):
+    script = TENSORFLOW.format(is_up=tmp_path / "server-is-up")
+    job, log = run("one --nodes 2 --processes 2 --toolkit tensorflow", script)
     assert job.state is ExecutionState.SUCCEEDED, log
     assert sorted(log.splitlines()) == ["ps 0 of 1", "worker 0 of 1", "worker 1 of 1"]
 

@@ -13,7 +13,7 @@ from tests.contract.places import PLACES
 
 pytestmark = pytest.mark.slow
 SHOW = """
-import json, os
+import json, os, time
 names = ("AZ_", "MASTER_", "TF_CONFIG", "WORLD_SIZE", "RANK", "OMP_NUM_THREADS", "BATCHAI_")
 told = {name: text for name, text in os.environ.items() if name.startswith(names)}
 place = json.loads(told.get("TF_CONFIG", "{}")).get("task")
@@ -21,6 +21,11 @@ numbers = {name: told.get(name) for name in ("WORLD_SIZE", "RANK", "AZ_BATCHAI_T
 folders = sorted(name for name in told if os.path.isdir(told[name]))
 hosts = len(open(told["AZ_BATCHAI_MPI_HOST_FILE"]).read().split())
 print(json.dumps([sorted(told), numbers, place, folders, hosts]), flush=True)
+is_up = os.path.join(os.environ["AZ_BATCHAI_MOUNT_ROOT"], "autoafs", "server-is-up")
+if place and place["type"] == "ps":  # which is ended, its line written or not, when the workers are done
+    open(is_up, "w").close()
+while place and not os.path.exists(is_up):
+    time.sleep(0.01)
 """
 SCRIPT = {"pythonScriptFilePath": f"{MOUNTED}/show.py"}
 TOOLKITS = {
