@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -31,9 +32,7 @@ def address(tmp_path):
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     file = tmp_path / "page.ipynb"
     file.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata)))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "voila", file, "--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1"]
     folders = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")}
     with (

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.widgets import lab_scripts as scripts
 from tests.world import until
 
@@ -63,9 +63,7 @@ def server(folder):
         file.write_text(json.dumps(values))
     root = folder / "root"
     root.mkdir(exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={port}", f"--ServerApp.root_dir={root}"]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, env=_environment(folder), stdout=log, stderr=log, cwd=root)

@@ -20,6 +20,7 @@ from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE, submit
+from tests.ports import free_port
 from tests.world import PATIENCE_S, World, files_containing, until
 
 USER, PASSWORD = "me", "hush-hush"
@@ -62,9 +63,7 @@ def served(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
     if not program:
         pytest.skip("docker-registry is not installed")
     folder = tmp_path_factory.mktemp("registry")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (folder / "htpasswd").write_text(HTPASSWD + "\n")
     (folder / "config.yml").write_text(CONFIG.format(folder=folder, port=port))
     log = (folder / "log").open("wb")
