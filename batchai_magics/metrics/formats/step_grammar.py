@@ -158,9 +158,10 @@ def _read_elsewhere(block: _Rows, row: int, key: bytes) -> list[Record]:
     formats, found = block.other(block.start(row), block.cursor.shapes.elsewhere[key])
     if found:
         _remember_row_plan(block, row, formats)
+    elif found is None:
+        return _read_with_grammar(block, row, key) or []
     else:
-        records = _read_with_grammar(block, row, key)
-        return records or [] if found is None else []
+        _note_position(block, row, key)
     return found
 
 
@@ -173,14 +174,23 @@ def _read_unknown(block: _Rows, row: int, key: bytes) -> list[Record]:
     if found:
         _remember_row_plan(block, row, formats)
         return found
-    records = _read_with_grammar(block, row, key)
     if found is not None:
-        return []
+        _note_position(block, row, key)
+        return found
+    records = _read_with_grammar(block, row, key)
     if records is not None:
         shapes.leave_to_grammar(key)
     elif not shapes.may_open_table(key, block.lines[row]):
         shapes.silence(key)
     return records or []
+
+
+def _note_position(block: _Rows, row: int, key: bytes) -> None:
+    """Let the grammar note where a line stands whose numbers a format has read; held ones wait further."""
+    states = block.cursor.states
+    held, states.held = states.held, {}
+    _read_with_grammar(block, row, key)
+    states.held = held
 
 
 def _remember_row_plan(block: _Rows, row: int, formats: Sequence[LineFormat]) -> None:

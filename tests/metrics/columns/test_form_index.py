@@ -176,6 +176,13 @@ def test_objects_dicts_and_bars_are_read_as_line_by_line(log, times):
     assert repr([*read_columns([data], block_bytes=4096)]) == expected
 
 
+def test_a_bar_that_a_format_has_read_loses_no_dict_above_it():
+    bars = "1/48 [==>..] - ETA: 2s - loss: 0.0 - top5: 0.5\n 10%|#         | 10/100 [00:01<00:09]\n"
+    part = bars + "{'loss': 0.25, 'lr': 1.5e-05, 'epoch': 0.01}\n"
+    records = line_by_line(("step 1: loss 0.5\n" + part * 4).encode())
+    assert [record.value for record in records if record.name == "loss"][2:] == [0.25] * 4
+
+
 def test_a_negative_zero_of_json_has_no_sign():
     data = b'{"step": 1, "loss": -5}\n{"step": 2, "loss": -0}\n' * 400
     expected = repr(line_by_line(data))
