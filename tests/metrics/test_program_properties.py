@@ -40,6 +40,7 @@ _IN_BLOCKS = frozenset(
         "chemprop",
         "composer",
         "dreamerv3",
+        "fms_fsdp",
         "coqui_tts",
         "lightning_rich",
         "llama_recipes",

@@ -135,7 +135,7 @@ def _dllogger_position(place: object) -> tuple[int | None, int | None]:
     return (counts[1] if len(counts) > 1 else None), (counts[0] if counts else None)
 
 
-_DLL_METRIC = re.compile(rb"([A-Za-z_][\w./@-]{0,80}) : (" + NUMBER + rb")(?: ([^\s:]+))?(?= |\Z)")
+_DLL_METRIC = re.compile(rb"([A-Za-z_][\w./@-]{0,80}) : (" + NUMBER + rb")(?: (?!\S+ : )([^\s:]+))?(?= |\Z)")
 _DLL_POSITION = re.compile(
     rb"(?:Epoch: (?P<epoch>" + COUNT + rb")(?: Iteration: (?P<step>" + COUNT + rb"))?"
     rb"|\((?P<epoch_>" + COUNT + rb"),(?: (?P<step_>" + COUNT + rb"))?[^()]*\))"
@@ -144,8 +144,14 @@ _DLL_POSITION = re.compile(
 
 def _read_dllogger_text(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     line.timestamp = parse_timestamp(match["time"]) or line.timestamp
+    found = _DLL_METRIC.findall(match["metrics"])
+    among = {name: number for name, number, _ in found if name in (b"step", b"epoch")}
     step, epoch = _dllogger_text_position(match["place"])
-    for name, number, unit in _DLL_METRIC.findall(match["metrics"]):
+    step = count(among.get(b"step")) if step is None else step
+    epoch = count(among.get(b"epoch")) if epoch is None else epoch
+    for name, number, unit in found:
+        if name in among:
+            continue
         field = Field(name.decode(), "" if unit == b"None" else unit.decode("utf-8", "replace"))
         yield line.value(field, number, step=step, epoch=epoch)
 

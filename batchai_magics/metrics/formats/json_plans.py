@@ -12,7 +12,7 @@ from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, Timesta
 
 JSON_STEP_KEYS = ("global_step", "step", "iteration", "iter")
 JSON_TIME_KEYS = ("timestamp", "time", "ts")
-JSON_POSITION_KEYS = {*JSON_STEP_KEYS, *JSON_TIME_KEYS, "epoch", "rank", "pid", "version"}
+JSON_POSITION_KEYS = {*JSON_STEP_KEYS, *JSON_TIME_KEYS, "epoch", "rank", "pid", "version", "n_parameters"}
 _PHASE_KEYS = frozenset(("mode", "phase", "split", "stage", "type", "_type"))
 _PAIR = re.compile(
     rb'[ \t]*"(?P<key>[^"\\\x00-\x1f]*)"[ \t]*:[ \t]*(?:'

@@ -24,7 +24,7 @@ MAX_LINE_BYTES = 8 * 1024
 _MAX_STRAY_WORDS = 6
 _REFUSED = re.compile(
     rb"(?:(?<![\d.])(?<!step )(?<!Step )\d+[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
-    rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): '
+    rb'|[ ]is \w*\(\w+: |^\s*\[?\{"|^\s*"|"\w+":| - PARAMETER |Traceback|\w(?:Error|Exception): |Best Iter\('
 )
 _REFUSED_PARTS = (
     b"sec: ",
@@ -62,6 +62,7 @@ _RULED = re.compile(rb"[ \t]*" + _LINE + rb"[ ][^\n%|\[]{1,80}[ ]" + _LINE + rb"
 _BULLET = re.compile(
     rb"(?:[ \t]{2,}|(?<=\]:[ ])[ \t]+)(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ]"
 )  # `     | > loss: 0.5`
+_STEP_ALONE = re.compile(rb"(?:step|iter|iteration): \d{1,18}")
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _JSON_MEMBER = re.compile(rb'[ \t]{2,4}"[^"\n]{1,80}": [^\s"\[{]{1,40}')  # of an object over several lines
@@ -127,7 +128,7 @@ def _message_of(text: bytes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes
         return text.replace(b'"', b"'"), prefixes._replace(begin=named.end())
     before = text[: prefixes.begin].rstrip()
     is_config = before.endswith(b":") and not before.endswith((b"stats:", b"metrics:"))
-    if prefixes.has_origin and not is_config and _is_json_object(text[prefixes.begin :]):
+    if (prefixes.has_origin or prefixes.rank) and not is_config and _is_json_object(text[prefixes.begin :]):
         text = text.replace(b'"', b"'")
     return text, prefixes
 
@@ -261,8 +262,10 @@ def _is_heading(scan: LineScan) -> bool:
     is_indented = scan.text[scan.begin - 2 : scan.begin].isspace()
     if message.startswith(b"Time steps:") or b"Recent Stats | t_env:" in message:  # CORL's, PyMARL's
         return True
-    is_setting = b":" in message[:-1] and not any(
-        each.has_total or each.kind == "epoch" for each in scan.positions
+    is_setting = (
+        b":" in message[:-1]
+        and not _STEP_ALONE.fullmatch(message)
+        and not any(each.has_total or each.kind == "epoch" for each in scan.positions)
     )
     if is_setting and message[:1] != b"[":
         return False
@@ -297,7 +300,8 @@ def _is_plain(scan: LineScan) -> bool:
     if not (scan.phase or all(map(_has_phase, scan.numbers))):
         return False
     is_mixed = _EVALUATED.match(scan.text, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
-    return any(qualities) if is_mixed else all(qualities)
+    others = [each.name for each, is_one in zip(scan.numbers, qualities, strict=True) if not is_one]
+    return any(qualities) and (bool(is_mixed) or all(map(is_timer, others)))
 
 
 def _is_known_alone(scan: LineScan) -> bool:

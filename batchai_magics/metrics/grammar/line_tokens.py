@@ -44,6 +44,7 @@ DIGIT = re.compile(rb"\d")
 EVALUATED = b"cur metric,"  # PaddleOCR's
 _TOLD_PHASE = re.compile(rb"'(?:mode|phase|split|stage|_?type)':[ ]?'(?P<phase>[A-Za-z]+)")
 _VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation set in PyTorch's programs
+_APART = re.compile(rb"(?:[ ][\w.'/-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=)|[ ]\|[ ]+(?=(?i:epoch|step|iter)))")
 _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
 
 
@@ -312,9 +313,8 @@ def _enter_phase(scan: LineScan, phase: str | None) -> None:
 
 
 def _is_apart(text: bytes, end: int, limit: int) -> bool:
-    """Whether two blanks follow the words from here on, as after the event of a structured log."""
-    gap = re.compile(rb"(?:[ ][\w.'-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=))").match(text, end, limit)
-    return gap is not None
+    """Whether two blanks follow the words from here on, as after the event of a structured log, or a bar."""
+    return _APART.match(text, end, limit) is not None
 
 
 def _is_lone(text: bytes, begin: int, end: int, limit: int) -> bool:

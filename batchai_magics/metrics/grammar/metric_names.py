@@ -45,6 +45,7 @@ _QUALITY = frozenset(
         "xent",
         "logloss",
         "objective",
+        "obj",
         "likelihood",
         "perplexity",
         "ppl",
@@ -70,6 +71,7 @@ _QUALITY = frozenset(
         "mse",
         "mae",
         "rmse",
+        "rms",
         "mape",
         "bleu",
         "rouge",
@@ -77,6 +79,8 @@ _QUALITY = frozenset(
         "chrf",
         "wer",
         "cer",
+        "bcer",
+        "bwer",
         "ter",
         "map",
         "miou",
@@ -128,6 +132,7 @@ _QUALITY = frozenset(
 _SUFFIX = re.compile(
     r"(?:(?<!co)loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*"
 )
+_AT = re.compile(r"[A-Za-z]{1,9}@\d")  # `pass@1`, `HR@10`
 _INTEGERS = frozenset(
     ["score", "scores", "loss", "acc", "accuracy", "reward", "return", "rew", "returns", "rewards"]
 )
@@ -153,7 +158,7 @@ MEASURE_PARTS = (
         "map",
     ),
     *("prec", "recall", "learn", "cost", "speed", "norm", "rate", "scale", "tok", "sample", "flop", "images"),
-    *("throughput", "metric", "likelihood", "objective", "inertia"),
+    *("throughput", "metric", "likelihood", "objective", "inertia", "@"),
 )
 """Every name that `is_measure` knows holds one of these, or one of MEASURE_WORDS as a word."""
 MEASURE_WORDS = tuple(
@@ -175,14 +180,14 @@ _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
     r"consumed|processed|skipped|without|degree|cuda|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
     r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left|depth|leaves|"
-    r"trained tokens|elapsed_time(?!_per)|total_time|patience)(?:$|[_\s/.:])"
+    r"new best|new worst|trained tokens|elapsed_time(?!_per)|total_time|patience)(?:$|[_\s/.:])"
 )
 _MAY_BE_TOTAL = re.compile(r"norm|throughput")
 _NO_METRICS = frozenset((
-    "progress_or_epoch", "images", "#images", "n_parameters", "total", "bsz", "wal", "wall", "elapsed",
-    "actual_seqlen", "sen.", "trained", "clock", "frames", "samples", "tokens", "checkpoint", "actual",
-    "seqlen", "run", "part", "fold", "trial", "split", "smpl", "position", "params", "count", "init loss",
-    "done", "done (%)",
+    "progress_or_epoch", "images", "#images", "n_parameters", "train_samples", "total", "bsz", "wal", "wall",
+    "elapsed", "actual_seqlen", "sen.", "trained", "clock", "frames", "samples", "tokens", "checkpoint",
+    "actual", "seqlen", "run", "part", "fold", "trial", "split", "smpl", "position", "params", "count",
+    "init loss", "done", "done (%)",
 ))  # fmt: skip
 _STOP_WORDS = frozenset(
     [
@@ -259,7 +264,7 @@ def is_quality(name: str) -> bool:
     return (
         words[-1:] == ("cost",) == words[:1]
         or any(word in _QUALITY or _SUFFIX.search(word) is not None for word in words)
-        or name.lower().startswith("pass@")
+        or _AT.match(name) is not None
     )
 
 

@@ -103,7 +103,8 @@ def take_pair(scan: LineScan) -> bool:
         scan.excluded, scan.at = scan.excluded + 1, found.end()
         return True
     is_sentence = found["is"] and not _is_apart(scan, raw)
-    if is_sentence or _MORE_NUMBERS.match(scan.text, found.end(), scan.end):
+    is_progress = found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]  # `Finished [100%]:`
+    if is_sentence or is_progress or _MORE_NUMBERS.match(scan.text, found.end(), scan.end):
         return False
     is_signed = bool(found["sign"] or found["quoted"] or found["is"])
     if _IS_SEAM.search(raw) or not (is_signed or _is_name_without_sign(raw)):

@@ -81,7 +81,7 @@ TEXT_PAIR = re.compile(
     + rb"[ \t]{0,4}=[ \t]{0,2})"
     rb"(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[\[(](?:[^\[\]()\n]|\([^()\n]*\)|\[[^\[\]\n]*\]){0,200}[\])]"
     rb"|\d+ days?, [\d:]+|\d+d \d+h \d+m|(?!\d{1,3}%\|)[^\s,;|()\[\]{}=]{1,80})(?=[\s,;|)\]}]|\Z)"
-    rb"|" + _WORD + rb"=(?=[,\s]))"
+    rb"|" + _WORD + rb"=(?=[,\s\])]))"
 )
 """A name whose value is not numeric: a duration, a word, a list."""
 
@@ -118,10 +118,11 @@ STRONG = re.compile(rb"[,;|\t\]]|[ ]{2}|[ ]-{1,2}[ ]|\Z")
 
 DURATION = re.compile(
     rb"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])|-:--:--"
+    rb"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [A-Z]{3,4})?(?: \d{4})?(?!\d)"
     rb"|(?:\d+h ?)?\d+m ?\d+s\b(?:[ ]\(remain[^()\n]{0,40}\))?"
     rb"|(?:remaining time|time remaining)[: ]{1,2}\d[\d.]{0,20} (?:seconds?|minutes?|hours?|days?)\b"
     rb"(?: \([^()\n]{1,40}\))?\.?"
     rb"|is[ ]\d[\d.]{0,20}[ ](?:secs?|seconds?|minutes?|hours?)\b"
     rb"|(?:took|takes|used)[: ]{1,2}\d[\d.]{0,20}[ ]?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b"
 )
-"""A clock time or a duration, which is not a metric's value."""
+"""A time or a duration, which is not a metric's value."""

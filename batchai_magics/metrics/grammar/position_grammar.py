@@ -9,7 +9,7 @@ _COUNT = rb"\d{1,3}(?:,\d{3})+(?!\d|,\d)|\d{1,18}"
 _ROUNDED = rb"\d{1,6}(?:\.\d{1,3})?[kKM](?![\w./])"  # `12.5K`
 _OF = (
     rb"(?:[ \t]*(?:/|\bof\b(?:[ ]max_iter:)?|\bout of\b|\|(?=[ ]?\d+[ ]?[\])]))[ \t]*"
-    rb"(?P<total>(?:" + _COUNT + rb")|\?|Unknown))"
+    rb"(?P<total>(?:" + _COUNT + rb")|\?|Unknown)(?:/\d{1,18}(?=, [a-z]))?)"
 )
 _PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
 _ADJECTIVE = (
@@ -72,6 +72,7 @@ _LINE_STARTS = tuple(
         rb"\[(?P<step>\d{1,18}) \| \d{1,9}\.\d\d?\](?=[ ])",  # and the seconds since the start
         rb"(?i:(?:global[ ])?round)[ ]?[:#]?[ ]{1,3}(?P<step>\d{1,9})(?:[ ]?/[ ]?\d{1,9})?(?=[ ]*[,:|-])",
         rb"(?P<epoch>\d{1,9})/\d{1,9} \* Epoch \((?P<phase>\w+)\):",
+        rb"\[" + _PHASE + rb": (?P<epoch>\d{1,9}), (?P<step>\d{1,18}) / \d{1,18}\](?=[ ])",  # PyTracking
         _PHASE + rb" \((?P<epoch>\d{1,9})/\d{1,9}\)(?=[ ])",
         _PHASE + rb"[ ](?P<epoch>\d{1,9})(?=, [a-z])",
         rb"\[(?P<epoch>" + _COUNT + rb"),[ \t]*(?P<step>" + _COUNT + rb")\](?=[ \t])",

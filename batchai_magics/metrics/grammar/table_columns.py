@@ -80,8 +80,9 @@ def _are_names(cells: Sequence[bytes], separator: bytes) -> bool:
 def _is_of_training(columns: Columns) -> bool:
     """Whether the columns say where training is, and measure something."""
     has_place = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
+    is_one_place = sum(name.lower() in EPOCHS for name in columns.names) < 2  # Burn's summary has several
     is_measuring = columns.names[1].lower() == "gpu_mem" or any(map(is_measured, columns.names))
-    return len(columns.names) >= 3 and has_place and is_measuring
+    return len(columns.names) >= 3 and has_place and is_one_place and is_measuring
 
 
 def _with_phase(columns: Columns) -> Columns:
