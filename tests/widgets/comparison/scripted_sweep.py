@@ -51,9 +51,9 @@ class ScriptedTrial:
         job = resource(state, id=EXPERIMENT.child(Kind.JOB, self.name))
         ended = now() if state.is_final else None
         execution = None if state is ExecutionState.QUEUED else ExecutionInfo(now(seconds), ended, None)
+        self.loss, self.progress = loss, progress  # before the state: what an ended trial has is read once
         self.runs = (dataclasses.replace(job, execution=execution),)
-        self.word, self.attempts, self.loss = self.runs[0].word, int(execution is not None), loss
-        self.progress = progress
+        self.word, self.attempts = self.runs[0].word, int(execution is not None)
 
 
 class Snapshot(NamedTuple):

@@ -84,7 +84,7 @@ def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path)
 
 
 def test_the_table_has_progress_every_metric_and_a_curve_and_its_heads_stand_above_the_numbers(lab, tmp_path):
-    view = opened(lab, tmp_path, "columns", 12, MORE, END)
+    view = opened(lab, tmp_path, "columns", 12, END)
     running = view.locator("tbody tr", has_text="lr-t7")
     expect(running.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "25")
     expect(running.get_by_role("img", name="loss from 8.000 to 2.100")).to_be_visible()
@@ -100,7 +100,6 @@ def test_the_table_has_progress_every_metric_and_a_curve_and_its_heads_stand_abo
     expect(view.locator("td[data-column=progress]:visible")).to_have_count(1)  # without gaps in other rows
     lab.page.set_viewport_size(wide)
     lab.run(2)
-    lab.run(3)
     expect(view.locator(".ba-badge").first).to_have_text("finished")
     expect(view.get_by_role("progressbar")).to_have_count(0)
     expect(view.locator("th[data-column=progress]")).to_have_count(0)
