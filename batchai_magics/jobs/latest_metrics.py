@@ -48,16 +48,17 @@ class LogEnds:
         self._backend, self._job = backend, job
         self._patterns = {**(job.spec.batchai_patterns or {}), **patterns}
         self._chunks: dict[str, Chunk | None] = {}
-        self._parsers: dict[str, Parser] = {}  # as they were used last
+        self._records: dict[str, list[Record]] = {}
+        self._mismatches: list[str] = []
 
     def metrics(self, preferences: MetricPreferences = NO_PREFERENCES) -> RunMetrics:
         """The metrics that stdout tells, else stderr, and the trainer's files."""
-        printed = self._records(OUT, self._patterns)
+        printed = self._read(OUT, self._patterns)
         found = run_metrics(printed, preferences)
         if not found:
-            printed = self._records(ERR, self._patterns)
+            printed = self._read(ERR, self._patterns)
             found = run_metrics(printed, preferences)
-        logged = self._records(TRAINER_LOG, {})
+        logged = self._read(TRAINER_LOG, {})
         if not logged:
             return found
         numbers = PrintedNumbers()
@@ -68,20 +69,20 @@ class LogEnds:
     def notices(self) -> tuple[str, ...]:
         """What the user should know: matches that are not numbers, and what would read numbers of stdout."""
         found = self.metrics()
-        mismatches = tuple(str(each) for parser in self._parsers.values() for each in parser.mismatches)
         chunk = self._chunk(OUT)
         if found or chunk is None:
-            return mismatches
+            return tuple(self._mismatches)
         data, suggester = chunk.redacted.data, MetricSuggester()
         suggester.scan(data.partition(b"\n")[2] if chunk.offset else data)
-        return (*mismatches, str(suggester.suggestion)) if suggester.suggestion else mismatches
+        suggestions = [str(suggester.suggestion)] if suggester.suggestion else []
+        return (*self._mismatches, *suggestions)
 
-    def _records(self, name: str, patterns: Mapping[str, str]) -> list[Record]:
-        chunk = self._chunk(name)
-        if chunk is None:
-            return []
-        parser = self._parsers[name] = Parser(patterns)
-        return [*records_in(chunk.redacted, parser), *parser.finish()]
+    def _read(self, name: str, patterns: Mapping[str, str]) -> list[Record]:
+        if name not in self._records:
+            chunk, parser = self._chunk(name), Parser(patterns)
+            self._records[name] = [*records_in(chunk.redacted, parser), *parser.finish()] if chunk else []
+            self._mismatches += map(str, parser.mismatches)
+        return self._records[name]
 
     def _chunk(self, name: str) -> Chunk | None:
         if name not in self._chunks:

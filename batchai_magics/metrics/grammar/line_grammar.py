@@ -353,7 +353,7 @@ def _is_phased(scan: LineScan) -> bool:
 def _is_timed(scan: LineScan) -> bool:
     """Whether a step has several timers or rates and nothing else: `step:7/100 time:5ms step_avg:7.1ms`."""
     has_step = any(each.kind == "step" for each in scan.positions)
-    if scan.text.startswith((b"tick ", b"Status: kimg ", b"kimg "), scan.begin):  # only rates and memories
+    if scan.is_in_kimg:
         return has_step and len(scan.numbers) > 2
     words = scan.stray_words + scan.lone_words
     are_told = all(

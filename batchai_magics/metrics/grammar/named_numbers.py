@@ -102,14 +102,8 @@ def take_pair(scan: LineScan) -> bool:
     if not found["sign"] and _is_aside(raw, found):
         scan.excluded, scan.at = scan.excluded + 1, found.end()
         return True
-    is_sentence = found["is"] and not _is_apart(scan, raw)
-    is_progress = found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]  # `Finished [100%]:`
-    if is_sentence or is_progress or _MORE_NUMBERS.match(scan.text, found.end(), scan.end):
-        return False
     is_signed = bool(found["sign"] or found["quoted"] or found["is"])
-    if _IS_SEAM.search(raw) or not (is_signed or _is_name_without_sign(raw)):
-        return False
-    if ENDS_IN_POSITION.search(raw) and not _is_of_position(raw, found):
+    if _is_no_pair(scan, raw, found) or not (is_signed or _is_name_without_sign(raw)):
         return False
     scan.assigned += found["sign"] == b"="
     is_list_name = is_signed and _splits_into_sentence(raw) and not is_excluded(raw)
@@ -117,6 +111,16 @@ def take_pair(scan: LineScan) -> bool:
         scan.stray_words += 1
     add_number(scan, raw if is_signed else _headed(scan, raw), found, is_signed=is_signed)
     return True
+
+
+def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
+    """Whether a sentence, a share of progress, a list, the next line or a position begins here."""
+    is_sentence = found["is"] and not _is_apart(scan, name)
+    is_progress = found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]  # `Finished [100%]:`
+    if is_sentence or is_progress or _IS_SEAM.search(name):
+        return True
+    is_position = ENDS_IN_POSITION.search(name) and not _is_of_position(name, found)
+    return bool(is_position or _MORE_NUMBERS.match(scan.text, found.end(), scan.end))
 
 
 def _headed(scan: LineScan, name: str) -> str:
@@ -210,7 +214,7 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
 def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
     """Whether a number counts phases, as in `Eval 1 at step 4000`, or is a time that is called a cost."""
     is_counter = phase_of_word(raw) is not None and number.isdigit() and not (unit or scan.last_base)
-    is_total = raw == "time" and scan.text.startswith((b"tick ", b"Status: kimg ", b"kimg "), scan.begin)
+    is_total = raw == "time" and scan.is_in_kimg
     return is_counter or is_total or (raw.lower() in ("cost", "avg") and unit in _SECONDS)
 
 
