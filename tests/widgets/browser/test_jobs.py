@@ -182,12 +182,13 @@ OF_A_RUNNING_JOB = ("Cancel", "Detach", "Notify")
 
 
 def parts_of(view):
-    """The names of all that a view consists of, with its files and its record open."""
+    """The names of all that a view consists of, with its log, its files and its record open."""
+    view.locator(".ba-row", has_text="log() record").first.wait_for()
     for name, text in (("Files", "artifacts"), ("Record", "submitted")):
         view.get_by_role("tab", name=name).click()
         view.get_by_text(text).first.wait_for()
     view.get_by_text("resource use").first.wait_for()
-    names = {re.sub(r"[\d.]+ ?[%MGk]?B?", "0", name) for name in view.evaluate(PARTS)}
+    names = {re.sub(r"[\d.]+ ?[%MGk]?B?|records?, step .*", "0", name) for name in view.evaluate(PARTS)}
     return {name for name in names if not name.startswith(OF_A_RUNNING_JOB)}
 
 
