@@ -16,10 +16,11 @@ LOOK_S = 0.02
 
 
 class JobRuns:
-    """Starts and stops the runs of jobs. `preemption_s` is how long a preempted node is still shown."""
+    """Starts and stops the runs of jobs. Preempted nodes are shown until `preempted_nodes_leave` is set."""
 
     def __init__(self, folder: Path, workspace: Workspace, computes: Computes) -> None:
-        self.preemption_s = 0.2
+        self.preempted_nodes_leave = threading.Event()
+        self.preempted_nodes_leave.set()
         self.folder, self.workspace, self.computes = folder, workspace, computes
         self._runs: list[_JobRun] = []
 
@@ -31,6 +32,7 @@ class JobRuns:
 
     def close(self) -> None:
         """Cancels what runs, and waits for its end."""
+        self.preempted_nodes_leave.set()
         for run in self._runs:
             run.job.is_cancelled.set()
         for run in self._runs:
@@ -116,7 +118,7 @@ class _JobRun(threading.Thread):
         self.job.warnings.append("The node was preempted: the run is restarted.")
         for node in self.job.nodes:
             node.is_preempted = True
-        time.sleep(self._runs.preemption_s)
+        self._runs.preempted_nodes_leave.wait()
 
     def _end(self, code: int | None, processes: NodeProcesses) -> None:
         if code:

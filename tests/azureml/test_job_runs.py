@@ -99,12 +99,14 @@ def test_a_preempted_job_runs_again_with_logs_of_its_own(running_azure):
     outputs = {"o": {"jobOutputType": "uri_folder"}}
     submit(running_azure, "one", command, computeId=f"{ROOT}/computes/cpu", outputs=outputs)
     until(lambda: running_azure.blobs.names("azureml-blobstore-standin", "azureml/one/o/mark"))
+    running_azure.runs.preempted_nodes_leave.clear()
     running_azure.preempt("one")
     until(
         lambda: running_azure.computes.find("cpu").body()["properties"]["properties"]["nodeStateCounts"][
             "preemptedNodeCount"
         ]
     )
+    running_azure.runs.preempted_nodes_leave.set()
     assert ended(running_azure, "one") == "Completed"
     assert logs(running_azure, "one") == ["retry_001/std_log.txt", "std_log.txt"]
 

@@ -10,7 +10,7 @@ import pytest
 from batchai_magics.errors import UnreachableError, UsageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics.reading.event_files import EventFileReader
-from tests.ports import free_port
+from tests.ports import deaf_port
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 
@@ -78,5 +78,5 @@ def test_an_address_with_a_password_is_refused_without_repeating_it(job):
 
 
 def test_a_server_that_does_not_respond_is_an_error_of_its_own(job):
-    with pytest.raises(UnreachableError, match="MLflow does not respond"):
-        job.export("mlflow", f"http://127.0.0.1:{free_port()}")
+    with deaf_port() as port, pytest.raises(UnreachableError, match="MLflow does not respond"):
+        job.export("mlflow", f"http://127.0.0.1:{port}")

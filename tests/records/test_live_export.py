@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.metrics.reading.event_files import EventFileReader
-from tests.ports import free_port
+from tests.ports import deaf_port
 from tests.server.clients import drive, python_of
 from tests.world import World, senders_in, until, world
 
@@ -52,7 +52,8 @@ def test_a_relative_folder_is_that_of_the_notebook(world: World, tmp_path: Path,
 
 
 def test_a_target_that_does_not_respond_is_a_warning_and_nothing_else(world: World) -> None:
-    job = world.run(f"r --export mlflow=http://127.0.0.1:{free_port()}", ENDS)
+    with deaf_port() as port:
+        job = world.run(f"r --export mlflow=http://127.0.0.1:{port}", ENDS)
     (error,) = job.show().execution.errors
     assert (job.state.value, error.code) == ("succeeded", "ExportIncomplete")
     assert "2 numbers are missing: MLflow does not respond" in error.message

@@ -24,7 +24,7 @@ from batchai_magics.models.runs.notifications import (
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from batchai_magics.records import http_client
 from batchai_magics.records.mlflow_runs import MlflowError, MlflowRun
-from tests.ports import free_port
+from tests.ports import deaf_port
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 from tests.world import world
 
@@ -61,9 +61,10 @@ def test_exporting_a_run_again_makes_no_second_one(mlflow):
 
 def test_a_server_that_is_not_there_is_named_without_its_password():
     env = {"MLFLOW_TRACKING_USERNAME": "me", "MLFLOW_TRACKING_PASSWORD": "hunter2"}
-    writer = MlflowRun(f"http://127.0.0.1:{free_port()}", RUN, env=env)
-    with pytest.raises(MlflowError, match="does not respond") as caught:
-        writer.write([ScalarPoint("loss", 2.5, 1, 1001.0)])
+    with deaf_port() as port:
+        writer = MlflowRun(f"http://127.0.0.1:{port}", RUN, env=env)
+        with pytest.raises(MlflowError, match="does not respond") as caught:
+            writer.write([ScalarPoint("loss", 2.5, 1, 1001.0)])
     assert "hunter2" not in str(caught.value)
 
 

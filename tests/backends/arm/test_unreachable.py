@@ -14,7 +14,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.server.access.certificates import authority_file, server_certificate
-from tests.ports import free_port
+from tests.ports import deaf_port
 from tests.server.running import GROUP, WORKSPACE, Running, connected
 
 pytestmark = pytest.mark.slow  # Azure's libraries ask `uname` what this machine is
@@ -53,13 +53,14 @@ def refused(backend: Backend) -> ServiceError:
 
 
 def test_where_nobody_listens_it_is_said_at_once() -> None:
-    error = refused(connected(f"http://127.0.0.1:{free_port()}"))
+    with deaf_port() as port:
+        error = refused(connected(f"http://127.0.0.1:{port}"))
     assert isinstance(error, UnreachableError)
     assert "nothing is listening there" in error.message
 
 
 def test_storage_says_so_too() -> None:
-    with contextlib.closing(connected(f"http://127.0.0.1:{free_port()}")) as backend:
+    with deaf_port() as port, contextlib.closing(connected(f"http://127.0.0.1:{port}")) as backend:
         for ask in (backend.storage.shares, lambda: backend.storage.make("data"), backend.groups.list):
             with pytest.raises(UnreachableError):
                 ask()

@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics import cli
-from tests.ports import free_port
+from tests.ports import deaf_port
 from tests.webhook import webhook
 
 __all__ = ["webhook"]
@@ -21,7 +21,8 @@ def test_a_test_notification_is_delivered(webhook, capsys):
 
 
 def test_a_channel_that_fails_is_named_without_its_address(capsys):
-    assert run("--notify", f"http://127.0.0.1:{free_port()}/T0ken") == 1
+    with deaf_port() as port:
+        assert run("--notify", f"http://127.0.0.1:{port}/T0ken") == 1
     err = capsys.readouterr().err
     assert "webhook: the webhook did not respond: ConnectionRefusedError" in err
     assert "T0ken" not in err

@@ -57,12 +57,18 @@ def jobs_one_of_which_asks(folder: Path) -> None:
 
 @contextlib.contextmanager
 def name_server(folder: Path) -> Iterator[list[str]]:
-    """The only one of this namespace, and what it is asked; it knows no name, nor has this host's a file."""
+    """The only one of this namespace, and what it is asked; it knows no name, nor has this host's a file.
+
+    Whoever asks has the longest patience that there is: none asks twice.
+    """
     socket.sethostname("nobody-knows")
     with socket.socket() as loopback, socket.socket(type=socket.SOCK_DGRAM) as server:
         fcntl.ioctl(loopback, SET_FLAGS, struct.pack("16sH22x", b"lo", UP))
         server.bind(("127.0.0.1", 53))
-        settings = {"resolv.conf": "nameserver 127.0.0.1\n", "nsswitch.conf": "hosts: files dns\n"}
+        settings = {
+            "resolv.conf": "nameserver 127.0.0.1\noptions timeout:30\n",
+            "nsswitch.conf": "hosts: files dns\n",
+        }
         for name, text in settings.items():
             folder.joinpath(name).write_text(text)
             if Path("/etc", name).exists():  # without them the C library does the same
