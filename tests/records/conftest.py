@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.records import mlflow_runs
+from tests.patience import PATIENCE_S
 from tests.ports import free_port
 from tests.server.clients import python_of
 from tests.world import until
@@ -58,13 +60,13 @@ class MlflowServer:
         request = urllib.request.Request(
             f"{self.uri}/api/2.0/mlflow/{path}", data, {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=20) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return json.loads(response.read())
 
 
 @pytest.fixture(scope="module")
 def mlflow(tmp_path_factory):
-    """A server with no runs."""
+    """A server with no runs, which a busy machine may make slow: this process waits for it."""
     folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
     words = [python_of("mlflow"), str(PROGRAM), str(port), str(folder)]
     env = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
@@ -74,7 +76,9 @@ def mlflow(tmp_path_factory):
     try:
         until(lambda: server.is_up() or process.poll() is not None)
         assert process.poll() is None, (folder / "log").read_text()[-2000:]
-        yield server
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(mlflow_runs, "TIMEOUT_S", PATIENCE_S)
+            yield server
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

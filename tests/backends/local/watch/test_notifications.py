@@ -2,8 +2,10 @@
 
 import json
 import signal
+import threading
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,22 +102,35 @@ def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> N
 
 def test_the_first_failure_is_told_while_the_other_processes_go_on(world: World, webhook: Webhook) -> None:
     script = "import os, sys, time\nif os.environ['PMI_RANK'] == '1': sys.exit(3)\ntime.sleep(600)"
-    held = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    job = world.submit(f"r --processes 2 --notify {webhook.url}", held + script)
+    webhook.may_answer.clear()
+    job = world.submit(f"r --processes 2 --notify {webhook.url}", script)
     until(lambda: webhook.received)
     assert not job.is_done
+    webhook.may_answer.set()
     until(lambda: sent(world))
     assert [body["kind"] for body in webhook.received] == ["failure", "ended"]
 
 
 def test_what_the_watching_program_could_not_tell_is_told_at_the_end_once(
-    world: World, webhook: Webhook
+    world: World, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    refused: list[str] = []
+    is_shown = threading.Event()
+
+    def refuse_until_the_end_was_refused(body: dict[str, Any]) -> int:
+        if "ended" in refused:
+            return 200
+        refused.append(body["kind"])
+        if body["kind"] == "ended":
+            is_shown.wait()
+        return 503
+
     script = 'import time\nprint(\'{"step": 1, "loss": 11}\', flush=True)\ntime.sleep(600)'
-    webhook.statuses = [503] * 3
+    monkeypatch.setattr(webhook, "status_of", refuse_until_the_end_was_refused)
     job = world.submit(f'r --stop-if "loss > 10" --notify {webhook.url}', script)
     until(lambda: [each for each in job.notifications() if each.state.value == "retrying"])
     assert "the webhook answered 503" in str(job.provenance())
+    is_shown.set()
     until(lambda: sent(world))
     assert [body["kind"] for body in webhook.received] == ["stopping", "ended"]
 
