@@ -50,6 +50,7 @@ def cut_off(page, width):
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     with contextlib.suppress(TimeoutError):  # what is drawn anew may come later
         page.wait_for_function(f"() => ({CUT_OFF})().length === 0")
+        return []
     return page.evaluate(CUT_OFF)
 
 
