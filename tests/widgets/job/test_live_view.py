@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.lab import confirm
+from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -45,6 +46,7 @@ def sealed(*asked):
     return replace(chunk, seal=Seal(chunk.size, "known", 1200) if chunk.is_complete else None)
 backend.read = sealed
 """
+IS_HELD = "print(widgets._publisher().outputs()[0].view.is_in_use)"
 LAST_LINE = re.compile(r"400\s+images/sec: 143.0")
 LAST_POINT = "images/sec at step 400, total 566"
 
@@ -167,16 +169,24 @@ def test_an_ended_job_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job
 
 
 def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
-    lab.open("held", job_cell, SHOW, TRAIN, "backend.finish()")
+    lab.open("held", job_cell, SHOW, TRAIN, "backend.finish()", IS_HELD)
     for index in range(3):
         lab.run(index)
     lab.page.locator(".ba-log").hover()
+    until(lambda: is_held(lab, 4))
     lab.run(3)
     lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'succeeded'")
     lab.page.wait_for_timeout(4000)
     assert lab.page.locator(".ba-view").count() == 1
+    assert lab.page.locator(".ba-kept").count() == 0
     lab.page.mouse.move(1, 1)
     lab.page.locator(".jp-RenderedImage img").wait_for(state="attached")
+
+
+def is_held(lab, index):
+    """Whether the kernel knows that the view is in use."""
+    lab.run(index)
+    return lab.text(index) == "True"
 
 
 def test_a_chart_that_was_scrolled_away_shows_what_came_meanwhile(lab, job_cell):
