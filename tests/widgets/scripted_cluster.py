@@ -140,8 +140,8 @@ class ScriptedCluster(BackendDefaults):
 
     def read(self, file, offset=0, limit=1 << 20):
         path = self.folder / file.job.name / file.path
+        is_over = self.job(file.job).state.is_final  # before the bytes: more may come until then
         data = path.read_bytes() if path.exists() else b""
-        is_over = self.job(file.job).state.is_final
         return Chunk(data[offset : offset + limit], offset, len(data), is_over)
 
 
