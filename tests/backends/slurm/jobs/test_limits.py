@@ -16,7 +16,7 @@ from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, PlaceOptions
+from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
 from tests.contract.places import place_on
 from tests.world import processes_of, until
 
@@ -28,7 +28,7 @@ JobAcctGatherParams=OverMemoryKill
 MinJobAge=2
 FirstJobId=100
 MaxJobId=103"""
-EATS = "echo up; exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(1000)'"
+EATS = "exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(1000)'"
 
 
 @pytest.fixture
@@ -53,10 +53,14 @@ def test_a_job_that_uses_more_memory_than_it_has_says_so(strict_place: Place) ->
 
 
 def test_ranks_on_two_nodes_that_use_more_memory_than_they_have_say_so(strict_place: Place) -> None:
-    mpi = {"commandLine": EATS, "processCount": 2}
+    place, wait = strict_place, f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done"
+    mpi = {"commandLine": f"echo up; {wait}; {EATS}", "processCount": 2}
     fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": mpi}
-    job = strict_place.run(batchaiSlurm="--mem=100M", **fields)
-    assert strict_place.log(job.id) == b"up\nup\n"
+    id = place.start(batchaiSlurm="--mem=100M", **fields)
+    until(lambda: place.log(id) == b"up\nup\n")  # the first rank to use too much ends the other
+    place.backend.storage.upload(place.share, {"go": b""})
+    job = place.wait(id)
+    assert place.log(id) == b"up\nup\n"
     assert first_error(job).code == "JobOutOfMemory"
 
 
@@ -76,7 +80,7 @@ def test_a_number_that_slurm_uses_again_is_no_sign_of_life(
     place.is_up(id)
     used = number(place, id)
     for process in processes_of(tmp_path / "home"):
-        with contextlib.suppress(psutil.ZombieProcess):
+        with contextlib.suppress(psutil.NoSuchProcess):
             if "run_job" in " ".join(process.cmdline()):
                 process.send_signal(
                     signal.SIGKILL
