@@ -18,10 +18,15 @@ from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
 from tests.world import until
 
 KEY = "sk-abcdefghijklmnopqrstuvwx"
+# Each line has its time once it is in the log: the next one's is later by as much as is waited then.
 SLOW_STEPS = """
-import time
+import os, time
+from pathlib import Path
+log = Path(os.environ["AZ_BATCHAI_STDOUTERR_DIR"], "stdout.txt")
 for i in range(1, 5):
     print("step", i, "loss:", 1 / i, flush=True)
+    while not (log.exists() and f"step {i} " in log.read_text()):
+        time.sleep(0.01)
     time.sleep(0.5)
 """
 
