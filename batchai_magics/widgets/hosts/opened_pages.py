@@ -65,7 +65,7 @@ def open_job(job: Job) -> PageServer:
         publisher.add(StreamOutput(job, feed, stream))
         return stream
 
-    return PageServer(connect=connect).start()
+    return PageServer(connect=connect, on_close=publisher.close).start()
 
 
 def open_recording(path: Path) -> PageServer:

@@ -64,14 +64,25 @@ class Connection(Protocol):
 
 
 class PageServer:
-    """Serves a page until it is closed: live with `connect`, else the replay of `recording`."""
+    """Serves a page until it is closed: live with `connect`, else the replay of `recording`.
 
-    def __init__(self, *, connect: Callable[[], Connection] | None = None, recording: bytes = b"") -> None:
+    `on_close` is called when no page is connected any more.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect: Callable[[], Connection] | None = None,
+        recording: bytes = b"",
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
         self._connect = connect
+        self._on_close = on_close
         self._token = secrets.token_urlsafe(32)
         self._connections: dict[str, Connection] = {}
         self._http = ThreadingHTTPServer((LOOPBACK, 0), _handler_class(self))
         self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, name="batchai-page", daemon=True)
         self.port: int = self._http.server_address[1]
         self._files = {
             "/": ("text/html; charset=utf-8", PAGE.encode()),
@@ -88,15 +99,17 @@ class PageServer:
 
     def start(self) -> PageServer:
         """Serves in a thread."""
-        threading.Thread(target=self._http.serve_forever, name="batchai-page", daemon=True).start()
+        self._thread.start()
         return self
 
     def close(self) -> None:
-        """Ends the server and its pages."""
+        """Ends the server, its thread and its pages."""
         self._http.shutdown()
+        self._thread.join()
         self._http.server_close()
         for connection in list(self._connections.values()):
             connection.finish()
+        self._on_close()
 
     def accepts_host(self, host: str) -> bool:
         """Whether a `Host` header names this server: guards against DNS rebinding from web pages."""

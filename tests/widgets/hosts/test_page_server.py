@@ -1,12 +1,12 @@
 """The server of a plain page: who gets in, and what it never says."""
 
 import http.client
-import threading
 from urllib.parse import urlsplit
 
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
+from tests.threads import join_all, package_threads
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 
@@ -65,8 +65,10 @@ def test_the_token_is_in_no_log_and_the_cookie_not_for_scripts(page, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_page_that_is_closed_leaves_no_thread_of_its_server(tmp_path):
+def test_a_page_that_is_closed_leaves_no_thread(tmp_path):
+    before = package_threads()
     opened = Job(ScriptedBackend(tmp_path / "job"), JOB).open(browser=False)
-    assert "batchai-page" in {thread.name for thread in threading.enumerate()}
+    started = package_threads() - before
+    assert {thread.name for thread in started} == {"batchai-page", "batchai-publisher", "batchai-reader"}
     opened.close()
-    assert "batchai-page" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
+    assert not join_all(started)
