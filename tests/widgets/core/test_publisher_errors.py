@@ -6,6 +6,7 @@ from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import JobCardOutput
+from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import live, say, turns
 from tests.widgets.core.test_feed_poller import Scripted
@@ -80,6 +81,6 @@ def test_settling_freezes_in_the_calling_thread(backend, page, monkeypatch):
     monkeypatch.setattr(display, "has_frontend", lambda: True)
     widgets.show(Job(backend, JOB))
     backend.finish()
-    widgets.freeze_ended()
+    widgets.freeze_ended(timeout_s=PATIENCE_S)
     assert all("application/vnd.jupyter.widget-view+json" not in data for data in page.shown.values())
     widgets.close_all()
