@@ -124,6 +124,13 @@ def senders_in(home: Path) -> list[psutil.Process]:
     return found
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process is still running; one that nobody has waited for yet is not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def is_reading_logs(process: psutil.Process) -> bool:
     """Whether a process has started to evaluate stop conditions: it then handles SIGTERM."""
     with contextlib.suppress(psutil.Error, OSError):

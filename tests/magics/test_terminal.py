@@ -17,7 +17,11 @@ pytestmark = pytest.mark.slow
 
 SHELLS = {
     "ipython": ["-m", "IPython", "--no-banner", "--no-confirm-exit"],
-    "jupyter-console": ["-m", "jupyter_console", "--kernel=python3"],
+    "jupyter-console": [
+        *("-m", "jupyter_console", "--kernel=python3"),
+        # After it, the console would take each first line for the start of a cell.
+        f"--ZMQTerminalInteractiveShell.kernel_is_complete_timeout={PATIENCE_S}",
+    ],
 }
 COLOUR = r"\x1b\[[0-9;]*m"
 

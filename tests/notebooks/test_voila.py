@@ -21,14 +21,16 @@ import os, time
 from batchai_magics import log
 for step in range(1, 21):
     log(step=step, loss=1 / step)
-    time.sleep(0.1)
+while not os.path.exists({go!r}):
+    time.sleep(0.05)
 print("rank", os.environ["AZ_BATCHAI_TASK_INDEX"], "has ended")"""
 
 
 @pytest.fixture
 def address(tmp_path):
     """The address of Voila, which serves a notebook with a job."""
-    cells = [nbformat.v4.new_code_cell(source) for source in ("%load_ext batchai_magics", JOB)]
+    job = JOB.format(go=str(tmp_path / "go"))
+    cells = [nbformat.v4.new_code_cell(source) for source in ("%load_ext batchai_magics", job)]
     metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     file = tmp_path / "page.ipynb"
     file.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata)))
@@ -53,12 +55,13 @@ def answers(port):
     return False
 
 
-def test_a_job_is_shown_live_and_after_its_end(address, chrome):
+def test_a_job_is_shown_live_and_after_its_end(address, chrome, tmp_path):
     page = chrome.new_page()
     page.set_default_timeout(1000 * PATIENCE_S)
     page.goto(address)
     view = page.locator(".ba-view")
     expect(view).to_contain_text("running", timeout=1000 * PATIENCE_S)
+    (tmp_path / "go").touch()
     expect(view).to_contain_text("succeeded", timeout=1000 * PATIENCE_S)
     expect(view).to_contain_text("loss")
     page.close()

@@ -20,7 +20,7 @@ from batchai_magics.backends.machines.ssh_machine import SshMachine
 from batchai_magics.errors import ServiceError, UnreachableError, UsageError
 from tests.backends.machines.real_sshd import RealSshd
 from tests.patience import PATIENCE_S
-from tests.world import until
+from tests.world import is_alive, until
 
 pytestmark = pytest.mark.slow
 ASKING = "read -r answer; cat\n"
@@ -228,7 +228,7 @@ def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> N
     mine = [process for agent in agents(own_sshd) for process in (agent, *agent.children(recursive=True))]
     assert len(mine) >= 2
     own_sshd.kill()
-    until(lambda: not any(process.is_running() and process.status() != "zombie" for process in mine))
+    until(lambda: not any(map(is_alive, mine)))
 
 
 def test_no_word_of_a_file_or_the_environment_is_on_a_command_line(

@@ -94,8 +94,7 @@ for step in range(1000):
         child = subprocess.Popen(
             [sys.executable, "-c", saves], env={**job_environment(run_folder), "RANK": "0"}
         )
-        part = run_folder / "records" / "artifacts" / "0.part"
-        until(lambda part=part: part.exists() and part.stat().st_size)  # in the middle of a copy
+        until(lambda: is_copying(run_folder / "records" / "artifacts" / "0.part"))
         if kill % 2:
             until(lambda: len(artifacts(run_folder)) == 2)
         child.kill()
@@ -107,6 +106,14 @@ for step in range(1000):
         listed = [path.name for path in (run_folder / "artifacts").rglob("*") if path.is_file()]
         assert set(listed) <= {"model.pt"}
     assert seen
+
+
+def is_copying(part: Path) -> bool:
+    """Whether a process is in the middle of a copy."""
+    try:
+        return part.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def job_environment(run: Path) -> dict[str, str]:

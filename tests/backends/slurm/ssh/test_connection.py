@@ -25,7 +25,7 @@ from tests.backends.machines.real_sshd import HOST, RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.world import files_containing, until
+from tests.world import files_containing, is_alive, until
 
 pytestmark = pytest.mark.slow
 LINES = 40_000
@@ -146,7 +146,7 @@ def test_commands_on_nodes_come_as_they_are_written_and_end_with_who_reads(far_p
     until(lambda: next(output) and far_place.stored("pid"))
     process = psutil.Process(int(far_place.stored("pid")))
     output.close()
-    until(lambda: not process.is_running() or process.status() == "zombie")
+    until(lambda: not is_alive(process))
 
 
 def test_secrets_are_on_no_command_line_and_in_no_log(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -65,15 +66,23 @@ def news(requests: Sequence[str]) -> int:
     return requests.count("squeue") + requests.count("sinfo")
 
 
+def ask(requests: list[str], act: Callable[[], object]) -> list[str]:
+    """The questions of an act, and of the thread that looks for undelivered notifications after it."""
+    requests.clear()
+    act()
+    for thread in threading.enumerate():
+        if thread.name == "batchai-notify":
+            thread.join()
+    return [*requests]
+
+
 def fewest(requests: list[str], act: Callable[[], object]) -> list[str]:
     """The questions of an act while Slurm itself is asked nothing."""
     found: list[list[str]] = []
-    act()  # a backend learns some things once
+    ask(requests, act)  # a backend learns some things once
 
     def is_quiet() -> bool:
-        requests.clear()
-        act()
-        found.append([*requests])
+        found.append(ask(requests, act))
         return not news(requests)
 
     until(is_quiet)
@@ -118,8 +127,7 @@ def test_what_slurm_says_anew_takes_few_questions(
 ) -> None:
 
     def is_news() -> bool:
-        requests.clear()
-        far_place.backend.status(jobs)
+        ask(requests, lambda: far_place.backend.status(jobs))
         return news(requests) == 1
 
     until(is_news)
@@ -140,15 +148,9 @@ def test_what_is_made_takes_a_handful_of_questions(far_place: Place, requests: l
         "an experiment": (1, lambda: backend.create(other.child(Kind.EXPERIMENT, "e"), ExperimentSpec())),
         "a file server": (1, far_place.make_server),
     }
-    questions: dict[str, list[str]] = {}
-    for name, (_, act) in acts.items():
-        requests.clear()
-        act()
-        questions[name] = [*requests]
+    questions = {name: ask(requests, act) for name, (_, act) in acts.items()}
     far_place.is_up(far_place.job("first"))
-    requests.clear()
-    backend.terminate(far_place.job("first"))
-    questions["end a job"] = [*requests]
+    questions["end a job"] = ask(requests, lambda: backend.terminate(far_place.job("first")))
     most = {**{name: count for name, (count, _) in acts.items()}, "end a job": 4}
     too_many = {name: told for name, told in questions.items() if len(told) > most[name] + ANEW * news(told)}
     assert too_many == {}
