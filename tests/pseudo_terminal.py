@@ -35,10 +35,10 @@ def start_on_terminal(*words, columns=COLUMNS, cwd=None, **variables):
     return process, ours
 
 
-def read_until(terminal, text):
-    """What was written up to `text`, at least."""
+def read_until(terminal, *texts):
+    """What was written up to all the texts, at least."""
     written = b""
-    while text.encode() not in written:
+    while not all(text.encode() in written for text in texts):
         written += os.read(terminal, 1 << 16)
     return written.decode()
 

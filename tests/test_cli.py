@@ -42,6 +42,7 @@ def shell(*words, **settings):
 def test_a_warning_is_one_plain_line(home, tmp_path):
     shell("job", "create", "-n", "j", "-f", write_job(tmp_path, "true"))
     shell("job", "wait", "-n", "j")
+    until(lambda: not processes_of(home))  # the last to close the database deletes files beside it
     for file in home.glob("state.db*"):
         file.unlink()
     text = "was lost and was rebuilt with 1 jobs from their folders"

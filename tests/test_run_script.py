@@ -32,9 +32,13 @@ def started(folder, *words):
 
 def test_a_script_runs_with_its_folder_and_its_exit_code_is_the_commands(folder):
     (folder / "train.py").write_text(
-        "import os, sys, model\n"
+        "import os, sys, time, model\n"
+        "from pathlib import Path\n"
         "rank, count = os.environ['RANK'], os.environ['WORLD_SIZE']\n"
-        "print(rank, 'of', count, model.size, open('conf.txt').read(), sys.argv[1:])\n"
+        "print(rank, 'of', count, model.size, open('conf.txt').read(), sys.argv[1:], flush=True)\n"
+        "done = Path(os.environ['AZ_BATCHAI_SHARED_JOB_TEMP'])\n"
+        "(done / f'done-{rank}').touch()\n"  # who fails first ends the other
+        "while len(list(done.glob('done-*'))) < 2: time.sleep(0.01)\n"
         "sys.exit(3)\n"
     )
     run = started(folder, "--nodes=2", "--", "torchrun", "--nproc_per_node=1", "train.py", "--lr", "1")
@@ -109,7 +113,8 @@ def test_a_terminal_shows_log_nodes_progress_and_metrics(folder):
     )
     go = folder.parent / "go"
     process, ours = start_on_terminal("run", "--nodes=2", f"--env=GO={go}", "train.py", cwd=folder)
-    text = read_until(ours, "loss 0.25\x1b[0m")  # the metric, in bold
+    shown = ("loss 0.25\x1b[0m", "epoch 5/10", "2 of 2 running")  # the metric is in bold
+    text = read_until(ours, *shown)
     assert "running" in text
     go.touch()
     text += rest_of(ours).decode()

@@ -100,6 +100,7 @@ def test_any_values_of_a_commands_options(
     context: Context, command: CommandSpec, data: st.DataObject
 ) -> None:
     words = data.draw(lines(command))
+    until(lambda: not context.backend.reap())  # what lines before this one have started writes as well
     before = home(context)
     refused = odd_inputs.rejection(lambda: carried_out(words, context))
     if isinstance(refused, UsageError):

@@ -251,6 +251,8 @@ def test_every_command_prints_what_is_documented(folder, output_of):
             node = json.loads(text)[0]["nodeId"]
         if "--detach" in line:
             until(lambda: output_of("logs slow"))
+        if line == "cancel slow":
+            until(lambda: json.loads(output_of("job show -n slow"))["executionState"] == "failed")
     assert not found, "\n".join(found)
 
 
