@@ -47,9 +47,10 @@ def test_a_job_waits_until_all_its_nodes_are_idle(place: Place) -> None:
 
 
 def test_two_jobs_share_a_cluster(place: Place) -> None:
-    jobs = [place.start(HOLD, name) for name in "ab"]
-    for job in jobs:
-        place.is_up(job)
+    jobs = []
+    for name in "ab":  # the first has the first node
+        jobs.append(place.start(HOLD, name))
+        place.is_up(jobs[-1])
     nodes = place.backend.nodes(place.cluster)
     assert [node.job for node in nodes] == jobs
     assert place.backend.nodes(jobs[1]) == [nodes[1]]
