@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from batchai_magics.backends.node import restarts
@@ -211,10 +211,13 @@ def out_of_memory_folder(plan: Plan) -> Path:
     return Path(f"{plan.exits}.out-of-memory")
 
 
-def with_kill_reason(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
+def with_kill_reason(
+    outcome: Outcome, plan: Plan, log: Path, *, ended_on_their_own: Collection[int]
+) -> Outcome:
     """The outcome of processes on several nodes, with the reason why they were killed, if known.
 
-    `log` contains srun's messages.
+    `log` contains srun's messages. The exits of ranks that did not end on their own explain nothing: Slurm
+    ends the others when some are killed.
     """
     if outcome.exit_code not in _WAS_KILLED or outcome.is_success:
         return outcome
@@ -226,8 +229,7 @@ def with_kill_reason(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
     message = _reason(log)
     if failure := _launch_failure(outcome, plan, message):
         return failure
-    has_exited = any(rank.exit_code is not None for rank in outcome.ranks)
-    return outcome if has_exited else _all_killed(outcome, message)
+    return outcome if ended_on_their_own else _killed(outcome, message)
 
 
 def _launch_failure(outcome: Outcome, plan: Plan, message: str) -> Outcome | None:
@@ -260,9 +262,12 @@ def kernel_reason(node: str) -> str:
     return f"The kernel of {node} killed a process because memory ran out"
 
 
-def _all_killed(outcome: Outcome, message: str) -> Outcome:
-    """The outcome if no process reported its exit code."""
-    text = "All processes of the job were killed before they could report how they ended: by a user, such as"
+def _killed(outcome: Outcome, message: str) -> Outcome:
+    """The outcome if no process ended on its own, and some did not report their exit codes."""
+    silent = [str(rank.rank) for rank in outcome.ranks if rank.exit_code is None]
+    is_all = len(silent) == len(outcome.ranks)
+    who = "All processes of the job" if is_all else f"Processes of the job (rank {', '.join(silent)})"
+    text = f"{who} were killed before they could report how they ended: by a user, such as"
     text += " with scancel, or because a node was short of memory"
     killed = failed_with("JobFailed", f"{text}. Slurm said: {message}" if message else text)
     return killed._replace(exit_code=KILLED, ranks=outcome.ranks)

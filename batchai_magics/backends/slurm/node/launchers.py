@@ -206,7 +206,10 @@ class SrunLauncher:
         ended_on_their_own = {end.rank for end in self.ends} - cut_off
         trouble = _trouble(self._plan)
         outcome = of_ranks(_in_order(self.ends, ended_on_their_own), self._plan, ended_on_their_own, trouble)
-        return outcome if trouble.unwritable else with_kill_reason(outcome, self._plan, self._files.batch_log)
+        if trouble.unwritable:
+            return outcome
+        log = self._files.batch_log
+        return with_kill_reason(outcome, self._plan, log, ended_on_their_own=ended_on_their_own)
 
     def close(self) -> None:
         """Ends whatever still runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,13 @@ def plan(tmp_path: Path) -> Plan:
     return plan
 
 
-def outcome_after(plan: Plan, tmp_path: Path, words: str, *exits: ProcessExit) -> Outcome:
-    """The outcome after these exits, and what srun said."""
-    log = tmp_path / "batch.log"
+def outcome_after(
+    plan: Plan, tmp_path: Path, words: str, *exits: ProcessExit, cut_off: Collection[int] = ()
+) -> Outcome:
+    """The outcome after these exits, some of which came from outside, and what srun said."""
+    log, own = tmp_path / "batch.log", {end.rank for end in exits} - {*cut_off}
     log.write_text(BINDING + words)
-    return with_kill_reason(of_ranks(exits, plan, {end.rank for end in exits}), plan, log)
+    return with_kill_reason(of_ranks(exits, plan, own), plan, log, ended_on_their_own=own)
 
 
 @pytest.mark.parametrize("words", [BY_SLURM, BY_CGROUP])
@@ -79,6 +82,19 @@ def test_ranks_that_somebody_killed_were_not_never_run(plan: Plan, tmp_path: Pat
     assert "STEP 7.0 ON n1 CANCELLED" in error["message"]
 
 
+def test_ranks_that_slurm_ends_for_others_that_were_killed_do_not_hide_that(
+    plan: Plan, tmp_path: Path
+) -> None:
+    """The signal reaches one node later than the end of the step that follows from it."""
+    words = "srun: error: n1: task 0: Killed\nsrun: error: n2: task 1: Exited with exit code 143\n"
+    outcome = outcome_after(plan, tmp_path, words, ProcessExit(1, "n2", 143, 1.0), cut_off=[1])
+    (error,) = outcome.errors
+    assert (error["code"], outcome.exit_code) == ("JobFailed", 137)
+    assert error["message"].startswith("Processes of the job (rank 0) were killed before they could")
+    assert error["message"].endswith("Slurm said: n1: task 0: Killed")
+    assert sorted((rank.rank, rank.exit_code) for rank in outcome.ranks) == [(0, None), (1, 143)]
+
+
 def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> None:
     for file in started_folder(plan).iterdir():
         file.unlink()
@@ -102,7 +118,7 @@ def test_one_rank_that_slurm_never_started_says_why(plan: Plan, tmp_path: Path, 
     log.write_text(f"{BINDING}srun: error: n2: task 1: Exited with exit code 1\nn2 does not see /home\n")
     ended_by_themselves = {0} if code == 0 else set()
     outcome = of_ranks([ProcessExit(0, "n1", code, 1.0)], plan, ended_by_themselves)
-    outcome = with_kill_reason(outcome, plan, log)
+    outcome = with_kill_reason(outcome, plan, log, ended_on_their_own=ended_by_themselves)
     (error,) = outcome.errors
     assert (error["code"], outcome.is_success) == ("JobLaunchFailed", False)
     assert error["message"] == "Slurm did not run rank 1 (n2): n2 does not see /home"
