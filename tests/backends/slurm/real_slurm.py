@@ -79,7 +79,7 @@ class RealSlurm:
     folder: Path
     count: int = 8
     silence_s: int = 10  # after which a node that does not answer is down
-    kill_wait_s: int = 2  # between the two signals that end a job; 30 unless an administrator changes it
+    kill_wait_s: int = 30  # between the two signals that end a job: time to record its end, under any load
     more: str = ""  # lines of its configuration
     of_nodes: str = ""  # words on the lines of its nodes
     gathered: str = "none"  # what is known of jobs' memory: `linux`

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
-from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import HOLD, MOUNTED, Place, manual
+from tests.backends.slurm.real_slurm import RealSlurm, running
+from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions, manual
+from tests.contract.places import place_on
 from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
@@ -115,10 +117,24 @@ def test_a_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: 
     assert place.log(id).count(b"last") == 2
 
 
+@pytest.fixture
+def impatient_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
+    """A Slurm that soon kills what it has told to end."""
+    with running(RealSlurm, tmp_path / "slurm", count=2, kill_wait_s=2) as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def impatient_place(impatient_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
+    with place_on(impatient_slurm, tmp_path, PlaceOptions()) as place:
+        yield place
+
+
 def test_a_job_that_slurm_takes_is_cancelled_though_its_ranks_hear_of_it_late(
-    place: Place, slurm: RealSlurm, tmp_path: Path
+    impatient_place: Place, impatient_slurm: RealSlurm, tmp_path: Path
 ) -> None:
     """srun is over by then, and the program that runs the job knows nothing yet."""
+    place, slurm = impatient_place, impatient_slurm
     id = place.start_ranks("echo up; exec sleep 1000", count=2)
     until(lambda: place.log(id) == b"up\nup\n")
     late = [each for each in psutil.process_iter() if f"[{number(place, id)}.0]" in " ".join(words_of(each))]

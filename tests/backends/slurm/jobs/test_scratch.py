@@ -16,7 +16,7 @@ from batchai_magics.errors import UsageError
 from batchai_magics.models.job_execution import WORKDIR
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error, number
-from tests.backends.slurm.real_slurm import RealSlurm, running
+from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
 from tests.world import processes_of, until
@@ -37,13 +37,6 @@ def disks(tmp_path: Path) -> Path:
 def place(slurm: RealSlurm, tmp_path: Path, disks: Path) -> Iterator[Place]:
     with place_on(slurm, tmp_path, PlaceOptions(), scratch=str(disks)) as place:
         yield place
-
-
-@pytest.fixture
-def patient_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
-    """A Slurm that gives the programs of a cancelled job its usual time, on a machine under any load."""
-    with running(RealSlurm, tmp_path / "slurm", count=2, kill_wait_s=30) as slurm:
-        yield slurm
 
 
 def limited(place: Place, **settings: object) -> Place:
@@ -80,14 +73,7 @@ def test_a_job_that_is_terminated_loses_no_file(place: Place, disks: Path) -> No
     assert list(disks.iterdir()) == []
 
 
-def test_a_job_that_slurm_cancels_loses_no_file(
-    patient_slurm: RealSlurm, tmp_path: Path, disks: Path
-) -> None:
-    with place_on(patient_slurm, tmp_path, PlaceOptions(), scratch=str(disks)) as place:
-        _cancel_and_collect(place, disks, patient_slurm)
-
-
-def _cancel_and_collect(place: Place, disks: Path, slurm: RealSlurm) -> None:
+def test_a_job_that_slurm_cancels_loses_no_file(place: Place, disks: Path, slurm: RealSlurm) -> None:
     id = place.start_ranks(f"{SAVE}; exec sleep 1000", count=2)
     until(lambda: place.log(id).count(b"up") == 2)
     slurm.ask("scancel", number(place, id))
