@@ -4,6 +4,7 @@ import shutil
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from batchai_magics.metrics.reading.event_files import EventFileReader
@@ -58,6 +59,8 @@ def test_a_target_that_does_not_respond_is_a_warning_and_nothing_else(world: Wor
     assert (job.state.value, error.code) == ("succeeded", "ExportIncomplete")
     assert "2 numbers are missing: MLflow does not respond" in error.message
     (sender,) = until(lambda: senders_in(world.home))
+    sender.suspend()  # it writes there
+    until(lambda: sender.status() == psutil.STATUS_STOPPED)
     shutil.rmtree(world.home / "outbox")  # nobody is to try again
     sender.kill()
 

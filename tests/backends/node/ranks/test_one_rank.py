@@ -9,11 +9,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+import batchai_magics
 from batchai_magics.backends.node.ranks.run_ranks import EX_IOERR, rank_of_launcher
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm import programs
 from batchai_magics.launch.plan import VERSION, LogFile, Output
 from tests.backends.node.ranks.plans import GUID, PROGRAM, exit_of, is_running, plan, start, started
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -90,8 +92,20 @@ def test_the_end_of_the_process_is_the_end_though_a_child_writes_for_ever(tmp_pa
     until(lambda: not any(is_running(process.pid) for process in left))
 
 
+PATIENT = f"""
+import sys
+sys.path.insert(0, {str(Path(batchai_magics.__file__).parents[1])!r})
+from batchai_magics.backends.node.ranks import rank, run_ranks
+rank.LINGER_S = {PATIENCE_S}
+run_ranks.main()
+"""
+
+
 def test_what_a_process_hands_to_a_slow_helper_is_kept(tmp_path: Path) -> None:
-    assert start(plan(tmp_path, "echo kept > >(sleep 0.05; cat)"), "0").wait() == 0
+    program = tmp_path / "patient.py"  # on any machine, the helper ends within its time
+    program.write_text(PATIENT)
+    file = plan(tmp_path, "echo kept > >(sleep 0.05; cat)")
+    assert start(file, "0", program=str(program)).wait() == 0
     assert (tmp_path / "stdout").read_text() == "kept\n"
 
 

@@ -63,7 +63,10 @@ def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> No
     assert slurm.count == 1
 
 
-def test_of_many_who_need_later_answers_most_get_none(slurm: Counted, tmp_path: Path) -> None:
+def test_of_many_who_need_later_answers_most_get_none(
+    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchai_magics.backends.slurm.queries.NEW_JOB_INTERVAL_S", 60.0)
     answers = opened(slurm, tmp_path)
     asked, _ = answers.jobs()
     assert [answers.of_job("7", since=asked + number) for number in range(50)] == [None] * 50
