@@ -35,11 +35,12 @@ class Measured:
 @pytest.fixture
 def samples(tmp_path):
     """Appends a sample of one machine: CPU seconds by rank, and the use of its GPUs."""
+    first = time.time() + 10
 
     def append(cpu_s, gpus=(), *, after_s=0.0, file="0"):
         ranks = [[rank, used, *[0] * 7] for rank, used in enumerate(cpu_s)]
         rows = [[number, percent, 0] for number, percent in enumerate(gpus)]
-        sample = {"t": time.time() + 10 + after_s, "ranks": ranks, "machine": [0, 0, 0, 0], "gpus": rows}
+        sample = {"t": first + after_s, "ranks": ranks, "machine": [0, 0, 0, 0], "gpus": rows}
         with (tmp_path / f"{file}.jsonl").open("a") as stream:
             stream.write(json.dumps(sample) + "\n")
 
