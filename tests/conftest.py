@@ -19,9 +19,10 @@ RIGHT_SKIPS = ("only on macOS", "only on Windows")
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system")
 
 IS_CI = bool(os.environ.get("CI"))  # where the same examples are tried every time
-hypothesis.settings.register_profile("unhurried", deadline=None, derandomize=IS_CI)
-hypothesis.settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=15)
-hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)  # by hand
+UNHURRIED = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("unhurried", **UNHURRIED, derandomize=IS_CI)
+hypothesis.settings.register_profile("quick", **UNHURRIED, derandomize=IS_CI, max_examples=15)
+hypothesis.settings.register_profile("long", **UNHURRIED, max_examples=20_000)  # by hand
 hypothesis.settings.load_profile("unhurried")
 
 

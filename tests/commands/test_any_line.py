@@ -29,6 +29,7 @@ from tests.world import processes_of, until
 pytestmark = pytest.mark.slow  # a line may happen to make a cluster whose nodes have something to set up
 FILES = ("job.json", "log.txt", "empty")
 WORDS = sorted({word for command in COMMANDS for word in command.parts})
+SUPPRESSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 EXAMPLES = max(1, settings.default.max_examples // 20)  # of each command
 
 
@@ -94,7 +95,7 @@ def home(context: Context) -> list[Path]:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
-@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, suppress_health_check=SUPPRESSED)
 @given(st.data())
 def test_any_values_of_a_commands_options(
     context: Context, command: CommandSpec, data: st.DataObject
@@ -114,7 +115,7 @@ def test_any_words(words: list[str]) -> None:
     expected_in_line(words)
 
 
-@settings(max_examples=3 * EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3 * EXAMPLES, suppress_health_check=SUPPRESSED)
 @given(odd_inputs.serialized(job_body()))
 def test_any_job_file(context: Context, text: str) -> None:
     Path("job.json").write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -123,7 +124,7 @@ def test_any_job_file(context: Context, text: str) -> None:
     )
 
 
-@settings(max_examples=3 * EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3 * EXAMPLES, suppress_health_check=SUPPRESSED)
 @given(odd_inputs.serialized(cluster_body()))
 def test_any_cluster_file(context: Context, text: str) -> None:
     Path("cluster.json").write_bytes(text.encode("utf-8", "surrogatepass"))
