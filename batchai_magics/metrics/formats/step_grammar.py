@@ -49,7 +49,7 @@ class _Rows:
         self.forms = cursor.data.translate(DIGITS_TO_ZERO).split(b"\n")
         silent = cursor.shapes.silent_forms
         self.rows = [row for row, form in enumerate(self.forms) if form not in silent]
-        self.lines = cursor.data.split(b"\n") if self.rows else []
+        self.lines = cursor.texts if self.rows else []
         self.ends = [*accumulate([len(line) + 1 for line in self.lines])]
 
     def prose(self, literals: tuple[bytes, ...]) -> set[int]:
@@ -141,7 +141,8 @@ def _read_row(block: _Rows, row: int) -> list[Record] | None:
     context = cursor.states.of(rank).context
     if not (context.table.is_open or cursor.shapes.may_open_table(line.translate(None, DIGITS), line)):
         return None
-    found = context.enter_row(message[row_begin(message) :], cursor.first_line + row)
+    number = _own_number(cursor, cursor.first_line + row, rank)
+    found = context.enter_row(message[row_begin(message) :], number)
     cursor.states.note_table()
     if found is None:
         return None
@@ -314,7 +315,10 @@ def _dependent_records(
     """The numbers of a line that depend on lines around it, and those that waited for this line."""
     reading, states = plan.form.shape.reading, cursor.states
     context = states.of(rank).context
-    position = context.enter(plan.form, text, number)
+    own_number = _own_number(cursor, number, rank)
+    position = context.enter(plan.form, text, own_number)
+    if rank is not None and context.is_of_block(own_number):
+        states.lines.touch(rank, number, cursor.span, _label(plan.form, text, cursor.rank))
     before = _released(cursor, reading, rank, end, number)
     if position is None:
         return before
@@ -333,6 +337,19 @@ def _dependent_records(
     if is_unplaced and seconds is not None:
         states.unplaced.append(UnplacedDict(rank, epoch, seconds))
     return [*before, *records]
+
+
+def _own_number(cursor: BlockCursor, number: int, rank: int | None) -> int:
+    """The number of a line as the process with this rank counts its lines."""
+    lines = cursor.states.lines
+    return lines.number(rank, number, cursor.span) if rank is not None and lines.is_open else number
+
+
+def _label(form: LineForm, text: bytes, known_rank: int | None) -> tuple[bytes, bytes] | None:
+    """The text around the rank in front of a line; None if a tag or the file tells the rank."""
+    if known_rank is not None or form.rank is None:
+        return None
+    return text[: form.rank.start], text[form.rank.stop : form.rank.stop + 1]
 
 
 def _released(

@@ -11,7 +11,7 @@ from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
 _MAX_GAP = 3  # lines between the members of a block
 _MAX_RULE_GAP = 2
-_MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn and other processes print
+_MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn
 
 Values = list[tuple[MetricName, float]]
 
@@ -38,7 +38,7 @@ class LineContext:
     table: MetricTable = field(default_factory=MetricTable)
 
     def enter(self, form: LineForm, text: bytes, line: int) -> tuple[int | None, float | None, Values] | None:
-        """The step, the epoch and the numbers of a line, which has a number in its file; None without any."""
+        """The step, epoch and numbers of a line, whose number its process counts; None without any."""
         shape, reading = form.shape, form.shape.reading
         if reading.kind is Kind.RULE:
             self._enter_rule(text, line)
@@ -77,6 +77,15 @@ class LineContext:
             return None, None, []
         has_own_step = self.epoch is None or self.table.is_of_heading
         return self.step if has_own_step else None, self.epoch, numbers
+
+    def is_of_block(self, line: int) -> bool:
+        """Whether a line with this number is the last one so far of the block below a heading."""
+        return line == self.heading_line or (self.phase is not None and line == self.phase_line)
+
+    def has_ended(self, line: int) -> bool:
+        """Whether a line with this number is too far below any heading to belong to it."""
+        last = self.heading_line if self.phase is None else max(self.heading_line, self.phase_line)
+        return line - last > _MAX_PHASE_GAP
 
     def note(self, step: int | None, epoch: float | None) -> None:
         """Note the position of a line with numbers."""

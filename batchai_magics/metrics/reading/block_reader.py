@@ -260,6 +260,8 @@ class BlockReader:
             lead = parse_prefix_cached(
                 bytes(self._buffer[block.tags.begin[end_tag - 1] : block.tags.end[end_tag - 1]])
             )
+        if self._file.states.lines.is_open:
+            self._file.pass_lines(bytes(self._buffer[start:stop]))
         self._file.skip(stop - start, lines=lines, last_key=lead and lead.key)
 
     def _keep(self, steps: StepColumns) -> None:

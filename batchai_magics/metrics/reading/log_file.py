@@ -20,6 +20,7 @@ from batchai_magics.metrics.reading.line_prefixes import TagShapes, last_stream_
 from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
+from batchai_magics.metrics.reading.process_lines import LineSpan
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
 from batchai_magics.metrics.reading.tagged_streams import StreamLine, TaggedStreams
 from batchai_magics.metrics.reading.timestamps import WriteClock
@@ -143,6 +144,11 @@ class LogFile:
         if last_key:
             self._streams.switch_to(last_key)
 
+    def pass_lines(self, lines: bytes) -> None:
+        """Note whose the lines are that another reader will skip."""
+        texts = lines.split(b"\n")
+        self.states.lines.end(LineSpan(self._line_count, texts, self.rank, self.default_rank), len(texts) - 1)
+
     def _read_block(self, block: Block) -> Iterable[Record]:
         """Parse a block, before and behind the line that tells what a number in front of lines is."""
         told = None if self.labels.are_ranks else self.labels.first_telling(block.data)
@@ -232,7 +238,13 @@ class LogFile:
             shapes=self.shapes,
             first_line=first_line,
         )
-        return read_records(cursor, contents)
+        return chain(read_records(cursor, contents), self._pass_block(cursor))
+
+    def _pass_block(self, cursor: BlockCursor) -> Iterator[Record]:
+        """Note whose the lines of a block are, once it was read; gives no records."""
+        if self.states.lines.is_open:
+            self.states.lines.end(cursor.span, len(cursor.texts) - 1)
+        yield from ()
 
     def _read_line_by_line(self, block: Block) -> Iterator[Record]:
         for line in self._streams.demultiplex(block):
@@ -255,6 +267,8 @@ class LogFile:
         )
         self._line_count += 1
         records = list(read_records(cursor, scan(text))) or self._read_row(cursor)
+        if self.states.lines.is_open:
+            self.states.lines.end(cursor.span, 1)
         yield from self._read_header(text[: cursor.first_record_start], line.end, line.rank)
         yield from records
         if self._patterns:

@@ -10,6 +10,7 @@ from math import gcd
 from batchai_magics.metrics.grammar.line_context import LineContext
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX
+from batchai_magics.metrics.reading.process_lines import ProcessLines
 from batchai_magics.metrics.record import Record, StepRecord
 
 _MAX_RANKS = 4096
@@ -67,6 +68,7 @@ class RankStates:
         self._by_rank: dict[int | None, RankState] = {}
         self.has_table = False  # a table of the grammar is open
         self.held: dict[int | None, HeldDict] = {}  # by the rank that printed it
+        self.lines = ProcessLines(lambda rank, number: self.of(rank).context.has_ended(number))
         self._bar_steps = BarSteps()
         self.bar_counts: list[BarCount] = []
         self.unplaced: list[UnplacedDict] = []

@@ -1,0 +1,142 @@
+"""Numbers a file's lines as one process counts them: lines of other processes in between do not count.
+
+Only what a prefix tells is known: a line counts unless it bears a tag or a label of another rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from batchai_magics.metrics.reading.prefix_patterns import SIMPLE_TAG, has_tag, split_tags
+
+_MAX_FILE_LINES = 1024  # of all processes, behind which a process's block has ended
+_CHECKED_LINES = 64  # after so many it is checked which blocks have ended
+_MAX_LABELS = 8
+_DIGITS = re.compile(rb"\d+")
+
+
+class LineSpan(NamedTuple):
+    """Successive lines of a file: the number of the first one, and the rank of those without a tag.
+
+    `default_rank` is that of lines whose tag has none.
+    """
+
+    first: int
+    texts: Sequence[bytes]
+    rank: int | None
+    default_rank: int | None
+
+
+@dataclass(slots=True)
+class _Block:
+    """The lines of one process below its heading."""
+
+    touched: int  # number of the last line that belongs to the block
+    counted: int  # number of the first line that is not yet counted
+    foreign: int = 0  # lines of other processes
+
+
+class ProcessLines:
+    """The numbers of one file's lines, for each process that has printed the heading of a block.
+
+    `is_ended` tells whether a line with this number is too far below the heading of a rank.
+    """
+
+    def __init__(self, is_ended: Callable[[int, int], bool]) -> None:
+        self._is_ended = is_ended
+        self._blocks: dict[int, _Block] = {}
+        self._owners: list[int | None] = []  # ranks of the lines since the first block began
+        self._first = 0  # number of the first of them
+        self._checked = 0  # the last line up to which ended blocks were removed
+        self._labels: list[re.Pattern[bytes]] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a block is open, so that lines must be passed."""
+        return bool(self._blocks)
+
+    def number(self, rank: int, number: int, span: LineSpan) -> int:
+        """The number of a line of a rank, which has this number in its file and stands in a span."""
+        block = self._blocks.get(rank)
+        if block is None or number - block.touched > _MAX_FILE_LINES:
+            return number
+        if number > block.counted:
+            self._count(block, rank, number, span)
+        return number - block.foreign
+
+    def _count(self, block: _Block, rank: int, number: int, span: LineSpan) -> None:
+        """Count the lines of other processes above a line of a block."""
+        self._pass(span, number)
+        between = self._owners[block.counted - self._first : number - self._first]
+        block.foreign += len(between) - between.count(None) - between.count(rank)
+        block.counted = number + 1
+
+    def touch(self, rank: int, number: int, span: LineSpan, label: tuple[bytes, bytes] | None) -> None:
+        """Note that a line belongs to a rank's block; `label` is the text around the rank, if not a tag."""
+        if not self._blocks:
+            self._owners, self._first, self._checked = [], number, number
+        block = self._blocks.get(rank)
+        if block is None or number - block.touched > _MAX_FILE_LINES:
+            self._blocks[rank] = _Block(number, number + 1)
+        else:
+            block.touched, block.counted = number, number + 1
+        if (
+            label
+            and len(self._labels) < _MAX_LABELS
+            and (pattern := _label_pattern(*label)) not in self._labels
+        ):
+            self._pass(span, number + 1)
+            self._labels.append(pattern)
+
+    def end(self, span: LineSpan, count: int) -> None:
+        """Pass the lines of a span that were not passed yet; it has so many."""
+        end = span.first + count
+        self._pass(span, min(end, self._first + len(self._owners) + 2 * _MAX_FILE_LINES))
+        if end - self._checked >= _CHECKED_LINES:
+            self._remove_ended(end)
+
+    def _remove_ended(self, end: int) -> None:
+        self._checked = end
+        for rank, block in [*self._blocks.items()]:
+            between = self._owners[block.counted - self._first :]
+            block.foreign += len(between) - between.count(None) - between.count(rank)
+            block.counted = self._first + len(self._owners)
+            is_far = end - block.touched > _MAX_FILE_LINES
+            if is_far or self._is_ended(rank, block.counted - block.foreign):
+                del self._blocks[rank]
+        self._owners, self._first = [], self._first + len(self._owners)
+
+    def _pass(self, span: LineSpan, end: int) -> None:
+        """Find out whose the lines up to a number are, the span's as far as they were not passed."""
+        begin = self._first + len(self._owners) - span.first
+        current = span.rank
+        for text in span.texts[begin : max(end - span.first, begin)]:
+            message = text
+            if has_tag(text):
+                tag = SIMPLE_TAG.match(text)
+                if tag and text.find(b"<std", tag.end()) < 0:
+                    current = int(tag[1])
+                elif (last := split_tags(text)[-1]).key is not None:
+                    current, message = last.key.rank, last.text
+                    current = span.default_rank if current is None else current
+            self._owners.append(self._labelled(message) if current is None else current)
+
+    def _labelled(self, message: bytes) -> int | None:
+        """The rank in the label at the start of a message; in the longest one if several are known."""
+        rank, end = None, 0
+        for label in self._labels:
+            found = label.match(message)
+            if found and found.end() > end:
+                rank, end = int(found[1]), found.end()
+        return rank
+
+
+@lru_cache(256)
+def _label_pattern(before: bytes, behind: bytes) -> re.Pattern[bytes]:
+    """What the label of any rank looks like, given the text around a rank."""
+    parts = [re.escape(part) for part in _DIGITS.split(before.rstrip(b" "))]
+    return re.compile(rb"\d+".join(parts) + rb" *(\d{1,6})" + re.escape(behind))
