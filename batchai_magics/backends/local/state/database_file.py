@@ -137,18 +137,24 @@ def _temporary_folder() -> str:
 
 def _copy(path: Path, folder: Path) -> Path:
     """A consistent copy of the database."""
-    import shutil  # as above
-
     copy = folder / path.name
     for _ in range(_TRIES):
         before = _file_version(path, True)
         for suffix in ("", _WAL):
-            source = path.with_name(path.name + suffix)
-            if source.exists():
-                shutil.copyfile(source, copy.with_name(copy.name + suffix))
+            _copy_file(path.with_name(path.name + suffix), copy.with_name(copy.name + suffix))
         if _file_version(path, True) == before:
             break
     return copy
+
+
+def _copy_file(source: Path, copy: Path) -> None:
+    """Copies a file, or deletes the copy: the last process that closes the database deletes the WAL."""
+    import shutil  # as above
+
+    try:
+        shutil.copyfile(source, copy)
+    except FileNotFoundError:
+        copy.unlink(missing_ok=True)
 
 
 def _file_version(path: Path, with_changes: bool) -> FileVersion:
@@ -160,9 +166,11 @@ def _file_version(path: Path, with_changes: bool) -> FileVersion:
     mark = (found.st_dev, found.st_ino)
     if not with_changes:
         return mark
-    wal = path.with_name(path.name + _WAL)
-    changes = [(each.st_mtime_ns, each.st_size) for each in (found, *([wal.stat()] if wal.exists() else []))]
-    return (*mark, *(number for pair in changes for number in pair))
+    version = (*mark, found.st_mtime_ns, found.st_size)
+    with contextlib.suppress(FileNotFoundError):
+        wal = path.with_name(path.name + _WAL).stat()
+        return (*version, wal.st_mtime_ns, wal.st_size)
+    return version
 
 
 def _close(connection: sqlite3.Connection, pid: int, folder: str) -> None:

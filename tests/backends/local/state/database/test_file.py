@@ -175,3 +175,26 @@ def test_a_copy_of_what_changes_meanwhile_is_taken_again(read_only: Store, store
     monkeypatch.setattr(shutil, "copyfile", copying)
     assert count(read_only) == 2
     assert copied == ["state.db", "state.db-wal"] * 2
+
+
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_a_copy_is_taken_though_the_last_who_writes_closes_the_file(
+    read_only: Store, store: Store, monkeypatch, is_copied: bool
+) -> None:
+    """Who closes it last deletes its WAL: before the WAL was copied, or after."""
+    copyfile = shutil.copyfile
+
+    def write_and_close() -> None:
+        written(store, "meanwhile")
+        store.close()
+
+    def copying(source: Path, target: Path) -> None:
+        monkeypatch.setattr(shutil, "copyfile", copyfile if source.name.endswith("-wal") else copying)
+        if source.name.endswith("-wal") and not is_copied:
+            write_and_close()
+        copyfile(source, target)
+        if source.name.endswith("-wal"):
+            write_and_close()
+
+    monkeypatch.setattr(shutil, "copyfile", copying)
+    assert count(read_only) == 2
