@@ -66,8 +66,9 @@ class Agent:
                 for call in calls:
                     name, arguments, *wanted = call(results[-1]) if callable(call) else call
                     result = await client.call_tool(name, arguments)
-                    while wanted and not wanted[0](self._read(result)):
-                        result = await client.call_tool(name, arguments)
+                    with anyio.fail_after(PATIENCE_S):
+                        while wanted and not wanted[0](self._read(result)):
+                            result = await client.call_tool(name, arguments)
                     results.append(result)
             return results
 

@@ -12,6 +12,7 @@ from batchai_magics.commands.parsing.shell_completion import completion, line_ca
 from batchai_magics.errors import UsageError
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
+from tests.world import until
 
 NEXT_TAB_S = 10
 SHELLS = {
@@ -70,6 +71,13 @@ def test_a_shell_completes_a_command_and_the_name_of_a_job(name, tmp_path, monke
     shell.send("batchai cance\t")
     shell.expect("cancel")
     shell.send("rem\t")
-    while shell.expect(["remarkable", pexpect.TIMEOUT], timeout=NEXT_TAB_S):
-        shell.send("\t")  # on a busy machine the name comes too late for the first one
+    until(lambda: is_completed(shell))
     shell.close(force=True)
+
+
+def is_completed(shell):
+    """Whether the name of the job is there; on a busy machine it comes too late for the first TAB."""
+    if shell.expect(["remarkable", pexpect.TIMEOUT], timeout=NEXT_TAB_S):
+        shell.send("\t")
+        return False
+    return True
