@@ -137,7 +137,7 @@ class Lab:
     def reload(self):
         """Loads the page anew, with the notebook as it was saved."""
         self.page.goto(f"{self.address}/{self.folder}/{self.path.name}?reset", wait_until="domcontentloaded")
-        self.page.wait_for_function(scripts.IS_SHOWN, arg=self.path.name)
+        self.page.wait_for_function(scripts.IS_OPEN, arg=self.path.name)
         self._wait_until_ready()
 
     def close(self):

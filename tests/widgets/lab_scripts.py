@@ -19,10 +19,17 @@ READY = """(path) => {
   window.batchaiReady = null;
   ready().then(() => { window.batchaiReady = path; }, (error) => { window.batchaiReady = String(error); });
 }"""
-IS_SHOWN = "(path) => window.jupyterapp?.shell.currentWidget?.context?.path === path"
-IS_READY = (
-    "(path) => window.batchaiReady === path && !!window.jupyterapp.shell.currentWidget?.content.widgets"
-)
+IS_OPEN = """(path) => [...(window.jupyterapp?.shell.widgets('main') ?? [])]
+  .some((widget) => widget.context?.path === path)"""
+# A page that is slow may show a notebook without making it the current one: it is activated until it is.
+IS_READY = """(path) => {
+  if (window.batchaiReady !== path) return false;
+  const { shell } = window.jupyterapp;
+  if (shell.currentWidget?.context?.path === path) return !!shell.currentWidget.content.widgets;
+  const widget = [...shell.widgets('main')].find((each) => each.context?.path === path);
+  if (widget) shell.activateById(widget.id);
+  return false;
+}"""
 CLOSE_ALL = """() => {
   for (const widget of [...(window.jupyterapp?.shell.widgets('main') ?? [])]) widget.dispose();
 }"""
