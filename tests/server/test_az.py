@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +14,13 @@ from batchai_magics.config import Settings
 from batchai_magics.server import az_config
 from batchai_magics.server.server_home import ServerHome
 from tests.server.clients import drive
-from tests.server.process import started
+from tests.server.process import Process, started
 from tests.server.running import TOKEN, Running
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 IN_EX = "-g az -w ws -e ex"
 SLEEPS = {"customToolkitSettings": {"commandLine": "sleep 1000"}}
-PRINTS = {"customToolkitSettings": {"commandLine": "echo one; sleep 1; echo two"}}
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,33 @@ def job_file(folder: Path, name: str, settings: dict) -> Path:
     return file
 
 
+def printing(server: Running | Process, folder: Path, **more: object) -> dict:
+    """A job that goes on when the line before was read: `az` reads no more once it has seen a job's end."""
+    before = ranges_read(server, **more)
+
+    def watch() -> None:
+        for number, line in enumerate(("one", "two"), 1):
+            until(lambda number=number: ranges_read(server, **more) >= before + number)
+            (folder / f"{line}-is-read").touch()
+
+    threading.Thread(target=watch, daemon=True).start()
+    wait = f"until [ -e {folder}/{{}}-is-read ]; do sleep 0.05; done"
+    command = f"echo one; {wait.format('one')}; echo two; {wait.format('two')}"
+    return {"customToolkitSettings": {"commandLine": command}}
+
+
+def ranges_read(server: Running | Process, **more: object) -> int:
+    """How many ranges of files the server has sent."""
+    told = server.ask("GET", "/metrics", **more).text
+    found = re.search(r'^batchai_requests_total\{method="GET",status="206"\} (\S+)', told, re.MULTILINE)
+    return int(float(found[1])) if found else 0
+
+
 @pytest.fixture(scope="module")
 def lines(server: Running, tmp_path_factory: pytest.TempPathFactory) -> dict[str, AzOutput]:
     """What the lines of a tutorial gave, by their first words after `batchai`."""
     folder = tmp_path_factory.mktemp("az")
+    prints = job_file(folder, "prints", printing(server, folder))
     said = az(
         server,
         folder,
@@ -65,7 +90,7 @@ def lines(server: Running, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         "batchai cluster create -g az -w ws -n cl -s STANDARD_D1 -t 1 -u demo -p hush",
         "batchai cluster show -g az -w ws -n cl -o table",
         "batchai experiment create -g az -w ws -n ex",
-        f"batchai job create {IN_EX} -n prints -c cl -f {job_file(folder, 'prints', PRINTS)}",
+        f"batchai job create {IN_EX} -n prints -c cl -f {prints}",
         f"batchai job file stream {IN_EX} -j prints -f stdout.txt",
         f"batchai job wait {IN_EX} -n prints",
         f"batchai job file list {IN_EX} -j prints -o table",
@@ -131,6 +156,7 @@ def test_over_tls_az_trusts_the_servers_own_authority_and_streams_a_job(
         exports = az_config.write(
             tmp_path / "azure", server.url, server.token, Settings(), authority=home.authority
         )
+        prints = printing(server, tmp_path, verify=str(home.authority))
         made, shown, *others = said_with(
             exports,
             "batchai workspace create -g az -n ws -l eastus",
@@ -138,7 +164,7 @@ def test_over_tls_az_trusts_the_servers_own_authority_and_streams_a_job(
             "batchai cluster create -g az -w ws -n cl -s STANDARD_D1 -t 1 -u demo -p hush",
             "batchai list-usages -l eastus -o table",
             "batchai experiment create -g az -w ws -n ex",
-            f"batchai job create {IN_EX} -n prints -c cl -f {job_file(tmp_path, 'prints', PRINTS)}",
+            f"batchai job create {IN_EX} -n prints -c cl -f {job_file(tmp_path, 'prints', prints)}",
             streams := f"batchai job file stream {IN_EX} -j prints -f stdout.txt",
             f"batchai job wait {IN_EX} -n prints",
         )
