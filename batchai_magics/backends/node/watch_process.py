@@ -3,43 +3,138 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 
+_MAX_STARTS = 3  # of the program during one attempt of a run
+_END_S = 5.0  # a program that was told of the end may be ahead of the program that runs the job
+
+
+class WatchOptions(NamedTuple):
+    """What the program watches, and whether it may be started again during an attempt."""
+
+    subject: str
+    may_restart: bool
+
+
+def watch_options(stop_if: Path, watch: Path) -> WatchOptions:
+    """The options of a run with these files, of which either may be missing.
+
+    A second start reads the logs anew: conditions hold as before, and notifications are sent once, but
+    exports would have each number twice.
+    """
+    try:
+        has_exports = bool(json.loads(watch.read_text(encoding="utf-8")).get("exports"))
+    except (OSError, ValueError):  # the program itself reports a malformed file
+        has_exports = False
+    subject = "the conditions of this job are" if stop_if.exists() else "this job is"
+    return WatchOptions(subject, may_restart=not has_exports)
+
+
+class WatchProcess:
+    """The program that watches a run; one that dies before the run is over is started again.
+
+    `lost` takes why the run is no longer watched, in a sentence without its period, once.
+    """
+
+    def __init__(
+        self,
+        args: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        options: WatchOptions,
+        lost: Callable[[str], None],
+    ) -> None:
+        """Starts it. Its stderr goes to `log`."""
+        self._args, self._log, self._env = args, log, env
+        self._subject, self._lost = options.subject, lost
+        self._starts_left = _MAX_STARTS if options.may_restart else 1
+        self._ended_s: float | None = None
+        self._is_lost = False
+        self._start()
+
+    def check(self) -> None:
+        """Starts the program again if it has died, or reports why the run is no longer watched."""
+        code = self._child.poll()
+        if code is None or self._is_lost:
+            return
+        if code in _ENDED_AS_TOLD and not self._is_overdue():
+            return
+        if not (self._starts_left and self._has_restarted()):
+            self._is_lost = True
+            self._lost(self._problem(code))
+
+    def close(self) -> list[str]:
+        """Tells the program that the job has ended; returns what could not be done, in sentences."""
+        has_died = self._child.poll() is not None
+        self._child.terminate()
+        notes = [*filter(None, self._child.communicate()[0].decode().splitlines())]
+        code = self._child.wait()
+        is_early = self._is_lost or (has_died and code not in _ENDED_AS_TOLD)
+        return [*notes, self._problem(code)] if is_early else notes
+
+    def _has_restarted(self) -> bool:
+        earlier = self._child
+        try:
+            self._start()
+        except OSError:  # no process or file can be made: the run goes on without
+            return False
+        if earlier.stdout:
+            earlier.stdout.close()
+        return True
+
+    def _start(self) -> None:
+        self._starts_left -= 1
+        self._ended_s = None
+        with self._log.open("ab") as stream:
+            self._child = subprocess.Popen(
+                self._args,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                env=self._env,
+                preexec_fn=_prepare,
+            )
+
+    def _is_overdue(self) -> bool:
+        now_s = time.monotonic()
+        self._ended_s = now_s if self._ended_s is None else self._ended_s
+        return now_s - self._ended_s >= _END_S
+
+    def _problem(self, code: int) -> str:
+        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        return f"{self._subject} no longer watched: the program that watches it {how}, see {self._log}"
+
+
+_ENDED_AS_TOLD = (0, -signal.SIGTERM)
+
 
 @contextlib.contextmanager
-def watching(
-    args: Sequence[str], *, log: Path, warn: Callable[[str], None], env: Mapping[str, str] | None = None
-) -> Iterator[None]:
-    """Runs the program within the context; reports what could not be done. Its stderr goes to `log`.
-
-    SIGTERM tells it that the job has ended; it then prints what could not be done, one item per line
-    that is not empty.
-    """
-    with log.open("ab") as stream:
-        child = subprocess.Popen(
-            args,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stream,
-            env=env,
-            preexec_fn=_prepare,
-        )
+def watching(process: WatchProcess, *, warn: Callable[[str], None]) -> Iterator[WatchProcess]:
+    """Watches within the context; then reports what could not be done."""
     try:
-        yield
+        yield process
     finally:
-        ended_early = child.poll() is not None
-        child.terminate()
-        unseen, code = child.communicate()[0].decode(), child.wait()
-    for note in filter(None, unseen.splitlines()):
+        notes = process.close()
+    for note in notes:
         warn(note)
-    if ended_early and code not in (0, -signal.SIGTERM):
-        warn(f"the run was not watched to its end: the program that does ended with {code}, see {log}")
+
+
+def _signal_name(number: int) -> str:
+    """The name of a signal, such as `SIGKILL`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def end_signal() -> threading.Event:

@@ -166,6 +166,7 @@ class RunStatus:
 
     `changed` is when it entered its state, `started` when its latest attempt started, `nodes` are those it
     holds now, `waiting` is why it is queued. `attempts` are all its attempts if there was more than one.
+    `warnings` are those of a run that has not ended, as JSON of the service's error details.
     """
 
     state: ExecutionState
@@ -175,6 +176,7 @@ class RunStatus:
     waiting: str = ""
     attempts: tuple[Attempt, ...] = ()
     result: RunResult | None = None
+    warnings: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base import Spec
     from batchai_magics.backends.service import runner
     from batchai_magics.backends.service.repository import Record
-    from batchai_magics.backends.service.runner import RunResult, RunStatus
+    from batchai_magics.backends.service.runner import RunStatus
     from batchai_magics.launch.plan import ProcessExit
     from batchai_magics.models.cluster_spec import ClusterSpec, ImageReference
     from batchai_magics.models.error_details import ErrorDetail
@@ -128,7 +128,7 @@ class RecordedJob:
             started=_started(status),
             ended=result.ended if result else None,
             exit_code=result.exit_code if result else None,
-            errors=_errors_text(result),
+            errors=_errors_text(status),
         )
 
     @property
@@ -154,12 +154,12 @@ class RecordedJob:
         if started is None:
             return None
         if result is None:
-            return ExecutionInfo(started=moment(started))
+            return ExecutionInfo(started=moment(started), errors=_errors(_errors_text(self._status)))
         return ExecutionInfo(
             started=moment(started),
             ended=moment(result.ended),
             exit_code=result.exit_code,
-            errors=_errors(_errors_text(result)),
+            errors=_errors(_errors_text(self._status)),
         )
 
     @property
@@ -208,8 +208,9 @@ def _started(status: RunStatus) -> float | None:
     return status.result.ended if status.result and status.started is None else status.started
 
 
-def _errors_text(result: RunResult | None) -> str:
-    errors = [dict(error) for error in (*result.errors, *result.warnings)] if result else []
+def _errors_text(status: RunStatus) -> str:
+    result = status.result
+    errors = [dict(error) for error in ((*result.errors, *result.warnings) if result else status.warnings)]
     return json.dumps(errors) if errors else "[]"
 
 

@@ -66,6 +66,9 @@ class RunState:
             waiting=self.waiting,
             attempts=tuple(self._attempts()),
             result=end and _result(end),
+            warnings=Outcome(None).with_watch_notes([start.unwatched]).warnings
+            if start and start.unwatched and self.holds_nodes
+            else (),
         )
 
     def _attempts(self) -> Iterator[Attempt]:

@@ -1,26 +1,95 @@
-"""The program beside a run that watches it: what it prints becomes notes."""
+"""The program beside a run that watches it: what it prints becomes notes; it is started again if it dies."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.watch_process import watching
+from batchai_magics.backends.node.watch_process import WatchOptions, WatchProcess, watch_options, watching
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 PROGRAM = """
+import os, sys
 from batchai_magics.backends.node.watch_process import end_signal
-end_signal().wait()
+over = end_signal()
+print(os.getpid(), file=sys.stderr, flush=True)
+over.wait()
 print(*{notes}, sep="\\n")
 """
+OPTIONS = WatchOptions("the conditions of this job are", may_restart=True)
+
+
+class Watched:
+    """A program that prints these notes, and what is reported about it."""
+
+    def __init__(
+        self, folder: Path, options: WatchOptions = OPTIONS, *, notes: list[str] | None = None
+    ) -> None:
+        self.log, self.lost, self.notes = folder / "log", list[str](), list[str]()
+        args = [sys.executable, "-c", PROGRAM.format(notes=notes or [])]
+        self.process = WatchProcess(args, log=self.log, env=None, options=options, lost=self.lost.append)
+
+    def kill(self, start: int) -> None:
+        """Kills the program of this start, from 1, once it runs."""
+        until(lambda: self.log.read_text().count("\n") >= start)
+        os.kill(int(self.log.read_text().split()[start - 1]), signal.SIGKILL)
+
+    def check_until_started(self, start: int) -> None:
+        """Checks until the program was started so often."""
+        until(lambda: self.process.check() or self.log.read_text().count("\n") >= start)
+
+    def close(self) -> list[str]:
+        """Ends it; what could not be done."""
+        with watching(self.process, warn=self.notes.append):
+            pass
+        return self.notes
 
 
 @pytest.mark.parametrize("notes", [[], ["one"], ["one", "two"]])
 def test_each_line_that_is_not_empty_is_a_note(notes: list[str], tmp_path: Path) -> None:
-    found: list[str] = []
-    args = [sys.executable, "-c", PROGRAM.format(notes=notes)]
-    with watching(args, log=tmp_path / "log", warn=found.append):
-        pass
-    assert found == notes
+    assert Watched(tmp_path, notes=notes).close() == notes
+
+
+def test_a_program_that_was_killed_is_started_again(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, notes=["one"])
+    watched.kill(1)
+    watched.check_until_started(2)
+    assert (watched.close(), watched.lost) == (["one"], [])
+
+
+def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    for start in (1, 2, 3):
+        watched.check_until_started(start)
+        watched.kill(start)
+    until(lambda: watched.process.check() or watched.lost)
+    watched.process.check()
+    text = (
+        "the conditions of this job are no longer watched: the program that watches it was killed by SIGKILL"
+    )
+    assert watched.lost == watched.close() == [f"{text}, see {watched.log}"]
+
+
+def test_one_that_exports_is_not_started_again(tmp_path: Path) -> None:
+    (tmp_path / "watch.json").write_text(json.dumps({"exports": ["tensorboard:runs"]}))
+    watched = Watched(tmp_path, watch_options(tmp_path / "stop-if.json", tmp_path / "watch.json"))
+    watched.kill(1)
+    until(lambda: watched.process.check() or watched.lost)
+    assert watched.lost == watched.close()
+    assert watched.lost[0].startswith("this job is no longer watched: ")
+    assert watched.log.read_text().count("\n") == 1
+
+
+def test_one_that_cannot_be_started_again_is_reported_and_ends_nothing(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.kill(1)
+    watched.log.unlink()
+    watched.log.mkdir()
+    until(lambda: watched.process.check() or watched.lost)
+    assert watched.lost == watched.close()

@@ -188,10 +188,16 @@ def begin(db: sqlite3.Connection, key: str, guid: str, on: Sequence[str] = ()) -
     begun = start_attempt(_attempts(db, guid), on, now)
     return _change(
         db,
-        f"UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?"
+        f"UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?, errors = '[]'"
         f" WHERE key = ? AND guid = ? AND {IS_OPEN} AND stop = ''",
         *(ExecutionState.RUNNING.value, now, now, json.dumps(begun), key, guid),
     )
+
+
+def warn(db: sqlite3.Connection, key: str, guid: str, warnings: Sequence[Mapping[str, Any]]) -> None:
+    """Sets the warnings of an open run, JSON of the service's error details; its next attempt has none."""
+    values = (json.dumps(warnings), key, guid)
+    db.execute(f"UPDATE job SET errors = ? WHERE key = ? AND guid = ? AND {IS_OPEN}", values)
 
 
 def ask_to_stop(db: sqlite3.Connection, key: str, reason: str) -> None:
@@ -219,7 +225,8 @@ def requeue(db: sqlite3.Connection, key: str, guid: str, reason: str = "") -> No
     begun = end_attempt(run.attempts, reason or run.again, now) if run else ()
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = NULL, is_assigned = 0, spawner = '', stop = '',"
-        " again = '', attempts = ?, supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
+        " again = '', errors = '[]', attempts = ?,"
+        " supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
         f" WHERE key = ? AND guid = ? AND {IS_OPEN}",
         (ExecutionState.QUEUED.value, now, json.dumps(begun), key, guid),
     )

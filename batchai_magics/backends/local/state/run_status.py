@@ -99,6 +99,13 @@ class StoredStatus(RunStatus):
         return tuple(map(_attempt, stored)) if has_history(stored) else ()
 
     @property
+    def warnings(self) -> tuple[Mapping[str, Any], ...]:
+        """Warnings of a run that has not ended, as JSON of the error details."""
+        row = self._row
+        is_over = row["ended"] is not None or row["errors"] == "[]"
+        return () if is_over else tuple(json.loads(row["errors"]))
+
+    @property
     def result(self) -> RunResult | None:
         """How it ended."""
         return None if self._row["ended"] is None else StoredResult(self._row)

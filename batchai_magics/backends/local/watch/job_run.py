@@ -36,6 +36,7 @@ from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_record
 from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
+from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Limits, Plan
 
@@ -100,7 +101,7 @@ class JobRun:
         self, layout: JobLayout, writer: OutcomeWriter, secrets: JobSecrets, *, bell: SignalPipe
     ) -> None:
         self._layout = layout
-        self._attempts = writer.attempts
+        self._writer, self._attempts = writer, writer.attempts
         self._plan = self._read(layout.plan)
         self._end_warning = EndWarning(self._plan)
         self._env = {**os.environ, **mpi_launchers.transport(self._plan), **secrets.variables}
@@ -224,8 +225,10 @@ class JobRun:
         self._announce()
         unchecked: list[str] = []
         with self._started(self._plan) as ranks:
-            with watched(self._layout, env=self._env, warn=unchecked.append):
-                interrupted = self._follow(ranks)
+            with watched(
+                self._layout, env=self._env, warn=unchecked.append, lost=self._note_unwatched
+            ) as watcher:
+                interrupted = self._follow(ranks, watcher)
             by_themselves, trouble = set(ranks.ends), _trouble(ranks)
             self._end(ranks, PATIENCE_S if interrupted else float("inf"))
             self._note_memory(ranks)
@@ -269,7 +272,11 @@ class JobRun:
                 record.write(self._seals)
         self._rank_pids = ranks.recorder_pids
 
-    def _follow(self, ranks: Ranks) -> Outcome | None:
+    def _note_unwatched(self, text: str) -> None:
+        self._warn([text])
+        self._writer.warn(text)
+
+    def _follow(self, ranks: Ranks, watcher: WatchProcess | None = None) -> Outcome | None:
         """Waits until the ranks have ended or one has failed; the outcome if the job was interrupted."""
         while ranks.is_running:
             heard = ranks.poll(self._interruption.patience_s)
@@ -277,6 +284,8 @@ class JobRun:
             if interrupted:
                 return interrupted
             self._warn_of_end()
+            if watcher:
+                watcher.check()
             if _is_over(ranks):
                 deadline = time.monotonic() + ENDING_S
                 while ranks.is_running and (left_s := deadline - time.monotonic()) > 0:

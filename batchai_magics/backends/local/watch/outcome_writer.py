@@ -75,6 +75,12 @@ class OutcomeWriter:
             lambda db: job_table.begin(db, self._key, self._guid, node_table.ids_of_run(db, self._guid))
         )
 
+    def warn(self, text: str) -> None:
+        """Records a warning about the run while it runs; if that fails, the outcome still has it."""
+        error = Outcome(None).with_watch_notes([text]).warnings
+        with contextlib.suppress(StorageError), self._store.write() as db:
+            job_table.warn(db, self._key, self._guid, error)
+
     @property
     def attempts(self) -> Attempts:
         """The attempts of the job, the current one last."""

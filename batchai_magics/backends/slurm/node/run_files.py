@@ -83,12 +83,16 @@ class ArrayTask(NamedTuple):
 
 
 class AttemptStart(NamedTuple):
-    """An attempt runs on these nodes; `restarts` counts how often Slurm has requeued it."""
+    """An attempt runs on these nodes; `restarts` counts how often Slurm has requeued it.
+
+    `unwatched` is why its conditions are no longer watched, in a sentence without its period.
+    """
 
     slurm_job: str
     nodes: tuple[str, ...]
     time: float
     restarts: int = 0
+    unwatched: str = ""
 
 
 class AttemptEnd(NamedTuple):
@@ -200,6 +204,13 @@ class RunFiles:
         """Records that an attempt runs; a restart replaces the previous start, which is kept separately."""
         write_once(self._file("begun", attempt, start.restarts), start._asdict())
         private_files.write(self._file("begun", attempt), json.dumps(start._asdict()))
+
+    def note_unwatched(self, attempt: int, reason: str) -> None:
+        """Records that the latest start of an attempt is no longer watched."""
+        start = self.attempt_start(attempt)
+        if start:
+            replaced = start._replace(unwatched=reason)
+            private_files.write(self._file("begun", attempt), json.dumps(replaced._asdict()))
 
     def note_attempt_end(self, attempt: int, restarts: int, end: AttemptEnd) -> None:
         """Records that an attempt ended although the run has not."""

@@ -252,14 +252,25 @@ class JobRun:
         unchecked: list[str] = []
         with self._running(self._plan) as launcher:
             with watched(
-                self._files, self._attempt.submission, self._plan, env=self._env, warn=unchecked.append
-            ):
-                interrupted = self._follow(launcher)
+                self._files,
+                self._attempt.submission,
+                self._plan,
+                env=self._env,
+                warn=unchecked.append,
+                lost=self._note_unwatched,
+            ) as watcher:
+                interrupted = self._follow(launcher, watcher.check if watcher else None)
             launcher.end(patience_s=OUTPUT_TIMEOUT_S if interrupted else float("inf"))
             outcome = launcher.outcome()
             if interrupted:
                 outcome = interrupted.with_ranks(launcher.ends, self._plan)
         return outcome.with_watch_notes(unchecked)
+
+    def _note_unwatched(self, text: str) -> None:
+        self._log.write(f"warning: {text}")
+        if not self._attempt.is_superseded:
+            with contextlib.suppress(OSError):  # the end of the run has it too
+                self._files.note_unwatched(self._attempt.submission, text)
 
     @contextlib.contextmanager
     def _running(

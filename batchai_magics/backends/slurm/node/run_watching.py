@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 
 from batchai_magics.backends.node import stack_dumps
-from batchai_magics.backends.node.watch_process import end_signal, watching
+from batchai_magics.backends.node.watch_process import WatchProcess, end_signal, watch_options, watching
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Plan
@@ -33,14 +33,23 @@ _TIMEOUT_S = 60.0  # for a node to answer
 
 
 def watched(
-    files: RunFiles, attempt: int, plan: Plan, *, env: Mapping[str, str], warn: Callable[[str], None]
-) -> AbstractContextManager[None]:
+    files: RunFiles,
+    attempt: int,
+    plan: Plan,
+    *,
+    env: Mapping[str, str],
+    warn: Callable[[str], None],
+    lost: Callable[[str], None],
+) -> AbstractContextManager[WatchProcess | None]:
     """Watches the job if it needs that; reports what could not be done."""
     if not (files.layout.stop_if.exists() or (files.layout.records / WATCH).exists()):
         return contextlib.nullcontext()
     # With this Python's packages: user-written expressions need RE2, some notifications apprise.
     start = start_words(plan.python, MODULE, own_folder(), has_packages=True)
-    return watching([*start, str(files.root), str(attempt)], log=files.batch_log, env=env, warn=warn)
+    words = [*start, str(files.root), str(attempt)]
+    options = watch_options(files.layout.stop_if, files.layout.records / WATCH)
+    child = WatchProcess(words, log=files.batch_log, env=env, options=options, lost=lost)
+    return watching(child, warn=warn)
 
 
 def stack_lines(guid: str, nodes: Sequence[str]) -> list[str]:

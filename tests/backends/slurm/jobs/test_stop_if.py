@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,34 @@ def test_a_number_that_never_comes_is_told_of_at_the_end(place: Place, tmp_path:
     assert job.state is ExecutionState.SUCCEEDED
     assert text in place.log(id, "execution.log").decode()
     assert [error.code for error in job.execution.errors] == ["StopConditionNotChecked"]
+
+
+def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(
+    place: Place, tmp_path: Path
+) -> None:
+    id = place.start(f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done", batchaiStopIf=["loss is nan"])
+
+    def warning() -> str:
+        for process in filter(is_reading_logs, processes_of(tmp_path)):
+            os.kill(process.pid, signal.SIGKILL)
+        execution = place.backend.show(id).execution
+        return "; ".join(error.message for error in execution.errors) if execution else ""
+
+    text = until(warning)
+    assert place.backend.show(id).state is ExecutionState.RUNNING
+    assert text.startswith("the conditions of this job are no longer watched: ")
+    assert f"warning: {text}" in place.log(id, "execution.log").decode()
+    place.backend.storage.upload(place.share, {"go": b""})
+    job = place.wait(id)
+    assert job.state is ExecutionState.SUCCEEDED
+    assert [error.message for error in job.execution.errors] == [text]
+
+
+def test_conditions_hold_though_the_program_that_checks_them_was_killed(place: Place, tmp_path: Path) -> None:
+    command = f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done; {DIVERGES}"
+    id = place.start(command, batchaiStopIf=["loss is nan"])
+    (first,) = until(lambda: [*filter(is_reading_logs, processes_of(tmp_path))])
+    os.kill(first.pid, signal.SIGKILL)
+    until(lambda: [*filter(is_reading_logs, processes_of(tmp_path))])
+    place.backend.storage.upload(place.share, {"go": b""})
+    assert place.wait(id).is_stopped
