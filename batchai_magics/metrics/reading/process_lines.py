@@ -59,6 +59,11 @@ class ProcessLines:
         """Whether a block is open, so that lines must be passed."""
         return bool(self._blocks)
 
+    @property
+    def _passed(self) -> int:
+        """The number of the first line whose owner is not known yet."""
+        return self._first + len(self._owners)
+
     def number(self, rank: int, number: int, span: LineSpan) -> int:
         """The number of a line of a rank, which has this number in its file and stands in a span."""
         block = self._blocks.get(rank)
@@ -76,26 +81,31 @@ class ProcessLines:
         block.counted = number + 1
 
     def touch(self, rank: int, number: int, span: LineSpan, label: tuple[bytes, bytes] | None) -> None:
-        """Note that a line belongs to a rank's block; `label` is the text around the rank, if not a tag."""
-        if not self._blocks:
+        """Note that a line belongs to a rank's block; `label` is the text around the rank, if not a tag.
+
+        All lines up to a block's last one are passed: where many lines are not, every block is far above.
+        """
+        if not self._blocks or number - self._passed > _MAX_FILE_LINES:
+            self._blocks.clear()
             self._owners, self._first, self._checked = [], number, number
         block = self._blocks.get(rank)
         if block is None or number - block.touched > _MAX_FILE_LINES:
             self._blocks[rank] = _Block(number, number + 1)
         else:
             block.touched, block.counted = number, number + 1
+        self._pass(span, number)
         if (
             label
             and len(self._labels) < _MAX_LABELS
             and (pattern := _label_pattern(*label)) not in self._labels
         ):
-            self._pass(span, number + 1)
             self._labels.append(pattern)
+        self._pass(span, number + 1)
 
     def end(self, span: LineSpan, count: int) -> None:
         """Pass the lines of a span that were not passed yet; it has so many."""
         end = span.first + count
-        self._pass(span, min(end, self._first + len(self._owners) + 2 * _MAX_FILE_LINES))
+        self._pass(span, min(end, self._passed + 2 * _MAX_FILE_LINES))
         if end - self._checked >= _CHECKED_LINES:
             self._remove_ended(end)
 
@@ -104,15 +114,15 @@ class ProcessLines:
         for rank, block in [*self._blocks.items()]:
             between = self._owners[block.counted - self._first :]
             block.foreign += len(between) - between.count(None) - between.count(rank)
-            block.counted = self._first + len(self._owners)
+            block.counted = self._passed
             is_far = end - block.touched > _MAX_FILE_LINES
             if is_far or self._is_ended(rank, block.counted - block.foreign):
                 del self._blocks[rank]
-        self._owners, self._first = [], self._first + len(self._owners)
+        self._owners, self._first = [], self._passed
 
     def _pass(self, span: LineSpan, end: int) -> None:
         """Find out whose the lines up to a number are, the span's as far as they were not passed."""
-        begin = self._first + len(self._owners) - span.first
+        begin = self._passed - span.first
         current = span.rank
         for text in span.texts[begin : max(end - span.first, begin)]:
             message = text

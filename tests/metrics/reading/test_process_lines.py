@@ -65,6 +65,17 @@ def test_a_block_ends_after_many_lines_of_other_processes():
     complete.same(log_of("[rank{}]: ", *lines))
 
 
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_block_may_begin_far_below_one_of_another_process(prefix):
+    far = log_of(prefix, (2, TOLD), (0, "Epoch 2/5"), *[(0, "")] * 3000, (1, "Epoch 3/5"))
+    below = log_of(prefix, *words(2, 30), (1, MEMBER), *[(2, "")] * 3000)
+    parser = Parser()
+    parsed = [*parser.feed(far), *parser.feed(below), *parser.finish()]
+    assert [record.epoch for record in parsed if record.value == 0.5] == [3]
+    assert repr(complete.by_blocks(far, below)) == repr(parsed)
+    complete.same(far + below)
+
+
 TEXTS = (
     "Epoch {}/9",
     "Validation results:",
