@@ -88,8 +88,10 @@ def test_a_run_whose_container_is_killed_continues(place: Place, engine: str) ->
     command = f"cat {kept}; echo $BATCHAI_ATTEMPT > {kept}; echo up; [ $BATCHAI_ATTEMPT = 2 ] || sleep 1000"
     job = submit(place, command, batchaiMaxRestarts=1)
     until(lambda: job.log() == "up\n")
-    listed = [*engine.split(), "ps", "--quiet"]
-    (container,) = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+    listed = [*engine.split(), "ps", "--quiet"]  # a container may print before it is listed
+    (container,) = until(
+        lambda: subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+    )
     subprocess.run([*engine.split(), "kill", container], capture_output=True, check=True)
     assert job.wait(PATIENCE_S).exit_code == 0
     first, second = job.attempts()
