@@ -32,7 +32,7 @@ export class JobSession {
     this.greeting = undefined;
     this.onMessage = (/** @type {any} */ content, /** @type {DataView[]} */ buffers) => this.#take(content, buffers);
     this.onLost = () => this.#lost();
-    this.onConnected = () => this.hello();
+    this.onConnected = () => (this.hello(), this.requests.sendAgain());
     host.on("msg:custom", this.onMessage);
     host.on("lost", this.onLost);
     host.on("connected", this.onConnected);
@@ -244,7 +244,7 @@ export class PendingRequests {
     this.count = 0;
     /** @type {Map<string, (reply: Reply) => void>} */
     this.waiting = new Map();
-    /** @type {Map<string, ReturnType<typeof setTimeout>>} */
+    /** @type {Map<string, {content: Record<string, unknown>, patience: ReturnType<typeof setTimeout>}>} */
     this.pending = new Map();
   }
 
@@ -265,9 +265,17 @@ export class PendingRequests {
    */
   ask(id, content) {
     if (this.pending.has(id)) return;
-    const giveUp = setTimeout(() => this.on.setBusy(true), PATIENCE_MS);
-    this.pending.set(id, giveUp);
+    const patience = setTimeout(() => this.on.setBusy(true), PATIENCE_MS);
+    this.pending.set(id, { content, patience });
     this.on.send({ ...content, id });
+  }
+
+  /** Sends all again after the connection was lost, and with it their answers; a job is not submitted twice. */
+  sendAgain() {
+    for (const [id, { content }] of [...this.pending]) {
+      if (content.kind !== "again") this.on.send({ ...content, id });
+      else this.take(id, () => ({ content: { text: "connection lost: the list of jobs shows whether it was submitted" }, bytes: new Uint8Array() }));
+    }
   }
 
   /**
@@ -290,13 +298,13 @@ export class PendingRequests {
    * @param {string} id
    */
   settle(id) {
-    clearTimeout(this.pending.get(id));
+    clearTimeout(this.pending.get(id)?.patience);
     this.pending.delete(id);
     this.on.setBusy(false);
   }
 
   /** Stops waiting for answers. */
   stop() {
-    for (const timer of this.pending.values()) clearTimeout(timer);
+    for (const { patience } of this.pending.values()) clearTimeout(patience);
   }
 }

@@ -214,6 +214,25 @@ test("a kernel that does not answer for long is called busy until it does", () =
   assert.deepEqual(news.filter(([kind]) => kind === "busy").length, 2);
 });
 
+test("what was not answered when the connection broke is asked for again, but no job is submitted twice", async () => {
+  const listeners = {}, asked = [];
+  const host = { on: (event, listener) => (listeners[event] = listener), off: () => {}, get: () => ({}), send: (content) => asked.push(content) };
+  const broken = new JobSession(host);
+  broken.read("stdout.txt", 0);
+  broken.read("stdout.txt", 65536);
+  listeners["msg:custom"]({ kind: "page", id: "stdout.txt@0", ...part(0, 0) }, [view(line(""))]);
+  const submitted = broken.request({ kind: "again" });
+  asked.length = 0;
+  listeners.connected();
+  assert.deepEqual(asked.map(({ kind, id }) => [kind, id]), [["ready", undefined], ["read", "stdout.txt@65536"]]);
+  assert.match((await submitted).content.text, /connection lost/);
+  mock.timers.tick(2000);
+  assert.equal(broken.isKernelBusy, true);
+  listeners["msg:custom"]({ kind: "page", id: "stdout.txt@65536", ...part(65536, 0) }, [view(line(""))]);
+  assert.equal(broken.isKernelBusy, false);
+  broken.close();
+});
+
 test("a view that cannot be heard keeps what it has and says that the kernel is busy", () => {
   model.send = () => {
     throw new Error("no kernel");
