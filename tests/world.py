@@ -139,3 +139,10 @@ def is_reading_logs(process: psutil.Process) -> bool:
             status = Path(f"/proc/{process.pid}/status").read_text()
             return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
     return False
+
+
+def kill_watchers(home: Path) -> None:
+    """Kills the processes that evaluate stop conditions of jobs in `home`."""
+    for process in filter(is_reading_logs, processes_of(home)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it was killed before, and is gone now
+            process.kill()

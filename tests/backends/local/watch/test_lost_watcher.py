@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.world import World, is_reading_logs, processes_of, until
+from tests.world import World, is_reading_logs, kill_watchers, processes_of, until
 
 pytestmark = pytest.mark.slow
 HELD = """
@@ -49,8 +49,7 @@ def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(
     job = world.submit('j --stop-if "loss is nan"', script(go, ends=True))
 
     def warnings() -> list[str]:
-        for pid in watchers(world):
-            os.kill(pid, signal.SIGKILL)
+        kill_watchers(world.home)
         return [error.message for error in job.show().execution.errors] if job.show().is_running else []
 
     (text,) = until(warnings)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import MOUNTED, Place
-from tests.world import is_reading_logs, processes_of, until
+from tests.world import is_reading_logs, kill_watchers, processes_of, until
 
 pytestmark = pytest.mark.slow
 DIVERGES = """echo "{\\"step\\": 3, \\"loss\\": NaN}"; exec sleep 1000"""
@@ -57,8 +55,7 @@ def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(
     id = place.start(f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done", batchaiStopIf=["loss is nan"])
 
     def warning() -> str:
-        for process in filter(is_reading_logs, processes_of(tmp_path)):
-            os.kill(process.pid, signal.SIGKILL)
+        kill_watchers(tmp_path)
         execution = place.backend.show(id).execution
         return "; ".join(error.message for error in execution.errors) if execution else ""
 
@@ -76,7 +73,7 @@ def test_conditions_hold_though_the_program_that_checks_them_was_killed(place: P
     command = f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done; {DIVERGES}"
     id = place.start(command, batchaiStopIf=["loss is nan"])
     (first,) = until(lambda: [*filter(is_reading_logs, processes_of(tmp_path))])
-    os.kill(first.pid, signal.SIGKILL)
+    first.kill()
     until(lambda: [*filter(is_reading_logs, processes_of(tmp_path))])
     place.backend.storage.upload(place.share, {"go": b""})
     assert place.wait(id).is_stopped
