@@ -25,6 +25,15 @@ UNIT = (
     rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}|seconds per iteration"
     rb"|(?:tokens|frames)(?=[ \t]*(?:\Z|[,;|)]))"
 )
+_NO_NAME = (  # `loss 2.0 tok/s 100`: blanks alone separate names and numbers, and each name needs its own
+    rb"(?(sign)|(?(colon)|(?![A-Za-z]{1,20}/"
+    + _PER
+    + rb"[ \t]{1,4}"
+    + NUMBER
+    + rb"(?:[ \t]*(?:\Z|[,;|])|[ \t]+(?!(?:"
+    + UNIT
+    + rb")(?![\w/]))[A-Za-z_]))))"
+)
 _UNIT_END = rb"(?:(?<=%)(?=:[ ])|(?![\w/]|[ \t]*[:=])|(?<=\ds)(?=[ ]:[ ])|(?<=[KMGTB])(?=/\d))"
 _WORD = (
     rb"(?:[A-Za-z_%]|#(?=[^ ])|\d{1,4}_(?=[a-z]))[\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
@@ -32,7 +41,7 @@ _WORD = (
 )
 _WRAPPED = rb"(?P<wrap>np\.float\d\d\(|\[\(0, '|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
 _TAIL = (
-    rb"(?:f0)?(?:[ \t]?(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
+    rb"(?:f0)?(?:[ \t]?" + _NO_NAME + rb"(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
     rb"(?:(?<=[KMGTB])/\d{1,6}(?:\.\d{1,6})?[KMGT]i?B?\b|(?<=\d)/\d{1,12}\.\d{1,12})?"
     rb"(?:[ \t]*(?:\+/-|\+-|\xc2\xb1|\xb1)[ \t]*" + NUMBER + rb")?"
     rb"(?(wrap)'?(?:,[^()\[\]\n=:;|]{0,40}\]|(?:,[^()\n]{0,80}(?:\([^()]*\))?)?\)|[ \t]*[\])])?|)"

@@ -113,6 +113,22 @@ def test_any_chunking_of_a_programs_log_gives_what_the_whole_gives(name, size):
     assert repr(records + parser.finish()) == repr(whole.feed(data) + whole.finish())
 
 
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ("loss 2.0 tok/s 100", {"loss": (2, ""), "tok/s": (100, "")}),
+        ("loss 2.0 it/s 3.5 gpu 40 %", {"loss": (2, ""), "it/s": (3.5, ""), "gpu": (40, "%")}),
+        ("loss 2.0 100 tok/s", {"loss": (2, ""), "tok/s": (100, "tok/s")}),
+        ("speed 100 tok/s loss 2.0", {"speed": (100, "tok/s"), "loss": (2, "")}),
+        ("speed 100 tok/s 5 ms", {"speed": (100, "tok/s"), "ms": (5, "ms")}),
+        ("speed: 100 tok/s 5", {"speed": (100, "tok/s")}),
+    ],
+)
+def test_a_rate_between_blanks_names_the_number_behind_it_if_that_has_no_unit(numbers, expected):
+    found = {record.name: (record.value, record.unit) for record in read(f"step 10 {numbers}\n")}
+    assert found == expected
+
+
 def test_lines_of_several_ranks_without_a_newline_between_are_all_read():
     line = "step 10 loss: 0.5 lr: 0.001"
     text = f"{line}\n{line.replace('10', '20')}{line.replace('10', '20')}\n"
