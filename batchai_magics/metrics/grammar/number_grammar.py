@@ -19,7 +19,7 @@ UNIT = (
     + _PER
     + rb")[A-Za-z]{2,20}/"
     + _PER
-    + rb"|%(?![|\d])|(?:(?<=\.\d)|(?<=\.\d\d)|(?<=\.\d\d\d)|(?<=\.\d\d\d\d))%(?=\|)"
+    + rb"(?:/\w{1,10})?|%(?![|\d])|(?:(?<=\.\d)|(?<=\.\d\d)|(?<=\.\d\d\d)|(?<=\.\d\d\d\d))%(?=\|)"
     rb"|[mun\xb5]?s|\xc2\xb5s|secs?|seconds?|mins?|minutes?|hours?|[hm]|[KMGTPkB](?:i?[Bb](?:ytes)?)?|x|dB|deg"
     rb"|(?:MODEL_)?[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
     rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}|seconds per iteration"
@@ -39,6 +39,7 @@ _WORD = (
     rb"(?:[A-Za-z_%]|#(?=[^ ])|\d{1,4}_(?=[a-z]))[\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
     rb"(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
 )
+_NO_STOP = rb"(?<!\w{6}\.)(?<!done\.)"  # a sentence ends in `done. loss 0.5`, not in `Val. Loss: 0.5`
 _WRAPPED = rb"(?P<wrap>np\.float\d\d\(|\[\(0, '|(?:tensor|Array|jnp\.array|DeviceArray)\(|[\[(][ \t]*|')?"
 _TAIL = (
     rb"(?:f0)?(?:[ \t]?" + _NO_NAME + rb"(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
@@ -52,7 +53,8 @@ _END = rb"(?![\w@%])(?!\.\d)(?!:\d)(?!-\d)(?!/[\w.])"
 
 PAIR = re.compile(
     rb"(?:'(?P<quoted>[^'\n]{1,100})'[ \t]*(?P<colon>:)[ \t]*"
-    rb"|(?P<name>" + _WORD + rb"(?:[ ](?:/[ ])?" + _WORD + rb"){0,6}?(?: ?\([^()\n]{1,30}(?:\([^()]*\))?\))?"
+    rb"|(?P<name>" + _WORD + rb"(?:" + _NO_STOP + rb"[ ](?:/[ ])?" + _WORD + rb"){0,6}?"
+    rb"(?: ?\([^()\n]{1,30}(?:\([^()]*\))?\))?"
     rb"(?:[ ]in[ ]\w{1,3})?)(?:[ ]\[\d+-\d+\](?=:))?"
     rb"(?:[ \t]{0,40}(?P<sign>::|[:=])[ \t]{0,40}|[ ](?P<is>is)[ ]{1,4}|[ \t]{1,12}|(?=\[[-+.\d])))"
     + _WRAPPED
@@ -70,7 +72,8 @@ JOINED_PAIR = re.compile(
 """A name that an underscore joins to its number: `loss_2.912`."""
 
 NAME_AT = re.compile(
-    rb"(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,4}?)[ ](?:at|after)(?:[ ]the)?[ ](?=[A-Za-z])"
+    rb"(?:[Tt]he[ ])?(?P<name>" + _WORD + rb"(?:[ ]" + _WORD + rb"){0,4}?)"
+    rb"[ ](?:at|after)(?:[ ]the)?[ ](?=[A-Za-z])"
 )
 """The name of a number that stands behind a position: `Loss at step 100: 0.5`."""
 
@@ -83,7 +86,9 @@ TEXT_PAIR = re.compile(
     rb"(?:'[^'\n]{1,100}'[ \t]*:[ \t]*(?:'[^'\n]{0,200}'|None|True|False|[^,{}\[\]\s]{1,60}(?=[,}]))"
     rb"|(?:(?P<name>"
     + _WORD
-    + rb"(?:[ ]"
+    + rb"(?:"
+    + _NO_STOP
+    + rb"[ ]"
     + _WORD
     + rb"){0,3}?)[ \t]{0,4}:[ \t]{0,4}|"
     + _WORD

@@ -102,6 +102,30 @@ def test_a_prefix_tells_the_rank(prefix):
     assert {record.rank for record in read(f"{prefix}step 14 loss=0.25\n")} == {0}
 
 
+@pytest.mark.parametrize(
+    "label", ["GPU 1,", "GPU: 1 |", "gpu1", "cuda:1", "worker 1", "Worker 1:", "local_rank=1", "Device 1 -"]
+)
+def test_a_label_right_before_the_position_tells_the_rank(label):
+    records = read(f"{label} step 14 loss 0.25\n")
+    assert [(record.name, record.rank, record.step) for record in records] == [("loss", 1, 14)]
+
+
+def test_a_gpus_number_elsewhere_is_no_rank():
+    assert [record.rank for record in read("step 14 gpu 45 loss 0.25\n")] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("epoch 3 done. loss 0.25", "loss"),
+        ("epoch 3 Val. Loss: 0.25", "val_loss"),
+        ("The loss after epoch 3 is 0.25", "loss"),
+    ],
+)
+def test_a_name_begins_behind_a_sentence_and_an_article(text, name):
+    assert [(record.name, record.epoch, record.value) for record in read(f"{text}\n")] == [(name, 3, 0.25)]
+
+
 @given(name=st.sampled_from(NAMES), size=st.integers(1, 5000))
 def test_any_chunking_of_a_programs_log_gives_what_the_whole_gives(name, size):
     data = (PROGRAMS / f"{name}.log").read_bytes()
