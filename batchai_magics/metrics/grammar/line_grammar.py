@@ -18,7 +18,7 @@ from batchai_magics.metrics.grammar.metric_names import (
 )
 from batchai_magics.metrics.grammar.phase_headings import phase_heading
 from batchai_magics.metrics.grammar.position_grammar import Position
-from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin
+from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin, trained_end
 
 MAX_LINE_BYTES = 8 * 1024
 _MAX_STRAY_WORDS = 6
@@ -90,7 +90,8 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     scan = scan_line(text, prefixes)
     if not scan.positions and prefixes.label is not None and not _is_glued(text, prefixes.label):
         return _read_label_as_step(text, prefixes)
-    return _line_reading(scan, prefixes, prefixes.rank or prefixes.label)
+    rank = prefixes.rank or prefixes.label
+    return _line_reading(scan, prefixes, rank) or _read_behind_name(text, prefixes, rank)
 
 
 def _is_glued(text: bytes, label: Span) -> bool:
@@ -167,6 +168,19 @@ def _read_label_as_step(text: bytes, prefixes: Prefixes) -> LineReading | None:
     if scan.strong < 2 and not (prefixes.has_origin or is_counter):
         return None
     return _line_reading(scan, prefixes, prefixes.rank)
+
+
+def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
+    """Read `resnet50 | epoch 3 | loss 0.5`: measures alone behind the name of what is trained."""
+    end = trained_end(text, prefixes.begin)
+    if end is None:
+        return None
+    behind = prefixes._replace(begin=end)
+    scan = scan_line(text, behind)
+    are_decimal = any(b"." in text[each.begin : each.end] for each in scan.numbers)
+    has_words = scan.early_words or scan.stray_words or scan.lone_words
+    reading = _line_reading(scan, behind, rank) if are_decimal and not has_words else None
+    return reading if reading and reading.kind is Kind.STEP else None
 
 
 def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:

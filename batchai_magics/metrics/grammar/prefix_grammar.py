@@ -109,6 +109,18 @@ _TAIL = re.compile(rb"(?:[ \t]{2,}[\w./]+\.py:\d+|[ \t]+\[repeated \d+x across c
 _SEPARATOR = re.compile(rb"[ \t]*(?:(?:-|\||:|>>|--)(?=[ \t]))?[ \t]*")
 
 
+_TRAINED = re.compile(
+    rb"(?P<name>[A-Za-z][\w.+/-]{0,40}(?:[ ][\w.+/-]{1,20}){0,2}?(?:[ ]?[|:,]|[ ]-)"
+    rb"|[A-Za-z][\w.+/-]{0,40}?(?:\d|[A-Z]{2})[\w.+/-]{0,40})[ \t]+(?=(?i:update|round|"
+    + _POSITION
+    + rb")[ :=#\[]{1,9}\d)"
+)
+_IS_EVENT = re.compile(
+    r"(?!.*(?:training|tuning|learning)$).*(?:ing|ed)|best|worst|new|last|previous|checkpoint|ckpt|resume|restore|load"
+    r"|save|early|stop|from|config|args|python3?|total|error|warning"
+)
+
+
 _ROW_SEPARATOR = re.compile(rb" ?(?:- )?")
 
 
@@ -157,6 +169,15 @@ def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
         separator = _SEPARATOR.match(text, found.end())
         at = separator.end() if separator else found.end()
     return Prefixes(min(at, end), end, rank, label, label_begin, phase, has_origin)
+
+
+def trained_end(text: bytes, begin: int) -> int | None:
+    """The end of the name of what is trained, right before a position: `resnet50 | epoch 3 | loss 0.5`."""
+    found = _TRAINED.match(text, begin)
+    if found is None:
+        return None
+    words = [word.strip("|:,- ") for word in found["name"].decode("utf-8", "replace").lower().split()]
+    return None if any(map(_IS_EVENT.fullmatch, words)) else found.end()
 
 
 def row_begin(text: bytes) -> int:

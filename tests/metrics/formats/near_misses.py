@@ -17,6 +17,14 @@ step=abc loss=0.25
 step=1 loss=
 step=1 loss=0.25 and so on
 saving checkpoint step=100 loss=0.25
+Loaded checkpoint: step 100 loss 0.25
+Best model: epoch 3 loss 0.25
+New best: epoch 3, loss 0.25
+Restored V2 step 100, loss 0.25
+python3 step=100 loss=0.25
+We saw step 100 loss 0.25
+SFT step 100 loss 0.25 was the best of them
+GPT2 step 100 loss 3
 https://example.org/run?epoch=1&step=2
 step=1.5 loss=0.25
 {"step": 100}

@@ -115,6 +115,13 @@ def test_a_gpus_number_elsewhere_is_no_rank():
 
 
 @pytest.mark.parametrize(
+    "name", ["resnet50", "SFT", "CNN |", "My model:", "student -", "Fold 2,", "vit_b/16", "[INFO] Teacher |"]
+)
+def test_the_name_of_what_is_trained_may_stand_before_the_position(name):
+    assert [(record.name, record.epoch) for record in read(f"{name} epoch 3 loss 0.25\n")] == [("loss", 3)]
+
+
+@pytest.mark.parametrize(
     ("text", "name"),
     [
         ("epoch 3 done. loss 0.25", "loss"),
