@@ -160,6 +160,10 @@ def test_a_rate_between_blanks_names_the_number_behind_it_if_that_has_no_unit(nu
     assert found == expected
 
 
+def test_numbers_may_precede_their_names_between_bars():
+    assert numbers_of(read("Epoch 1 | 10/100 | 1.25 loss | 0.5 acc\n")) == {"loss": 1.25, "acc": 0.5}
+
+
 def test_lines_of_several_ranks_without_a_newline_between_are_all_read():
     line = "step 10 loss: 0.5 lr: 0.001"
     text = f"{line}\n{line.replace('10', '20')}{line.replace('10', '20')}\n"
