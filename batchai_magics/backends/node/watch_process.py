@@ -15,7 +15,7 @@ from typing import NamedTuple
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 
 _MAX_STARTS = 3  # of the program during one attempt of a run
-_END_S = 5.0  # a program that was told of the end may be ahead of the program that runs the job
+_END_S = 5.0  # for the job to end after a program that was told to end: it may exit first
 
 
 class WatchOptions(NamedTuple):
@@ -112,7 +112,7 @@ class WatchProcess:
 
     def _problem(self, code: int) -> str:
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        return f"{self._subject} no longer watched: the program that watches it {how}, see {self._log}"
+        return f"{self._subject} no longer watched: the watcher {how}, see {self._log}"
 
 
 _ENDED_AS_TOLD = (0, -signal.SIGTERM)

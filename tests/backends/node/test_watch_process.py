@@ -70,9 +70,7 @@ def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tm
         watched.kill(start)
     until(lambda: watched.process.check() or watched.lost)
     watched.process.check()
-    text = (
-        "the conditions of this job are no longer watched: the program that watches it was killed by SIGKILL"
-    )
+    text = "the conditions of this job are no longer watched: the watcher was killed by SIGKILL"
     assert watched.lost == watched.close() == [f"{text}, see {watched.log}"]
 
 

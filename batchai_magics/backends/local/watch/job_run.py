@@ -224,15 +224,21 @@ class JobRun:
     def _run_ranks(self) -> Outcome:
         self._announce()
         unchecked: list[str] = []
+        logged: list[str] = []
+
+        def note_unwatched(text: str) -> None:
+            logged.append(text)
+            self._warn([text])
+            self._writer.warn(text)
+
         with self._started(self._plan) as ranks:
-            with watched(
-                self._layout, env=self._env, warn=unchecked.append, lost=self._note_unwatched
-            ) as watcher:
+            with watched(self._layout, env=self._env, warn=unchecked.append, lost=note_unwatched) as watcher:
                 interrupted = self._follow(ranks, watcher)
             by_themselves, trouble = set(ranks.ends), _trouble(ranks)
             self._end(ranks, PATIENCE_S if interrupted else float("inf"))
             self._note_memory(ranks)
-            self._warn([*unchecked, *(ranks.manager.unsupported if ranks.manager else ())])
+            self._warn(note for note in unchecked if note not in logged)
+            self._warn(ranks.manager.unsupported if ranks.manager else ())
             if interrupted:
                 return interrupted.with_ranks(ranks.ends.values(), self._plan)
             outcome = of_ranks(ranks.ends.values(), self._plan, by_themselves, trouble)
@@ -271,10 +277,6 @@ class JobRun:
                 self._seals |= ranks.seals
                 record.write(self._seals)
         self._rank_pids = ranks.recorder_pids
-
-    def _note_unwatched(self, text: str) -> None:
-        self._warn([text])
-        self._writer.warn(text)
 
     def _follow(self, ranks: Ranks, watcher: WatchProcess | None = None) -> Outcome | None:
         """Waits until the ranks have ended or one has failed; the outcome if the job was interrupted."""

@@ -58,3 +58,4 @@ def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(
     go.touch()
     ended = job.wait().show()
     assert (ended.word, [error.message for error in ended.execution.errors]) == ("succeeded", [text])
+    assert job.log(file="execution.log").count(f"Z warning: {text}") == 1  # behind its time
