@@ -23,14 +23,14 @@ from tests.azureml.http_messages import Request, Response
 SLOW_PIECES, SLOW_PAUSE_S = 20, 0.02
 
 
-@dataclass(frozen=True)
+@dataclass
 class Exchange:
-    """One request and what it got."""
+    """One request and what it got: noted before the answer is sent, but for its bytes."""
 
     at: float
     request: Request
     status: int
-    sent_bytes: int
+    sent_bytes: int = 0
 
 
 class TlsProxy:
@@ -106,11 +106,11 @@ class _Connection(BaseHTTPRequestHandler):
             return self._cut()
         response = fault.response() if fault and fault.status else proxy.answer(request)
         is_head = request.method == "HEAD"
-        size = 0 if is_head else len(response.body)
+        exchange = Exchange(time.monotonic(), request, response.status)
+        proxy.exchanges.append(exchange)  # before the client has the answer
         self._send_head(response, is_head=is_head)
         if not is_head:
-            size = self._send_body(response.body, fault)
-        proxy.exchanges.append(Exchange(time.monotonic(), request, response.status, size))
+            exchange.sent_bytes = self._send_body(response.body, fault)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_PATCH = do_DELETE = respond
 
