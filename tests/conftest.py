@@ -12,6 +12,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.second_tries import SecondTries, is_wanted
+
 # A skip with one of these reasons is right even in CI.
 RIGHT_SKIPS = ("only on macOS", "only on Windows")
 
@@ -26,13 +28,15 @@ hypothesis.settings.register_profile("long", **UNHURRIED, max_examples=20_000)  
 hypothesis.settings.load_profile("unhurried")
 
 
-def pytest_configure():
+def pytest_configure(config):
     """A test that sends an interrupt gets it, also where a shell has started all this in the background.
 
     Garbage is sought rarely: to look for it took a good part of the time of the fast tests.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(50_000, 20, 20)
+    if is_wanted(config):
+        config.pluginmanager.register(SecondTries(config))
 
 
 @pytest.hookimpl(optionalhook=True)

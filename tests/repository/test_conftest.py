@@ -16,7 +16,7 @@ def run(folder, body, *words, ci, before=None):
     shutil.copy(CONFTEST, folder)
     (folder / "test_it.py").write_text("import pytest\n" + body)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, str(folder)]
-    env = {"CI": ci}
+    env = {"CI": ci, "PYTHONPATH": str(CONFTEST.parents[1])}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, preexec_fn=before)
 
 
@@ -121,3 +121,74 @@ def test_what_collects_garbage_at_exit_finds_little_to_look_at(tmp_path):
     done = run(tmp_path, AT_EXIT, ci="")
     assert done.returncode == 0, done.stdout
     assert int((tmp_path / "left").read_text()) < 10_000
+
+
+UNLUCKY = """
+import pathlib
+{mark}@pytest.mark.parametrize("number", range({count}))
+def test_unlucky(number):
+    tried = pathlib.Path(f"tried-{{number}}")
+    tries = len(tried.read_text()) if tried.exists() else 0
+    tried.write_text("x" * (tries + 1))
+    assert tries >= {failures}, f"failure {{tries + 1}}"
+"""
+SLOW = "@pytest.mark.slow\n"
+
+
+def unlucky(folder, *, count=1, failures=1, mark=SLOW, ci="1", words=("-n2",)):
+    return run(folder, UNLUCKY.format(mark=mark, count=count, failures=failures), *words, ci=ci)
+
+
+@pytest.mark.parametrize("words", [("-n2",), ("-n0",)])
+def test_a_slow_test_that_fails_once_in_ci_is_tried_again_and_named(tmp_path, words):
+    done = unlucky(tmp_path, count=3, words=words)
+    assert done.returncode == 0, done.stdout
+    named, closing = done.stdout.split("passed on the second try")[1].strip().rsplit("\n", 1)
+    assert closing.startswith("3 passed")
+    assert named.count("AssertionError: failure 1") == 3
+
+
+def test_a_slow_test_that_fails_twice_fails_the_run_with_its_first_failure(tmp_path):
+    done = unlucky(tmp_path, failures=2)
+    assert done.returncode == 1
+    assert "AssertionError: failure 1" in done.stdout
+    assert "1 failed" in done.stdout.strip().splitlines()[-1]
+
+
+def test_more_than_three_failures_of_slow_tests_are_not_tried_again(tmp_path):
+    done = unlucky(tmp_path, count=4)
+    assert done.returncode == 1
+    assert "4 failed" in done.stdout.strip().splitlines()[-1]
+    assert {file.read_text() for file in tmp_path.glob("tried-*")} == {"x"}
+
+
+def test_a_failure_of_a_quick_test_is_final(tmp_path):
+    assert unlucky(tmp_path, mark="").returncode == 1
+    assert (tmp_path / "tried-0").read_text() == "x"
+
+
+def test_no_test_is_repeated_on_a_persons_machine(tmp_path):
+    assert unlucky(tmp_path, ci="").returncode == 1
+    assert (tmp_path / "tried-0").read_text() == "x"
+
+
+BROKEN_FIXTURE = """
+import pathlib
+@pytest.fixture
+def server():
+    is_first = not pathlib.Path("tried").exists()
+    pathlib.Path("tried").touch()
+    if is_first:
+        raise OSError("the server did not start")
+@pytest.mark.slow
+def test_it(server):
+    pass
+"""
+
+
+def test_a_slow_test_whose_fixture_fails_once_is_tried_again(tmp_path):
+    done = run(tmp_path, BROKEN_FIXTURE, "-n2", ci="1")
+    assert done.returncode == 0, done.stdout
+    named, closing = done.stdout.split("passed on the second try")[1].strip().rsplit("\n", 1)
+    assert "OSError: the server did not start" in named
+    assert closing.startswith("1 passed")
