@@ -19,6 +19,7 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import run_command
 from batchai_magics.commands.handlers.comparison_commands import ComparisonResult
 from batchai_magics.commands.handlers.short_commands import LogSelection
+from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
 from batchai_magics.follow import changes
 from batchai_magics.jobs.job_handle import Job
@@ -144,7 +145,7 @@ class AgentTools:
         parent = workspace_id(settings).child(Kind.EXPERIMENT, experiment or settings.experiment)
         newest = min(max(limit, 1), MAX_JOBS)
         page = self._context.backend.list(parent, Kind.JOB)
-        return {"jobs": [_row(job) for job in page if isinstance(job, JobResource)][-newest:]}
+        return {"jobs": [state_summary(job) for job in page if isinstance(job, JobResource)][-newest:]}
 
     def job_status(self, job: str) -> Data:
         """Show a job's state, times, nodes, progress, errors and attempts."""
@@ -283,24 +284,12 @@ def _status(handle: Job) -> Data:
     percent = f"{progress.percent} %, {visible_lines(progress.words)}" if progress else None
     more = {"waiting": job.waiting, "progress": percent, "attempts": len(job.attempts) or 1}
     nodes = [node.id for node in handle.backend.nodes(job.id)]
-    return {**_row(job), **more, "nodes": nodes, "errors": _errors(job)}
+    return {**state_summary(job), **more, "nodes": nodes, "errors": _errors(job)}
 
 
 def _last_lines(handle: Job, name: str, rank: int | None) -> list[str]:
     lines = last_lines(handle.backend, FileRef(handle.id, name), FAILURE_LINES, rank=rank)
     return list(map(visible_lines, lines))
-
-
-def _row(job: JobResource) -> Data:
-    execution = job.execution
-    times = {
-        "created": job.provisioning.created,
-        "started": execution.started if execution else None,
-        "ended": execution.ended if execution else None,
-    }
-    exit_code = execution.exit_code if execution else None
-    texts = {name: moment.isoformat() if moment else None for name, moment in times.items()}
-    return {"name": job.id.name, "state": job.word, "exit_code": exit_code, **texts}
 
 
 def _errors(job: JobResource) -> list[str]:

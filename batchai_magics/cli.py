@@ -173,10 +173,10 @@ def _run_script(words: Sequence[str]) -> int:
 
 
 def _print_json(job: Job) -> None:
-    """Print a job as `batchai job show -o json` does."""
+    """Print a job as `batchai show -o json` does."""
     from batchai_magics.commands.output.command_result import Result
 
-    print("".join(Result(job.show()).text_parts("json")))
+    print(Result(job, is_summary=True).to_text("json"))
 
 
 def _is_live() -> bool:

@@ -144,7 +144,10 @@ def test_a_job_is_shown_in_short(home, tmp_path):
     assert any("failed first, with exit code 3" in line for line in lines)
     assert "  no such luck" in lines
     assert lines[-1] == "Log: batchai logs bad --err"
-    assert json.loads(shell("show", "bad", "-o", "json").stdout)["name"] == "bad"
+    shown = json.loads(shell("show", "bad", "-o", "json").stdout)
+    assert (shown["state"], shown["exit_code"], shown["metric"]["value"]) == ("failed", 3, 0.5)
+    of_az = json.loads(shell("az", "batchai", "show", "bad", "-o", "json").stdout)
+    assert of_az["executionInfo"]["exitCode"] == 3
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -54,7 +54,7 @@ def test_the_ended_job_is_printed_as_json(folder):
     out, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 3
     job = json.loads(out)
-    assert (job["name"], job["executionState"], job["executionInfo"]["exitCode"]) == ("train", "failed", 3)
+    assert (job["name"], job["state"], job["exit_code"]) == ("train", "failed", 3)
     assert "hello\n" in err
 
 

@@ -37,7 +37,7 @@ class PendingCommand:
 
     def result(self, value: Any) -> Result:
         """The command's result once the operation has returned `value`; `notes` were printed before."""
-        return _result(value, self.query, ())
+        return _result(value, self.query)
 
 
 def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCommand:
@@ -61,7 +61,9 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
         return replace(stream, parts=json_lines(parts) if is_json else parts)
     if isinstance(values[0], Operation):
         return PendingCommand(values[0], arguments.query, notes)
-    return _result(values[0] if len(values) == 1 else _combined(values), arguments.query, notes)
+    value = values[0] if len(values) == 1 else _combined(values)
+    is_summary = invocation.command.prints_summaries and not invocation.is_az
+    return replace(_result(value, arguments.query, notes), is_summary=is_summary)
 
 
 def confirmation_preview(invocation: Invocation, context: Context) -> str:
@@ -72,7 +74,7 @@ def confirmation_preview(invocation: Invocation, context: Context) -> str:
     return f"This would be removed:\n{tell(context, invocation.arguments).to_table().to_text()}"
 
 
-def _result(value: Any, query: str | None, notes: tuple[str, ...]) -> Result:
+def _result(value: Any, query: str | None, notes: tuple[str, ...] = ()) -> Result:
     if isinstance(value, ValueWithNotes):
         return Result(value.value, query, (*notes, *value.notes))
     return Result(value, query, notes)
@@ -106,4 +108,4 @@ def with_live_source(invocation: Invocation, result: Result, context: Context) -
         id = result.value.id
     else:
         return result
-    return LiveResult(result.value, backend=context.backend, id=id)
+    return LiveResult(result.value, is_summary=result.is_summary, backend=context.backend, id=id)

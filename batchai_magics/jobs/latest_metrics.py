@@ -66,6 +66,11 @@ class LogEnds:
         return run_metrics(in_order_of_writing(parts), preferences)
 
     @property
+    def are_whole_logs(self) -> bool:
+        """Whether the logs that were read have no beginning that was not: best values are then known."""
+        return not any(chunk and chunk.offset for chunk in self._chunks.values())
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """What the user should know: matches that are not numbers, and what would read numbers of stdout."""
         found = self.metrics()

@@ -281,7 +281,7 @@ def test_a_failed_job_and_what_a_command_writes_to_stderr(folder, capfd):
     (folder / "fails.py").write_text("import sys\nsys.exit(3)\n")
     assert main(["run", "fails.py", "--name", "it", "-o", "json"]) == 3
     text = capfd.readouterr().out
-    assert json.loads(text)["executionInfo"]["exitCode"] == 3
+    assert json.loads(text)["exit_code"] == 3
     assert not problems("run", text)
     assert main(["job", "wait", "-n", "it", "-o", "json"]) == 3
     *_, last = values_in(capfd.readouterr().out)

@@ -76,6 +76,14 @@ class ChunkedJson(Protocol):
 
 
 @runtime_checkable
+class Summarized(Protocol):
+    """Jobs that are printed as their summaries where `az`'s JSON is not asked for."""
+
+    def to_summaries(self) -> Any:
+        """JSON-ready data."""
+
+
+@runtime_checkable
 class NotebookDisplay(Protocol):
     """A value with its own notebook representation."""
 
@@ -98,12 +106,13 @@ class Result:
     """A handler's value with the line's `--query`.
 
     Notebooks display it as a table. `value` is the resource or the list of them, `data` its JSON as the
-    service returned it, `to_frame()` a DataFrame. Iterating goes over the list.
+    command prints it, `to_frame()` a DataFrame. Iterating goes over the list.
     """
 
     value: Any
     query: str | None = None
     notes: tuple[str, ...] = ()  # messages beside the value
+    is_summary: bool = False  # jobs are printed as their summaries, not in the JSON of `az`
 
     @cached_property
     def resolved(self) -> Any:
@@ -115,8 +124,15 @@ class Result:
         """JSON-ready data, after the query."""
         from batchai_magics.commands.output.resource_json import as_json
 
-        data = as_json(self.resolved)
+        data = self._summary() if self.is_summary else as_json(self.resolved)
         return _search(self.query, data) if self.query else data
+
+    def _summary(self) -> Any:
+        if isinstance(self.value, Summarized):
+            return self.value.to_summaries()
+        from batchai_magics.commands.output.job_summary import summary_of
+
+        return summary_of(self.value)
 
     @cached_property
     def table(self) -> Table:
@@ -137,7 +153,8 @@ class Result:
 
     def text_parts(self, output: str) -> Iterator[str]:
         """Yields the text of `to_text`, in chunks where the value supports it."""
-        if output == "json" and not self.query and isinstance(self.value, ChunkedJson):
+        is_whole = not (self.query or self.is_summary)
+        if output == "json" and is_whole and isinstance(self.value, ChunkedJson):
             yield from self.value.json_pieces()
         else:
             yield self.to_text(output)

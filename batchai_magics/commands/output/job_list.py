@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
     from batchai_magics.commands.output.text_table import Table
     from batchai_magics.jobs.job_costs import JobCosts
+    from batchai_magics.jobs.latest_metrics import LogEnds
+    from batchai_magics.metrics.runs.metric_summary import MetricSummary
     from batchai_magics.models.runs.labels import Labels
 
 JOBS_PER_CHUNK = 500  # jobs rendered per chunk
@@ -63,6 +66,41 @@ class JobList(list[JobResource]):
 
         costs = self._costs
         return as_json([job.with_cost(costs.of_job(job)) if costs else job for job in self])
+
+    def to_summaries(self) -> list[dict[str, Any]]:
+        """The jobs in the JSON of `show`; the headline metric of a long log lacks its best value."""
+        from batchai_magics.commands.output.job_summary import job_summary  # imports the log readers
+        from batchai_magics.models.runs.labels import Labels
+
+        costs, labels, headlines = self._costs, self._run_labels, self._headlines()
+        shown = [job.with_cost(costs.of_job(job)) for job in self] if costs else self
+        return [
+            job_summary(job, labels.get(job.id.key, Labels()), headlines.get(job.id.key)) for job in shown
+        ]
+
+    def _headlines(self) -> Mapping[str, MetricSummary]:
+        """Key of a job → its headline metric, without the best value if its log was not read whole."""
+        from batchai_magics.jobs.metric_settings import metric_preferences
+
+        found: dict[str, MetricSummary] = {}
+        preferences = metric_preferences()
+        for key, ends in self._log_ends(MAX_METRICS_READ).items():
+            headline = ends.metrics(preferences).headline
+            if summary := headline and headline.summary:
+                is_known = ends.are_whole_logs
+                found[key] = summary if is_known else replace(summary, best=None, best_step=None)
+        return found
+
+    def _log_ends(self, limit: int) -> Mapping[str, LogEnds]:
+        """Key of a job → the ends of its logs, of the newest jobs that have started."""
+        started = [job for job in self if job.execution][-limit:]
+        if not started:
+            return {}
+        from batchai_magics.jobs.latest_metrics import LogEnds  # imports the log readers
+
+        labels = self._run_labels
+        patterns = {key: each.patterns for key, each in labels.items()}
+        return {job.id.key: LogEnds(self._backend, job, patterns.get(job.id.key, {})) for job in started}
 
     def json_pieces(self) -> Iterator[str]:
         """Yields the JSON text of `to_data` in chunks of some hundred jobs."""
@@ -145,20 +183,14 @@ class JobList(list[JobResource]):
     def _metrics(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The columns of metrics: a title, and key of a job → cell."""
         limit = MAX_ASKED_READ if self._metric_names else MAX_METRICS_READ
-        started = [job for job in self if job.execution][-limit:]
-        if not started:
+        ends = self._log_ends(limit)
+        if not ends:
             return
-        from batchai_magics.jobs.latest_metrics import latest_metrics  # imports the log readers
         from batchai_magics.jobs.metric_settings import metric_preferences
         from batchai_magics.metrics.runs.metric_summary import number_text
 
         preferences = metric_preferences()
-        labels = self._run_labels
-        patterns = {key: each.patterns for key, each in labels.items()}
-        found = {
-            job.id.key: latest_metrics(self._backend, job, preferences, patterns=patterns.get(job.id.key, {}))
-            for job in started
-        }
+        found = {key: each.metrics(preferences) for key, each in ends.items()}
         for name in self._metric_names:
             asked = {key: metric.summary for key, every in found.items() if (metric := every.find(name))}
             yield name, {key: number_text(each.headline_value) for key, each in asked.items() if each}

@@ -31,6 +31,7 @@ class CommandSpec:
     preview: str = ""
     is_hidden: bool = False  # from help: it is accepted because lines of `az` have it, and does nothing
     takes_backend_options: bool = False  # besides `options`, those that backends declare
+    prints_summaries: bool = False  # of jobs with `-o`, except as a line of `az`
 
     @property
     def parts(self) -> tuple[str, ...]:

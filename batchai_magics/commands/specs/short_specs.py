@@ -35,6 +35,7 @@ COMMANDS = (
         "Show the state, the headline metric and the first failure of a job.",
         "handlers.job_commands:show",
         (*_SOME, _NAME),
+        prints_summaries=True,
     ),
     CommandSpec(
         "stacks",
@@ -61,8 +62,18 @@ COMMANDS = (
         (*_SOME, _NAME, _TO),
     ),
     CommandSpec("cancel", "Cancel a job.", "handlers.short_commands:cancel", (*_SOME, _NAME)),
-    CommandSpec("ps", "List queued and running jobs.", "handlers.short_commands:active", _SOME),
     CommandSpec(
-        "watch", "Show the newest jobs live, until Ctrl-C.", "handlers.short_commands:watched", _SOME
+        "ps",
+        "List queued and running jobs.",
+        "handlers.short_commands:active",
+        _SOME,
+        prints_summaries=True,
+    ),
+    CommandSpec(
+        "watch",
+        "Show the newest jobs live, until Ctrl-C.",
+        "handlers.short_commands:watched",
+        _SOME,
+        prints_summaries=True,
     ),
 )

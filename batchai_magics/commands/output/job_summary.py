@@ -1,0 +1,95 @@
+"""What `-o json` of `show`, `ps` and `run` prints of a job: no field of Azure's, nothing that is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.commands.output.az_json import format_time
+from batchai_magics.jobs.job_overview import JobOverview, first_failure, node_name
+from batchai_magics.metrics.record import json_value
+from batchai_magics.models.runs.labels import Labels
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.job_handle import Job
+    from batchai_magics.metrics.runs.metric_summary import MetricSummary
+    from batchai_magics.models.resources import JobResource
+
+_DIGITS = 3  # of seconds, behind the point
+
+
+def summary_of(job: Job) -> dict[str, Any]:
+    """The summary of a job, whose logs are read whole for its headline metric."""
+    from batchai_magics.jobs.metric_settings import metric_preferences
+    from batchai_magics.metrics import summarize
+
+    shown = job.show_with_cost()
+    labels = job.labels() if job.backend.records else Labels()
+    records = job.records() if shown.execution else []
+    metric = summarize(records, preferences=metric_preferences()).headline if records else None
+    return job_summary(shown, labels, metric)
+
+
+def job_summary(job: JobResource, labels: Labels, metric: MetricSummary | None) -> dict[str, Any]:
+    """The summary of a job with its headline metric: times in UTC, durations in seconds."""
+    facts = {
+        **state_summary(job),
+        **_durations(job),
+        "nodes": job.spec.node_count,
+        "processes": len(job.ranks) or None,
+        "attempts": len(job.attempts) or None,
+        "waiting": job.waiting,
+        "cost": job.cost and round(job.cost.amount, 6),
+        "currency": job.cost and job.cost.currency,
+        "parameters": dict(labels.parameters),
+        "tags": list(labels.tags),
+        "note": labels.note,
+        "metric": _metric(metric) if metric else None,
+        "failure": _failure(job),
+    }
+    return _filled(facts)
+
+
+def state_summary(job: JobResource) -> dict[str, Any]:
+    """Name, state, exit code and times of a job, as far as it has them."""
+    execution = job.execution
+    times = {
+        "created": job.provisioning.created,
+        "started": execution and execution.started,
+        "ended": execution and execution.ended,
+    }
+    texts = {name: format_time(moment) for name, moment in times.items() if moment}
+    exit_code = execution.exit_code if execution else None
+    named = {"name": job.id.name, "experiment": job.id.experiment, "state": job.word}
+    return _filled({**named, "exit_code": exit_code, **texts})
+
+
+def _durations(job: JobResource) -> dict[str, float]:
+    """How long it waited, and has run."""
+    now, execution = datetime.now(timezone.utc), job.execution
+    started, ended = (execution.started, execution.ended) if execution else (None, None)
+    waited_s = ((started or now) - job.provisioning.created).total_seconds()
+    elapsed = {"elapsed_s": ((ended or now) - started).total_seconds()} if started else {}
+    return {name: round(max(0.0, s), _DIGITS) for name, s in {"waited_s": waited_s, **elapsed}.items()}
+
+
+def _metric(metric: MetricSummary) -> dict[str, Any]:
+    best = {"best": metric.best, "best_step": metric.best_step}
+    figures = {"value": metric.headline_value, "step": metric.last_step, **best}
+    numbers = {name: json_value(each) for name, each in figures.items()}
+    return _filled({"name": metric.name, "unit": metric.unit, **numbers})
+
+
+def _failure(job: JobResource) -> dict[str, Any]:
+    """Why a job failed: the process that failed first, in fields and in words."""
+    if not job.has_failed:
+        return {}
+    first = first_failure(job)
+    place = {"rank": first.rank, "node": node_name(first.node)} if first else {}
+    return _filled({**place, "message": "; ".join(JobOverview(job, datetime.now(timezone.utc)).problems)})
+
+
+def _filled(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts without those that are empty."""
+    return {name: value for name, value in facts.items() if value not in (None, "", [], {})}
