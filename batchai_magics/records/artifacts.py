@@ -1,7 +1,9 @@
 """What a run saved under a name: files with their steps, sizes and digests, as ranks record them.
 
-Each rank appends lines to a file of its own. A line follows the complete file that it describes; before a
-file is replaced, a line withdraws it. What is not a line of JSON was cut off by a kill.
+Each rank appends lines to a file of its own. The copy of a file is made beside them, as a part; then a line
+that names the part says what it will be, the part is renamed to its place, and a second line says what it is.
+A line with a part counts once there is no such part: whenever a kill comes, the old file or the new one is
+there, and listed. What is not a line of JSON was cut off by a kill.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from batchai_magics.records.record_files import PART
+
 FOLDER = "artifacts/"  # of the record files
+_NEEDED = frozenset(("path", "name", "step", "size", "sha256", "time", "rank", "attempt"))  # in each record
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,18 @@ class Artifact:
 
 
 def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
-    """The artifacts in the record files of a run, in the order in which they were saved."""
+    """The artifacts in the record files of a run, in the order in which they were saved.
+
+    Of a part, only the name counts.
+    """
     found: dict[str, Artifact] = {}
-    lines = [line for data in files.values() for line in _lines(data)]
-    for line in sorted(lines, key=lambda line: float(line["time"])):
+    lines = [line for name, data in files.items() if not name.endswith(PART) for line in _lines(data)]
+    pending = {name.rpartition("/")[2] for name in files if name.endswith(PART)}
+    pending |= {line["part"] for line in lines if line.get("discarded")}
+    kept = [line for line in lines if line.keys() >= _NEEDED and line.get("part") not in pending]
+    for line in sorted(kept, key=lambda line: float(line["time"])):
         found.pop(line["path"], None)
-        if not line.get("replaced"):
-            found[line["path"]] = _artifact(line)
+        found[line["path"]] = _artifact(line)
     return list(found.values())
 
 
@@ -60,7 +70,7 @@ def _lines(data: bytes) -> Iterator[dict[str, Any]]:
             value = json.loads(line)
         except ValueError:  # empty, or cut off
             continue
-        if isinstance(value, dict) and {"path", "time"} <= value.keys():
+        if isinstance(value, dict):
             yield value
 
 

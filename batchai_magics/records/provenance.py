@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from batchai_magics.models.runs.notifications import Delivery
-from batchai_magics.records.record_files import DELIVERIES, MACHINES, SUBMISSION
+from batchai_magics.records.record_files import DELIVERIES, MACHINES, PART, SUBMISSION
 from batchai_magics.records.submission import GitState, Submission, Variable, made, upload_name
 
 VERSION = 1
@@ -72,6 +72,8 @@ class Provenance:
         """The provenance of a run from its record files; unreadable ones are among the problems."""
         submission, machines, problems, deliveries = None, list[Machine](), list[str](), list[Delivery]()
         for name, data in files.items():
+            if name.endswith(PART):
+                continue
             try:
                 if name == SUBMISSION:
                     submission = Submission.from_text(data)

@@ -22,6 +22,7 @@ DELIVERIES = "deliveries/"  # a file for each notification and channel: when it 
 PREFLIGHT = "preflight.json"  # what was measured before its first rank, if it asked for that
 TRIAL = "trial.json"  # of a sweep; see `records.trial_record`
 HEADLINE = "headline.json"  # the headline metric, by the program that watches the run
+PART = ".part"  # how the names of files end that are still being written
 
 SUBMITTED = (SUBMISSION, LABELS, WATCH, CHANNELS, TRIAL)  # what `Backend.create` stores with the job
 MAX_BYTES = 4 << 20  # of all that a submitter sends; of each file that is read

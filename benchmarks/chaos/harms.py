@@ -25,9 +25,10 @@ from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource
 from benchmarks.chaos.kills import experiment, shown
 from benchmarks.chaos.owners import own
+from benchmarks.chaos.saves import save
 
 NODES = 2
-WORK = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran && sleep 0.3"
+WORK = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran && {then}"
 SHARE = "batchaishare"
 LOST = ("JobSupervisorLost", "JobLaunchFailed")
 
@@ -47,14 +48,14 @@ class Place:
         """A job's."""
         return experiment(self.settings).child(Kind.JOB, name)
 
-    def submit(self, name: str) -> None:
+    def submit(self, name: str, then: str = "sleep 0.3") -> None:
         """One job that notes that it ran."""
         cluster = workspace_id(self.settings).child(Kind.CLUSTER, self.settings.cluster)
         properties = {
             "cluster": {"id": str(cluster)},
             "nodeCount": 1,
             "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-            "customToolkitSettings": {"commandLine": WORK.format(name=name)},
+            "customToolkitSettings": {"commandLine": WORK.format(name=name, then=then)},
         }
         self.backend.create(self.id(name), JobSpec.from_wire({"properties": properties}))
 
@@ -188,4 +189,5 @@ HONEST: Mapping[Harm, tuple[str, ...]] = {
     pipe: (),
     fill: (*LOST, "JobTerminated", "DiskFull", "JobFailed", "JobPreparationFailed"),
     own: (),
+    save: ("JobFailed", "JobTerminated"),
 }

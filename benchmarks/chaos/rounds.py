@@ -2,8 +2,9 @@
 
 Each round submits jobs and, at a random moment, kills a supervisor, kills those of new jobs as they start,
 stops one and terminates its job, deletes the database, puts a pipe among a job's output, fills the disk and
-cancels and deletes on it, or kills a server right after a user's PUT. Every job has to be listed, to end, to
-have run at most once, and to say honestly what became of it; deleting has to work.
+cancels and deletes on it, kills a server right after a user's PUT, or kills processes that save artifacts.
+Every job has to be listed, to end, to have run at most once, and to say honestly what became of it; deleting
+has to work.
 
 `python benchmarks/chaos/rounds.py [ROUNDS SEED HARM …]` prints what became of the jobs, and in which words.
 Disks are only filled where this may mount one of its own (unshare).

@@ -12,7 +12,7 @@ from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
-from batchai_magics.records.record_files import LABELS, MAX_BYTES
+from batchai_magics.records.record_files import LABELS, MAX_BYTES, PART
 
 _FOLDER = "logs/batchai/records/"
 
@@ -83,8 +83,11 @@ class JobRecords:
         for file in sorted(files):
             name = file.removeprefix(_FOLDER)
             is_asked = name in names or any(each.endswith("/") and name.startswith(each) for each in names)
-            blob = watched.blob(file, MAX_BYTES) if file.startswith(_FOLDER) and is_asked else None
-            if blob:
+            if not file.startswith(_FOLDER) or not is_asked:
+                continue
+            if name.endswith(PART):
+                yield name, b""
+            elif blob := watched.blob(file, MAX_BYTES):
                 yield name, blob.data
 
 

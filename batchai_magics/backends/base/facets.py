@@ -114,6 +114,8 @@ class Records(Protocol):
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files with these names, and those in these folders (`machines/`), if they exist.
 
+        Files of a folder that are still being written (`*.part`) are empty.
+
         Raises:
             NotFoundError: The job does not exist.
             StorageError: A name leaves the folder.

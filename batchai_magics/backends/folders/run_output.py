@@ -22,7 +22,7 @@ from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import ERR, OUT, FileKind, OutputFile
 from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
-from batchai_magics.records.record_files import MAX_BYTES
+from batchai_magics.records.record_files import MAX_BYTES, PART
 
 HEAD_BYTES = 256
 
@@ -151,23 +151,27 @@ _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 def read_records(folder: Path, names: Collection[str]) -> Mapping[str, bytes]:
     """The files with these names, and those in these folders (`machines/`); missing ones are left out.
 
-    At most `MAX_BYTES` of each file are read.
+    At most `MAX_BYTES` of each file are read. Of files that are still being written, only the names are,
+    after the others: the record of a file is read before it is looked for.
     """
     found = {}
     for name in (each for asked in names for each in _expanded(folder, asked)):
         with contextlib.suppress(*_MISSING), (folder / name).open("rb") as stream:
             found[name] = stream.read(MAX_BYTES)
+    for name in (each for asked in names for each in _expanded(folder, asked, parts=True)):
+        found[name] = b""
     return found
 
 
-def _expanded(folder: Path, name: str) -> Iterator[str]:
+def _expanded(folder: Path, name: str, *, parts: bool = False) -> Iterator[str]:
+    """A name, or the names of the files in a folder: the complete ones, or the others."""
     path = resolve_inside(folder, name)
     if not name.endswith("/"):
-        yield name
+        yield from () if parts else (name,)
         return
     with contextlib.suppress(*_MISSING):
         yield from sorted(
-            f"{name}{entry.name}" for entry in path.iterdir() if not entry.name.endswith(".part")
+            f"{name}{entry.name}" for entry in path.iterdir() if entry.name.endswith(PART) == parts
         )
 
 

@@ -17,8 +17,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
 
 _RANKS = (
     "OMPI_COMM_WORLD_RANK",
@@ -213,36 +213,68 @@ def _artifact_path(name: str, step: int | None) -> str:
 
 
 class _ArtifactStore:
-    """Copies files to the artifacts of the run, and records them in a file of this process's rank.
+    """Copies files to the artifacts of the run, and records them in a file of its rank or machine.
 
-    A record follows its complete file; the record of a file to be replaced is withdrawn before.
+    An artifact is replaced by the rename of a complete copy, and by nothing else, whenever the process is
+    killed: its record is written before, and counts from then on (see `batchai_magics.records.artifacts`).
     """
 
     def __init__(self) -> None:
+        import platform
+
         given = os.environ.get("BATCHAI_ARTIFACT_DIR", "")
         self._folder = given or os.path.abspath("artifacts")  # noqa: PTH100 as above
         run = os.path.dirname(given)  # noqa: PTH120 as above
         self._records = f"{run}/records/artifacts" if given else f"{self._folder}/.records"
         self._rank = _rank(os.getpid()).get("rank")
-        self._own = os.getpid() if self._rank is None else self._rank
-        self._lock = threading.Lock()
+        self._own = platform.node() if self._rank is None else self._rank
 
     def keep(self, source: str, name: str, step: int | None) -> str:
         """Copies a file and records it; returns the path of the copy."""
         place = _artifact_path(name, step)
         target = f"{self._folder}/{place}"
-        with self._lock:
-            os.makedirs(self._records, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
-            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 as above
-            part = f"{self._records}/{self._own}.part"
-            size, digest = _copy(source, part)
-            if os.path.exists(target):  # noqa: PTH110 as above
-                self._record({"path": place, "replaced": True, "time": time.time()})
-            os.replace(part, target)  # noqa: PTH105 as above
-            origin = {"rank": self._rank, "attempt": int(os.environ.get("BATCHAI_ATTEMPT", "1"))}
-            facts = {"path": place, "name": name, "step": step, "size": size, "sha256": digest}
-            self._record({**facts, "time": time.time(), **origin})
+        os.makedirs(self._records, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 as above
+        with open(source, "rb") as file, self._new_part() as part:  # noqa: PTH123 as above
+            try:
+                size, digest = _copy(file, part)
+            except BaseException:
+                os.unlink(part.name)  # noqa: PTH108 as above
+                raise
+            with self._locked():
+                origin = {"rank": self._rank, "attempt": int(os.environ.get("BATCHAI_ATTEMPT", "1"))}
+                what = {"path": place, "name": name, "step": step, "size": size, "sha256": digest}
+                facts = {**what, "time": time.time(), **origin}
+                self._record({**facts, "part": os.path.basename(part.name)})  # noqa: PTH119 as above
+                os.replace(part.name, target)  # noqa: PTH105 as above
+                self._record(facts)
         return target
+
+    def _new_part(self) -> IO[bytes]:
+        """A new file to copy to, locked as long as this process has it open."""
+        import tempfile  # loads much that most jobs do not need
+
+        with self._locked():
+            for name in os.listdir(self._records):  # noqa: PTH208 as above
+                if name.startswith(f"{self._own}.") and name.endswith(".part"):
+                    self._discard(name)
+            handle, path = tempfile.mkstemp(".part", f"{self._own}.", self._records)
+            _lock(handle)
+        return open(path, "wb", opener=lambda *_: handle)
+
+    def _discard(self, name: str) -> None:
+        """Deletes the part of a killed process, whose record is never to count."""
+        with open(f"{self._records}/{name}", "rb") as part:  # noqa: PTH123 as above
+            if _lock(part.fileno(), wait=False):
+                self._record({"part": name, "discarded": True})
+                os.unlink(part.name)  # noqa: PTH108 as above
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Within the context, no other process of the run starts or ends a copy."""
+        with open(f"{self._records}/lock", "ab", opener=_private) as file:
+            _lock(file.fileno())
+            yield
 
     def _record(self, facts: Mapping[str, Any]) -> None:
         """Appends a line, after a line break: a killed process may have left part of a line."""
@@ -253,23 +285,33 @@ class _ArtifactStore:
             os.fsync(file.fileno())
 
 
+def _lock(handle: int, *, wait: bool = True) -> bool:
+    """Locks a file until it is closed; False where another process has the lock, or files have none."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except (ImportError, OSError):
+        return False
+    return True
+
+
 @functools.cache
 def _artifact_store(process: int) -> _ArtifactStore:
     """The store of this process, which a fork does not share."""
     return _ArtifactStore()
 
 
-def _copy(source: str, part: str) -> tuple[int, str]:
+def _copy(source: IO[bytes], part: IO[bytes]) -> tuple[int, str]:
     """Copies a file to the disk; returns its size and SHA-256."""
     import hashlib  # loads OpenSSL, which most jobs do not need
 
     digest, size = hashlib.sha256(), 0
-    with open(source, "rb") as file, open(part, "wb", opener=_private) as copy:  # noqa: PTH123 as above
-        while block := file.read(1 << 20):
-            digest.update(block)
-            size += copy.write(block)
-        copy.flush()
-        os.fsync(copy.fileno())
+    while block := source.read(1 << 20):
+        digest.update(block)
+        size += part.write(block)
+    part.flush()
+    os.fsync(part.fileno())
     return size, digest.hexdigest()
 
 

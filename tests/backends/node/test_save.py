@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import save
+from batchai_magics.backends.folders.run_output import read_records
 from batchai_magics.backends.node import job_module
-from batchai_magics.records.artifacts import artifacts_in
+from batchai_magics.records.artifacts import FOLDER, artifacts_in
 from tests.world import until
 
 
@@ -28,8 +29,7 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def artifacts(run: Path):
     """What is listed of a run."""
-    files = {path.name: path.read_bytes() for path in (run / "records" / "artifacts").glob("*.jsonl")}
-    return artifacts_in(files)
+    return artifacts_in(read_records(run / "records", [FOLDER]))
 
 
 def test_a_name_and_a_step_are_saved_once(run_folder: Path) -> None:
@@ -80,6 +80,23 @@ def test_a_line_that_a_kill_cut_off_hides_no_other(run_folder: Path) -> None:
     assert [each.step for each in artifacts(run_folder)] == [1, 2]
 
 
+def check_listed(run: Path) -> list[str]:
+    """The paths of what is listed, each with the bytes that are recorded."""
+    listed = artifacts(run)
+    for each in listed:
+        data = (run / "artifacts" / each.path).read_bytes()
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (each.size_bytes, each.sha256)
+    files = [path for path in (run / "artifacts").rglob("*") if path.is_file()]
+    assert {path.name for path in files} <= {"model.pt"}
+    return sorted(each.path for each in listed)
+
+
+def start_saving(script: str, run: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Starts rank 0 of the run."""
+    environment = {**os.environ, "BATCHAI_ARTIFACT_DIR": str(run / "artifacts"), "RANK": "0"}
+    return subprocess.Popen([sys.executable, "-c", script, *arguments], env=environment)
+
+
 @pytest.mark.slow
 def test_a_kill_leaves_no_partial_artifact(run_folder: Path) -> None:
     saves = """
@@ -89,33 +106,79 @@ for step in range(1000):
         file.write(step.to_bytes(4, "big") * (4 << 20))
     save("model.pt", step=step % 2)
 """
-    seen = 0
+    records = run_folder / "records" / "artifacts"
     for kill in range(4):
-        child = subprocess.Popen(
-            [sys.executable, "-c", saves], env={**job_environment(run_folder), "RANK": "0"}
-        )
-        until(lambda: is_copying(run_folder / "records" / "artifacts" / "0.part"))
-        if kill % 2:
+        child = start_saving(saves, run_folder)
+        if kill:
             until(lambda: len(artifacts(run_folder)) == 2)
+        until(lambda: is_copying(records))
         child.kill()
         child.wait()
-        for each in artifacts(run_folder):
-            data = (run_folder / "artifacts" / each.path).read_bytes()
-            assert (len(data), hashlib.sha256(data).hexdigest()) == (each.size_bytes, each.sha256)
-            seen += 1
-        listed = [path.name for path in (run_folder / "artifacts").rglob("*") if path.is_file()]
-        assert set(listed) <= {"model.pt"}
-    assert seen
+        assert len(check_listed(run_folder)) == (2 if kill else 0)
+        assert len(list(records.glob("*.part"))) <= 1  # the next process of the rank removes it
 
 
-def is_copying(part: Path) -> bool:
+REPLACE_AND_DIE = """
+import os, signal, sys
+from batchai_magics import save
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+def replace(*paths, real=os.replace):
+    if sys.argv[1] == "before":
+        die()
+    real(*paths)
+    die()
+for text in ("old", "newer"):
+    with open("model.pt", "w") as file:
+        file.write(text)
+    save("model.pt")
+    os.replace = replace
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("moment", "size_bytes"), [("before", 3), ("after", 5)])
+def test_an_artifact_is_listed_if_a_kill_interrupts_its_replacement(
+    run_folder: Path, moment: str, size_bytes: int
+) -> None:
+    start_saving(REPLACE_AND_DIE, run_folder, moment).wait()
+    assert check_listed(run_folder) == ["model.pt"]
+    assert artifacts(run_folder)[0].size_bytes == size_bytes
+
+
+@pytest.mark.slow
+def test_what_a_kill_left_is_discarded_by_the_next_process_of_the_rank(run_folder: Path) -> None:
+    start_saving(REPLACE_AND_DIE, run_folder, "before").wait()
+    Path("best.pt").write_text("best")
+    start_saving("from batchai_magics import save; save('best.pt', 'model.pt', step=1)", run_folder).wait()
+    assert check_listed(run_folder) == ["model.pt", "step-1/model.pt"]
+    assert not list((run_folder / "records" / "artifacts").glob("*.part"))
+
+
+@pytest.mark.slow
+def test_two_processes_of_a_rank_save_at_once(run_folder: Path) -> None:
+    """Both copy from pipes, so that the first begins before the second and ends after it."""
+    script = (
+        "import sys; from batchai_magics import save; save(sys.argv[1], 'model.pt', step=int(sys.argv[2]))"
+    )
+    for name in ("one", "two"):
+        os.mkfifo(name)
+    first, second = (
+        start_saving(script, run_folder, name, step) for name, step in (("one", "1"), ("two", "2"))
+    )
+    with Path("one").open("wb", buffering=0) as one:
+        one.write(b"1" * 10)
+        with Path("two").open("wb", buffering=0) as two:
+            two.write(b"2" * 30)
+        assert second.wait() == 0
+        one.write(b"1" * 10)
+    assert first.wait() == 0
+    assert check_listed(run_folder) == ["step-1/model.pt", "step-2/model.pt"]
+
+
+def is_copying(records: Path) -> bool:
     """Whether a process is in the middle of a copy."""
     try:
-        return part.stat().st_size > 0
+        return any(part.stat().st_size > 0 for part in records.glob("*.part"))
     except FileNotFoundError:
         return False
-
-
-def job_environment(run: Path) -> dict[str, str]:
-    """The environment of a process of the run."""
-    return {**os.environ, "BATCHAI_ARTIFACT_DIR": str(run / "artifacts")}
