@@ -60,6 +60,9 @@ class Settings:
     falling_metrics: str = setting("", "metrics of which lower values are better, separated by commas")
     prices: str = setting("", "price of a node per hour, by VM size or partition: Standard_NC6=0.9; gpu=3.06")
     currency: str = setting("USD", "the currency of these prices")
+    max_nodes: int = setting(256, "the most nodes of a job")
+    max_processes: int = setting(2048, "the most processes of a job")
+    max_environment_kib: int = setting(128, "the largest size of a job's variables, once they are expanded")
     sections: Mapping[str, Any] = field(default_factory=dict)  # the settings of each backend, by its name
 
     def for_backend(self, kind: type[BackendSettings]) -> BackendSettings:

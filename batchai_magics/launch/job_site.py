@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.launch.plan import LogFile, Output
-from batchai_magics.launch.references import ReferenceKind, joined, reference
+from batchai_magics.launch.references import ReferenceKind, SharedTexts, joined, reference
 
 NO_RECORDS = Output(LogFile(""), LogFile(""))
 
@@ -58,6 +58,8 @@ class JobSite:
     module_path: str = ""  # appended to the job's own PYTHONPATH
     checkpoints: str = ""  # the folder that a run keeps between its attempts
     artifacts: str = ""  # the folder of what it saves under a name
+    texts: SharedTexts = field(default_factory=SharedTexts)  # of the plan that is being made
+    hosts: tuple[str, ...] = ()  # the values of HOST_LISTS, or references to them
 
 
 _MASTER_PORT = 6000  # the port in Azure Batch's address of the first node
@@ -65,20 +67,27 @@ _MASTER_PORT = 6000  # the port in Azure Batch's address of the first node
 
 def batch_variables(node: NodeShare, nodes: Sequence[NodeShare], site: JobSite) -> dict[str, str]:
     """The variables that describe the job's nodes and their folders to a process on `node`."""
-    hosts = [_host(item) for item in nodes]
-    is_first = node.id == nodes[0].id
+    is_first, first = node.id == nodes[0].id, _host(nodes[0])
     return {
-        "AZ_BATCH_HOST_LIST": joined(hosts, ","),
-        "AZ_BATCH_NODE_LIST": joined(hosts, ";"),
-        "CCP_NODES": joined([str(len(hosts)), *(joined([host, " 1"]) for host in hosts)], " "),
-        "AZ_BATCH_MASTER_NODE": joined([hosts[0], f":{_MASTER_PORT}"]),
+        **dict(zip(HOST_LISTS, site.hosts or host_lists(nodes), strict=True)),
+        "AZ_BATCH_MASTER_NODE": joined([first, f":{_MASTER_PORT}"]),
         "AZ_BATCH_IS_CURRENT_NODE_MASTER": str(is_first).lower(),
         "AZ_BATCH_NODE_ID": node.id,
         "AZ_BATCH_TASK_WORKING_DIR": node.temp,
         "AZ_BATCH_TASK_SHARED_DIR": site.shared_temp,
-        "AZ_BATCHAI_JOB_MASTER_NODE_IP": hosts[0],
+        "AZ_BATCHAI_JOB_MASTER_NODE_IP": first,
         "AZ_BATCHAI_NUM_GPUS_PER_NODE": str(node.gpu_count),
     }
+
+
+HOST_LISTS = ("AZ_BATCH_HOST_LIST", "AZ_BATCH_NODE_LIST", "CCP_NODES")
+
+
+def host_lists(nodes: Sequence[NodeShare]) -> tuple[str, ...]:
+    """The values of the variables that name all nodes."""
+    hosts = [_host(item) for item in nodes]
+    counted = joined([str(len(hosts)), *(joined([host, " 1"]) for host in hosts)], " ")
+    return joined(hosts, ","), joined(hosts, ";"), counted
 
 
 def _host(node: NodeShare) -> str:

@@ -80,7 +80,7 @@ def _checked(kind: Any, value: Any, where: str) -> Any:
 
 
 TRAINER_LOG = "trainer-metrics.jsonl"  # beside the logs: the numbers that trainers log to files
-VERSION = 6  # of the file format: a program only reads its own version
+VERSION = 7  # of the file format: a program only reads its own version
 
 
 class PlanError(ValueError):
@@ -223,7 +223,7 @@ class Plan(NamedTuple):
 
     `python` runs the programs on nodes. `exits` is the folder for status files of ended processes,
     `telemetry` for usage samples, `machines` for records of machines (empty: none). `secrets` are names of
-    variables whose values exist only in the supervisor's memory.
+    variables whose values exist only in the supervisor's memory. `texts` are those that references share.
     """
 
     guid: str
@@ -242,6 +242,7 @@ class Plan(NamedTuple):
     execution_logs: tuple[str, ...] = ()
     telemetry: str = ""
     machines: str = ""
+    texts: tuple[str, ...] = ()
 
     @property
     def processes_per_node(self) -> int:
@@ -266,7 +267,8 @@ class Plan(NamedTuple):
 
     def resolved(self, bindings: Bindings) -> "Plan":
         """The plan with all references replaced by their values."""
-        plan: Plan = references.resolved(self, bindings)
+        texts = references.resolved(self.texts, bindings)
+        plan: Plan = references.resolved(self._replace(texts=()), bindings._replace(texts=texts))
         return plan
 
     def to_json(self) -> str:

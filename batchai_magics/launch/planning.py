@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.launch import process_logs
-from batchai_magics.launch.job_site import JobSite, NodeShare, batch_variables, thread_variables
+from batchai_magics.launch.job_site import (
+    JobSite,
+    NodeShare,
+    batch_variables,
+    host_lists,
+    thread_variables,
+)
 from batchai_magics.launch.plan import (
     Containers,
     Directory,
@@ -22,8 +28,9 @@ from batchai_magics.launch.plan import (
     Process,
     Requirement,
 )
-from batchai_magics.launch.references import ReferenceKind, joined, reference
+from batchai_magics.launch.references import ReferenceKind, SharedTexts, joined, reference
 from batchai_magics.launch.toolkits import topology
+from batchai_magics.launch.variables import Variables, expand
 from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:  # supervisors plan without the models
@@ -43,6 +50,8 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
     Returns:
         The commands, environments, logs and mounts of every node.
     """
+    texts = SharedTexts()
+    site = replace(site, hosts=tuple(map(texts.shared, host_lists(nodes))), texts=texts)
     launcher, processes = topology(job, nodes, site)
     output = _output(job, site, is_shared=len(processes) > 1)
     return Plan(
@@ -60,6 +69,7 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         execution_logs=_execution_logs(site, nodes),
         telemetry=site.telemetry,
         machines=site.machines,
+        texts=tuple(texts),
     )
 
 
@@ -116,12 +126,14 @@ def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
 
 def environment(job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite) -> dict[str, str]:
     """The variables of every process on `node`, except secrets; later ones may refer to earlier ones."""
-    base = {
-        **batch_variables(node, nodes, site),
-        **_node_variables(node, site),
-        **({"BATCHAI_SECRET_NAMES": " ".join(item.name for item in job.secrets)} if job.secrets else {}),
-        **{directory.variable: directory.path for directory in _directories(job, node, site)},
-    }
+    base = Variables(
+        {
+            **batch_variables(node, nodes, site),
+            **_node_variables(node, site),
+            **({"BATCHAI_SECRET_NAMES": " ".join(item.name for item in job.secrets)} if job.secrets else {}),
+            **{directory.variable: directory.path for directory in _directories(job, node, site)},
+        }
+    )
     for item in job.environment_variables or ():
         base[item.name] = expand(item.value, base)
     return {**base, **_module_path(base, site)}
@@ -216,7 +228,7 @@ def directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> Ite
 
     The path of a directory may contain variables of earlier ones.
     """
-    known = dict(variables)
+    known = Variables(variables)
     for directory in (*_inputs(job), *_outputs(job, segment)):
         path = _absolute(expand(directory.path, known), known)
         known[directory.variable] = path
@@ -243,14 +255,3 @@ def _outputs(job: JobSpec, segment: str) -> Iterator[Directory]:
     for item in job.output_directories or ():
         need = Requirement.CREATE if item.is_own else Requirement.EXIST
         yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", item.path_below(item.path_prefix, segment), need)
-
-
-def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Expand `$NAME` and `${NAME}` of known variables; others stay unchanged."""
-    if "$" not in text or not variables:
-        return text
-    names = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))
-    pieces = re.split(rf"\$(?:\{{({names})\}}|({names}))", text)
-    found = (variables[braced or bare] for braced, bare in zip(pieces[1::3], pieces[2::3], strict=True))
-    literals, values = pieces[::3], [*found, ""]
-    return joined(piece for pair in zip(literals, values, strict=True) for piece in pair)

@@ -20,10 +20,11 @@ class ReferenceKind(enum.Enum):
     SCRATCH = "scratch"  # the run's folder on the disks of its nodes
     DEVICES = "devices"  # its GPUs, as CUDA_VISIBLE_DEVICES names them
     THREADS = "threads"  # the threads of each process
+    TEXT = "text"  # a text of the plan that many of its variables contain
 
 
 class Reference(NamedTuple):
-    """The name, address or GPUs of a node, a port, or what is the same for all of them, by number from 0."""
+    """A node's name, address or GPUs, a port, a shared text, or what all nodes have; by number from 0."""
 
     subject: ReferenceKind
     number: int
@@ -63,6 +64,7 @@ class Bindings(NamedTuple):
     scratch: str = ""
     devices: Sequence[str] = ()
     threads: int = 1
+    texts: Sequence[str] = ()
 
     def of_nodes(self, numbers: Sequence[int]) -> "Bindings":
         """The same for some of the nodes."""
@@ -81,6 +83,7 @@ class Bindings(NamedTuple):
             ReferenceKind.SCRATCH: (self.scratch,),
             ReferenceKind.DEVICES: self.devices,
             ReferenceKind.THREADS: (self.threads,),
+            ReferenceKind.TEXT: self.texts,
         }[reference.subject]
         return str(values[reference.number])
 
@@ -88,6 +91,17 @@ class Bindings(NamedTuple):
 def reference(subject: ReferenceKind, number: int) -> Template:
     """A template with a single reference."""
     return Template([Reference(subject, number)])
+
+
+class SharedTexts(list[str]):
+    """The texts of a plan that many variables contain, such as the addresses of all nodes."""
+
+    def shared(self, text: str) -> str:
+        """A reference to a text, which is kept once; a text without references stays as it is."""
+        if not isinstance(text, Template):
+            return text
+        self.append(text)
+        return reference(ReferenceKind.TEXT, len(self) - 1)
 
 
 def joined(texts: Iterable[str], separator: str = "") -> str:

@@ -5,6 +5,8 @@ The rules are in the descriptions of the toolkit settings in the 2018-05-01 spec
 
 from __future__ import annotations
 
+import bisect
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -49,9 +51,13 @@ def process_count(job: JobSpec, gpus_per_node: int) -> int:
 def port_count(job: JobSpec) -> int:
     """The number of free TCP ports that the plan needs."""
     if job.tensor_flow_settings:
-        servers = job.tensor_flow_settings.parameter_server_count or 1
-        return process_count(job, 0) + servers
+        return process_count(job, 0) + server_count(job)
     return 1 if job.py_torch_settings else 0
+
+
+def server_count(job: JobSpec) -> int:
+    """The number of parameter servers, unless a single worker needs none."""
+    return (job.tensor_flow_settings.parameter_server_count or 1) if job.tensor_flow_settings else 0
 
 
 def topology(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
@@ -159,14 +165,14 @@ def _pytorch(
             rank,
             node,
             _script(settings, site, settings.command_line_args),
-            env={**rendezvous, **_torch_rank(rank, placement)},
+            env={**rendezvous, **_torch_rank(rank, node, placement)},
         )
         for rank, node in enumerate(placement)
     ]
 
 
-def _torch_rank(rank: int, placement: Sequence[int]) -> dict[str, str]:
-    local = rank - placement.index(placement[rank])
+def _torch_rank(rank: int, node: int, placement: Sequence[int]) -> dict[str, str]:
+    local = rank - bisect.bisect_left(placement, node)
     return {"RANK": str(rank), "LOCAL_RANK": str(local), "AZ_BATCHAI_TASK_INDEX": str(rank)}
 
 
@@ -181,7 +187,7 @@ def _tensorflow(
         joined([nodes[index % len(nodes)].address, ":", _port(site, position)])
         for position, (_, index) in enumerate(tasks)
     ]
-    workers, servers = hosts[:worker_count], hosts[worker_count:]
+    common = _tensorflow_hosts(hosts[:worker_count], hosts[worker_count:], site)
     args = {
         Role.MASTER: settings.master_command_line_args,
         Role.WORKER: settings.worker_command_line_args,
@@ -190,7 +196,7 @@ def _tensorflow(
     processes = []
     for position, (role, index) in enumerate(tasks):
         command = _script(settings, site, args[role])
-        env = _tensorflow_env(role, index, workers, servers)
+        env = _tensorflow_env(role, index, common)
         processes.append(Process(position, index % len(nodes), command, role, env))
     return Launcher.DIRECT, processes
 
@@ -202,16 +208,21 @@ def _tensorflow_counts(settings: settings_of.TensorFlowSettings, node_count: int
     return settings.worker_count or node_count, settings.parameter_server_count or 1
 
 
-def _tensorflow_env(role: Role, index: int, workers: list[str], servers: list[str]) -> dict[str, str]:
+def _tensorflow_hosts(workers: list[str], servers: list[str], site: JobSite) -> dict[str, str]:
+    """What is the same for all tasks: the addresses, and the JSON of the cluster."""
     cluster = {"master": workers[:1], "worker": workers[1:], "ps": servers}
-    task = {"type": role.value, "index": index - 1 if role is Role.WORKER else index}
-    config = {"cluster": {name: hosts for name, hosts in cluster.items() if hosts}, "task": task}
-    return {
+    texts = {
         "AZ_BATCHAI_PS_HOSTS": joined(servers, ","),
         "AZ_BATCHAI_WORKER_HOSTS": joined(workers, ","),
-        "AZ_BATCHAI_TASK_INDEX": str(index),
-        "TF_CONFIG": json_text({**config, "environment": "cloud"}),
+        "TF_CONFIG": json_text({name: hosts for name, hosts in cluster.items() if hosts}),
     }
+    return {name: site.texts.shared(text) for name, text in texts.items()}
+
+
+def _tensorflow_env(role: Role, index: int, common: Mapping[str, str]) -> dict[str, str]:
+    task = json.dumps({"type": role.value, "index": index - 1 if role is Role.WORKER else index})
+    config = ['{"cluster": ', common["TF_CONFIG"], ', "task": ', task, ', "environment": "cloud"}']
+    return {**common, "AZ_BATCHAI_TASK_INDEX": str(index), "TF_CONFIG": joined(config)}
 
 
 # By the key of the settings in job.json.

@@ -21,6 +21,7 @@ from batchai_magics.backends.azureml.unsupported_fields import check_fields
 from batchai_magics.backends.service import api_errors
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, UnreachableError, UsageError
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
@@ -38,7 +39,7 @@ class JobCreation:
     def __init__(self, connection: Connection, jobs: Jobs, settings: Settings) -> None:
         self._connection, self._jobs = connection, jobs
         self._own: AzureMLSettings = connection.settings
-        self._share_mount = settings.share_mount
+        self._share_mount, self._bounds = settings.share_mount, JobBounds.of(settings)
         self._snapshots = CodeSnapshots(connection)
         self._uploads: dict[str, Mapping[str, bytes]] = {}  # folder on the default share → its files
         self._environments: set[str] = set()
@@ -67,7 +68,9 @@ class JobCreation:
         if existing:
             return self._identical(id, spec, existing)
         size = self._size(spec) if is_serverless else self._size_of(cluster_id, spec.node_count)
-        run = run_plan(id, spec, gpus_per_node=self._gpu_count(size))
+        gpus = self._gpu_count(size)
+        self._bounds.check(spec, gpus_per_node=gpus)
+        run = run_plan(id, spec, gpus_per_node=gpus)
         run_name = self._jobs.new_run(id, generation)
         assets = JobAssets(
             code=self._snapshots.store(self._files(spec)),

@@ -20,6 +20,7 @@ from batchai_magics.backends.service.context import Context, HomeParts, HomeStor
 from batchai_magics.backends.service.lazy_facets import make_lazy
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.stored_descriptions import job_resource
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.resource_ids import Kind
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class LocalBackend(Service):
     preemption: LocalPreemption
     cleaning: Cleaning
 
-    def __init__(self, settings: LocalSettings) -> None:
+    def __init__(self, settings: LocalSettings, bounds: JobBounds | None = None) -> None:
         self.settings = settings
         self.layout = Layout(Path(settings.home).expanduser().absolute())
         self.store = SharedStore(self.layout.database)
@@ -63,6 +64,7 @@ class LocalBackend(Service):
             core_quota=settings.core_quota,
             shell=self.runner,
             file_server_address=LOOPBACK,
+            bounds=bounds or JobBounds(),
         )
         super().__init__(context, CAPABILITIES, self._home_storage)
 

@@ -22,5 +22,6 @@ def open_backend(settings: Settings) -> Backend:
         hint = "Use it in WSL, or on Linux or macOS."
         raise CapabilityError("the local backend does not run on Windows", code="NotSupported", hint=hint)
     from batchai_magics.backends.local.backend import LocalBackend
+    from batchai_magics.launch.job_bounds import JobBounds
 
-    return LocalBackend(settings.for_backend(LocalSettings))
+    return LocalBackend(settings.for_backend(LocalSettings), JobBounds.of(settings))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     Scale,
 )
+from batchai_magics.launch.job_bounds import JobBounds
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, Storage
@@ -55,6 +56,7 @@ class Context:
     core_quota: int
     shell: NodeShell | None = None  # if the engine runs commands on nodes
     file_server_address: str = ""  # where nodes reach file servers, if these have addresses
+    bounds: JobBounds = field(default_factory=JobBounds)
 
     @cached_property
     def parts(self) -> HomeParts:

@@ -113,6 +113,7 @@ def _create_cluster(context: Context, record: Record, spec: ClusterSpec) -> Reco
     context.repository.get(record.resource_id.parent)
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
     _check_file_servers(context, volumes)
+    context.bounds.check_cluster(spec)
     context.folders.check_cluster(spec)
     request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)
     with context.repository.transaction():
@@ -202,6 +203,7 @@ def _planned(
         **run_labels.initial(records),
         **_group(record, records),
     }
+    context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster_spec.vm_size).gpus)
     record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
     return PlannedJob(
         record, cluster, replace(_run_folder(context, record, spec, cluster, engine), records=records)

@@ -12,6 +12,7 @@ from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.slurm.runner import SlurmRunner
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
+from batchai_magics.launch.job_bounds import JobBounds
 
 CAPABILITIES = Capabilities(
     name="slurm",
@@ -35,7 +36,7 @@ CAPABILITIES = Capabilities(
 class SlurmBackend(Service):
     """Jobs on a Slurm cluster. State, shares and logs are below its home, which hosts and nodes share."""
 
-    def __init__(self, settings: SlurmSettings) -> None:
+    def __init__(self, settings: SlurmSettings, bounds: JobBounds | None = None) -> None:
         self.settings = settings
         machine = settings.machine
         self.layout = Layout(machine.resolve(settings.usual_home))
@@ -50,5 +51,6 @@ class SlurmBackend(Service):
             open_parts=lambda: HomeParts(HomeDirectory(self.layout, machine, setting="slurm.home"), groups),
             core_quota=settings.core_quota,
             shell=self.runner,
+            bounds=bounds or JobBounds(),
         )
         super().__init__(context, CAPABILITIES, lambda: home_storage(self.layout, context, groups, rows))

@@ -23,9 +23,10 @@ def open_backend(settings: Settings) -> Backend:
         hint = "Use it on a login node of the cluster, or name one: --ssh HOST."
         raise CapabilityError("the slurm backend runs on Linux alone", code="NotSupported", hint=hint)
     from batchai_magics.backends.slurm.backend import SlurmBackend
+    from batchai_magics.launch.job_bounds import JobBounds
 
     own.check()
-    return SlurmBackend(own)
+    return SlurmBackend(own, JobBounds.of(settings))
 
 
 def check_choice(settings: Settings) -> str:

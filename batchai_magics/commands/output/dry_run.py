@@ -10,6 +10,7 @@ from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
 from batchai_magics.launch import job_site
 from batchai_magics.launch import planning as launch
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
@@ -23,6 +24,7 @@ def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
     """The description, the uploads, the processes per node, and the problems found."""
     is_default = request.cluster == settings.cluster
     gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
+    JobBounds.of(settings).check(request.spec, gpus_per_node=gpus)
     preparation = request.spec.job_preparation
     lines = [
         describe(request),
