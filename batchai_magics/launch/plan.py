@@ -127,7 +127,10 @@ class Directory(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node: the working directory, `$TMPDIR` and environment of its processes."""
+    """A node: the working directory, folder for temporary files and environment of its processes.
+
+    Where sockets do not fit in that folder, its processes get a shorter one.
+    """
 
     id: str
     folder: str

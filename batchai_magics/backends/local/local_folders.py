@@ -16,6 +16,7 @@ from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.machines.machine import LocalMachine
+from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.backends.service import private_files, resource_changes, run_labels, stored_descriptions
 from batchai_magics.backends.service.context import Context, run_of
 from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
@@ -122,6 +123,7 @@ class Cleaning:
         self._reconciler.store.close()
         for path in chain.from_iterable(self._parts().values()):
             _remove(path)
+        temporary_folder.sweep()
 
     def _parts(self) -> Mapping[str, Sequence[Path]]:
         """The paths of each part; the state, which refers to all others, comes last."""

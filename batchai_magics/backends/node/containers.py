@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.node.job_environment import TUNING_PREFIXES
+from batchai_magics.backends.node.ranks.temporary_folder import is_given
 from batchai_magics.launch.plan import Image, Launcher, Plan, Process, Rendezvous
 
 HUB = "https://index.docker.io/v1/"  # Docker Hub's name in credential files
@@ -171,6 +172,7 @@ def _container_command(
         folders,
         [*plan.node_of(process).env, *_env(plan, process), *plan.secrets],
         is_rank=plan.launcher is Launcher.MPI,
+        has_tmpdir=not is_given(plan, plan.node_of(process)),
     )
 
 
@@ -220,6 +222,7 @@ def passes_descriptors(engine: Sequence[str]) -> bool:
 class ContainerCommand:
     """A container: its engine, image, name, mounted folders, and the names of variables to pass.
 
+    With `has_tmpdir`, the folder that TMPDIR names when it starts is mounted as well, at the same path.
     The ranks of an MPI job communicate through the host's shared memory, so its size cannot be set.
     """
 
@@ -229,6 +232,7 @@ class ContainerCommand:
     folders: Sequence[Path]
     variables: Iterable[str]
     is_rank: bool = False
+    has_tmpdir: bool = False
 
     def command(self, command: str) -> str:
         """The bash command that runs `command` in the container, in the current folder."""
@@ -237,14 +241,15 @@ class ContainerCommand:
             return self._enroot_command(image, command)
         if is_daemonless(self.engine):
             binds = [arg for folder in self.folders for arg in ("--bind", str(folder))]
-            args = [*self.engine, "exec", *binds, f"docker://{image}"]
-            return f"exec {shlex.join(args)} /bin/bash -c {shlex.quote(command)}"
+            exec_ = shlex.join([*self.engine, "exec", *binds])
+            image_uri = shlex.quote(f"docker://{image}")
+            return f"exec {exec_}{self._tmpdir('--bind ')} {image_uri} /bin/bash -c {shlex.quote(command)}"
         mounts = [f"--volume={folder}:{folder}" for folder in self.folders]
         passed = [f"--env={name}" for name in self._forwarded]
         options = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
         run = shlex.join([*self.engine, "run", *options, *self._descriptors])
         inner = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
-        line = f'{_COLLECT_NAMES}; exec {run} "$@" --workdir="$PWD" {inner}'
+        line = f'{_COLLECT_NAMES}; exec {run}{self._tmpdir("--volume=")} "$@" --workdir="$PWD" {inner}'
         return f'{line} 3<&"$PMI_FD"' if self._descriptors else line
 
     def _enroot_command(self, image: str, command: str) -> str:
@@ -259,8 +264,12 @@ class ContainerCommand:
         passed = shlex.join(f"--env={name}" for name in [*self._forwarded, *rendezvous])
         inner = shlex.quote(f'cd "$0" && {{ {command}\n}}')
         import_once = f"(flock 9 && {{ {make}; }}) 9>{file}.lock || exit"
-        start = f'{program} start --rw {mounts} {passed} "$@" {file}'
+        start = f'{program} start --rw {mounts}{self._tmpdir("--mount=")} {passed} "$@" {file}'
         return f'{import_once}; {_COLLECT_NAMES}; exec {start} /bin/bash -c {inner} "$PWD"'
+
+    def _tmpdir(self, option: str) -> str:
+        """The option that mounts the folder for temporary files, whose name only the shell knows."""
+        return f' {option}"$TMPDIR:$TMPDIR"' if self.has_tmpdir else ""
 
     @property
     def _forwarded(self) -> list[str]:

@@ -28,6 +28,7 @@ from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.node.ranks.rank import RSS_UNIT, die_with_parent
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.telemetry_sampler import sampler
+from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder, is_given
 from batchai_magics.backends.node.ranks.trainer_file_log import trainer_file_log
 from batchai_magics.launch.plan import TRAINER_LOG, Plan, ProcessExit
 
@@ -55,11 +56,17 @@ def run(folder: str, arguments: Sequence[str]) -> int:
     env |= {f"AZ_BATCHAI_INPUT_{name[3:]}": path for name, path in paths.items() if name.startswith("in:")}
     setup = NodeSetup(Path(folder), bundle["share"], bundle["mounts"], paths)
     preparation = Plan.from_json(bundle["preparation"]).resolved(bindings) if bundle["preparation"] else None
+    temporary = TemporaryFolder()
+    if not is_given(plan, plan.node_of(plan.processes[identity.rank])):
+        env[TMPDIR] = temporary.path(env.get(TMPDIR) or ROOT)
     ours = partial(_process_env, env, plan, identity, folder)
-    failure = setup.once(lambda: _prepare(setup, plan, preparation, ours(), identity, bundle["records"]))
-    if failure:
-        return _fail(Path(folder), failure)
-    return RankRun(plan, identity, ours(), _watch(bundle, identity.rank, plan), Path(folder)).run()
+    try:
+        failure = setup.once(lambda: _prepare(setup, plan, preparation, ours(), identity, bundle["records"]))
+        if failure:
+            return _fail(Path(folder), failure)
+        return RankRun(plan, identity, ours(), _watch(bundle, identity.rank, plan), Path(folder)).run()
+    finally:
+        temporary.remove()
 
 
 def _process_env(

@@ -35,6 +35,7 @@ from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_record
+from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
 from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.backends.service import private_files
@@ -109,6 +110,7 @@ class JobRun:
         self._log = ExecutionLog(self._plan.execution_logs)
         self._interruption = Interruption(writer, self._plan.limits)
         self._bell = bell
+        self._temporary = TemporaryFolder()
         self._rank_pids: set[int] = set()
         self.may_leave_memory = False  # shared memory segments of MPI
         self._seals: dict[str, LogSeal] = {}
@@ -124,6 +126,7 @@ class JobRun:
             process.kill(self._child_processes)
             if self._plan.mounts:
                 unmanaged_mounts.unmount(self._layout.root)
+            self._temporary.remove()
         outcome = restarts.continued(outcome, self._plan, self._number, self._end_warning)
         self._log.write(outcome.sentence)
         return outcome
@@ -265,9 +268,10 @@ class JobRun:
     @contextlib.contextmanager
     def _started(self, plan: Plan, env: Mapping[str, str] = NO_VARIABLES) -> Iterator[Ranks]:
         """The ranks of a plan, with more variables; all have ended when the block exits."""
+        env = {**self._env, **env}
         with (
             contextlib.closing(seal_record(self._layout.seals)) as record,
-            contextlib.closing(Ranks(plan, self._bell, env={**self._env, **env})) as ranks,
+            contextlib.closing(Ranks(plan, self._bell, env=env, temporary=self._temporary)) as ranks,
         ):
             ranks.start()
             self._rank_pids = ranks.helper_pids

@@ -13,6 +13,7 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import clean_environment
 from batchai_magics.backends.machines.machine import output_of
 from batchai_magics.backends.node.ranks.leftovers import MARK
+from batchai_magics.backends.node.ranks.temporary_folder import TMPDIR, TemporaryFolder
 from batchai_magics.backends.service import api_errors
 
 
@@ -25,7 +26,10 @@ def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0
     mark, is_over = f"exec-{uuid.uuid4()}", False
     with contextlib.ExitStack() as left:
         try:  # before the start: an interrupt may come at any moment
-            child = left.enter_context(_started(layout, guid, node, command, mark))
+            temporary = TemporaryFolder()
+            left.callback(temporary.remove)
+            tmpdir = temporary.path(str(layout.tmpdir(guid, node)))
+            child = left.enter_context(_started(layout, guid, node, command, mark, tmpdir=tmpdir))
             yield from output_of(child.stdout, child.stderr, tick_s)
             code = child.wait()
             is_over = True
@@ -35,12 +39,14 @@ def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0
     yield CommandEnd(code if code >= 0 else 128 - code)
 
 
-def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> subprocess.Popen[bytes]:
+def _started(
+    layout: Layout, guid: str, node: str, command: str, mark: str, *, tmpdir: str
+) -> subprocess.Popen[bytes]:
     folder = layout.node(guid, node)
     env = {
         **clean_environment(sys.executable),
         "AZ_BATCHAI_MOUNT_ROOT": str(layout.mounts(guid)),
-        "TMPDIR": str(layout.tmpdir(guid, node)),
+        TMPDIR: tmpdir,
         MARK: mark,
     }
     try:

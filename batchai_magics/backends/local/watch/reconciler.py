@@ -24,6 +24,7 @@ from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
 from batchai_magics.backends.node import containers, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
+from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.errors import StorageError
 from batchai_magics.models.states import ExecutionState
 
@@ -43,6 +44,8 @@ def recover_jobs(store: Store, layout: Layout) -> bool:
     orphans = [job for job in watched if not _is_watched(job)]
     for job in orphans:
         _recover_job(store, layout, job)
+    if orphans:
+        temporary_folder.sweep()
     return bool(orphans)
 
 

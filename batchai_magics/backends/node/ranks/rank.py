@@ -157,16 +157,17 @@ def start(
     env: Mapping[str, str],
     *,
     pmi: PmiEnvironment,
+    tmpdir: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
     """Starts the process's shell command in its node's folder, in its own process group.
 
-    Its environment consists of the given one, the node's, the process's and the process manager's.
+    Its environment consists of the given one, `tmpdir`, the node's, the process's and the process manager's.
     """
     node = plan.node_of(process)
     return subprocess.Popen(
         ["/bin/bash", "-c", process.command],
         cwd=node.folder,
-        env={**env, **node.env, **process.env, **pmi.env, MARK: plan.guid, "TMPDIR": node.tmpdir},
+        env={**env, **tmpdir, **node.env, **process.env, **pmi.env, MARK: plan.guid},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

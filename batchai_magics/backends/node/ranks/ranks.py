@@ -21,6 +21,7 @@ from batchai_magics.backends.node.ranks.rank import Pipe, PmiEnvironment, Rank
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRecord, exit_record
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
+from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, trainer_file_log
 from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
 
@@ -36,14 +37,22 @@ class Ranks:
     """The processes of a plan. `ends` has the exits of those that ended, with all their output written.
 
     `unwritable` is why output could not be written when the grace period for a full disk ended; such a
-    process leaves no record.
+    process leaves no record. Without a folder for `temporary` files of the attempt, it has one of its own.
     """
 
-    def __init__(self, plan: Plan, signal_pipe: SignalPipe, *, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        signal_pipe: SignalPipe,
+        *,
+        env: Mapping[str, str],
+        temporary: TemporaryFolder | None = None,
+    ) -> None:
         self.ends: dict[int, ProcessExit] = {}
         self.unwritable: OSError | None = None
         self.plan, self._env, self._signal_pipe = plan, env, signal_pipe
         self._secrets = search_patterns(env[name] for name in plan.secrets if name in env)
+        self._temporary, self._has_own_folder = temporary or TemporaryFolder(), temporary is None
         self._selector = selectors.DefaultSelector()
         self._selector.register(signal_pipe, selectors.EVENT_READ, self._read_signals)
         self._signals: set[int] = set()
@@ -171,14 +180,15 @@ class Ranks:
             self._trainer_files.close()
         if self._connections:
             self._connections.close()
-        for writer in self._writers.values():
-            writer.close()
-        for record in self._records.values():
-            record.close()
+        files: list[LogWriter | SignedRecord] = [*self._writers.values(), *self._records.values()]
+        for file in files:
+            file.close()
         if self._sampler:
             self._sampler.close()
         if self._guard:
             self._guard.dismiss()
+        if self._has_own_folder:
+            self._temporary.remove()
         self._selector.close()
 
     def _start(self, process: Process) -> None:
@@ -189,8 +199,9 @@ class Ranks:
             for log, own_log in zip(self.plan.output_of(process), process.own or (None, None), strict=True)
         ]
         self._stdout[process.rank] = streams[0]
+        tmpdir = self._temporary.of_node(self.plan, self.plan.node_of(process))
         with self._pmi_environment(process.rank) as pmi:
-            child = processes.start(self.plan, process, self._env, pmi=pmi)
+            child = processes.start(self.plan, process, self._env, pmi=pmi, tmpdir=tmpdir)
         rank = Rank(process.rank, self.plan.node_of(process).id, child, streams)
         self._running[process.rank] = rank
         assert self._guard

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.node.job_environment import free_ports
 from batchai_magics.backends.node.preflight import SmallerPlans
+from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR
 from batchai_magics.backends.slurm.node import scratch
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
@@ -73,7 +74,7 @@ class JobBundle(NamedTuple):
 
     def _resolved(self, text: str, bindings: Bindings) -> Plan:
         plan = Plan.from_json(text).resolved(bindings)
-        tmpdir = os.environ.get("TMPDIR", "/tmp")
+        tmpdir = os.environ.get(TMPDIR) or ROOT
         plan = plan._replace(nodes=tuple(node._replace(tmpdir=tmpdir) for node in plan.nodes))
         if not plan.containers.image:
             return plan

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder
 from batchai_magics.backends.service import private_files
 
 
@@ -24,13 +25,17 @@ def main() -> None:
     """Runs the command, and ends everything that it started."""
     code_file, command = Path(sys.argv[1]), sys.argv[2]
     termination.adopt_orphans()
-    signal_pipe = SignalPipe()
-    child = subprocess.Popen(["/bin/bash", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
+    signal_pipe, temporary = SignalPipe(), TemporaryFolder()
+    env = {**os.environ, TMPDIR: temporary.path(os.environ.get(TMPDIR) or ROOT)}
+    child = subprocess.Popen(
+        ["/bin/bash", "-c", command], env=env, stdin=subprocess.DEVNULL, start_new_session=True
+    )
     if _has_completed(child, signal_pipe):
         code = child.wait()
         private_files.write(code_file, str(code if code >= 0 else 128 - code))
     else:
         _end()
+    temporary.remove()
 
 
 def _has_completed(child: subprocess.Popen[bytes], signal_pipe: SignalPipe) -> bool:

@@ -17,6 +17,7 @@ from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import EndWarning, signal_handlers_of
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node.attempt_ends import (
@@ -58,17 +59,20 @@ def main() -> None:
         sys.exit(os.EX_CANTCREAT)
     termination.adopt_orphans()
     mark(started_folder(plan), rank)
-    code, is_stopped = run(files, plan, rank)
+    temporary = TemporaryFolder()
+    code, is_stopped = run(files, plan, rank, temporary)
     termination.kill()
+    temporary.remove()
     if is_stopped:  # if Slurm is ending the run, no other program can start on this node
         collection.collect_after_rank(rank)
     sys.exit(code if code is not None else os.EX_IOERR)
 
 
-def run(files: RunFiles, plan: Plan, rank: int) -> tuple[int | None, bool]:
+def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> tuple[int | None, bool]:
     """Runs the rank: its exit code, None if it is not known, and whether it was stopped."""
     kills, is_stopped, warning = oom_kills(), False, RankWarning(plan)
-    with contextlib.closing(Ranks(plan, SignalPipe(), env=os.environ | secrets_of(files, plan))) as ranks:
+    env = os.environ | secrets_of(files, plan)
+    with contextlib.closing(Ranks(plan, SignalPipe(), env=env, temporary=temporary)) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
             signals = ranks.poll(warning.poll_s)

@@ -22,10 +22,11 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_process_gets_its_nodes_variables_and_its_own_over_them(tmp_path: Path) -> None:
-    file = plan(tmp_path, "echo $OUTER $WHO $BOTH $BATCHAI_JOB_GUID $TMPDIR; pwd")
+    file = plan(tmp_path, "echo $OUTER $WHO $BOTH $BATCHAI_JOB_GUID; pwd")
     assert start(file, "0", OUTER="outer", WHO="outer").wait() == 0
     said = (tmp_path / "stdout").read_text().split()
-    assert said == ["outer", "node", "process", GUID, "/the/tmp", str(tmp_path)]
+    assert said[:4] == ["outer", "node", "process", GUID]
+    assert said[4] == str(tmp_path)
 
 
 @pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("true", 0)])

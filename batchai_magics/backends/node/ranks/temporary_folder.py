@@ -1,0 +1,122 @@
+"""Short private folders for temporary files, in which Unix sockets fit: their paths have at most 107 bytes.
+
+A folder is locked by the program that made it, so that the next one on its machine finds what a killed
+program has left. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+
+from batchai_magics.launch.plan import Node, Plan
+
+TMPDIR = "TMPDIR"
+MAX_LENGTH = 40  # the rest is for the sockets of multiprocessing, PyTorch, Ray and the like
+ROOT = "/tmp"
+_PREFIX = "b-"
+_LOCK = ".batchai-lock"
+
+
+class TemporaryFolder:
+    """The temporary files of what a program starts; nothing is created before it is needed."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._lock = -1
+
+    def of_node(self, plan: Plan, node: Node) -> dict[str, str]:
+        """TMPDIR of the processes on a node, unless the job gives it; in containers, always a private one."""
+        if is_given(plan, node):
+            return {}
+        given = "" if plan.containers.engine else node.tmpdir
+        return {TMPDIR: self.path(given, name=str(plan.nodes.index(node))) or node.tmpdir or ROOT}
+
+    def path(self, given: str, *, name: str = "0") -> str:
+        """The given folder if sockets fit in it, or if no private one, of that name, can be made."""
+        if given and len(given) <= MAX_LENGTH and os.access(given, os.W_OK | os.X_OK):
+            return given
+        try:
+            self._path = self._path or self._make()
+            folder = f"{self._path}/{name}"
+            os.makedirs(folder, 0o700, exist_ok=True)  # noqa: PTH103 pathlib slows each rank
+        except OSError:  # no or a full /tmp
+            return given
+        return folder if is_private(folder) else given
+
+    def remove(self) -> None:
+        """Removes what was made."""
+        if self._path:
+            _remove(self._path)
+            os.close(self._lock)
+            self._path = ""
+
+    def _make(self) -> str:
+        import tempfile  # it takes a fifth of the start of a rank
+
+        sweep()
+        path = tempfile.mkdtemp(prefix=_PREFIX, dir=ROOT)
+        part = f"{path}/{_LOCK}.part"
+        self._lock = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.rename(part, f"{path}/{_LOCK}")  # noqa: PTH104 as above; another program's sweep finds it locked
+        return path
+
+
+def is_given(plan: Plan, node: Node) -> bool:
+    """Whether the job itself says where its temporary files are."""
+    return TMPDIR in node.env or TMPDIR in plan.secrets
+
+
+def sweep() -> None:
+    """Removes the folders on this machine whose programs were killed."""
+    try:
+        names = [name for name in os.listdir(ROOT) if name.startswith(_PREFIX)]  # noqa: PTH208 as above
+    except OSError:
+        return
+    for path in (f"{ROOT}/{name}" for name in names):
+        if is_private(path) and (lock := _abandoned_lock(path)) is not None:
+            _remove(path)
+            os.close(lock)
+
+
+def _abandoned_lock(path: str) -> int | None:
+    """The lock of a folder, taken over; None if its program is alive, or it is none of these folders."""
+    try:
+        lock = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def is_private(path: str) -> bool:
+    """Whether it is a folder, and no link, of this user, to which nobody else has access."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def _remove(path: str) -> None:
+    """Removes a private folder, its lock last: what cannot be removed is left to the next sweep."""
+    if not is_private(path):
+        return
+    import shutil  # as above
+
+    with contextlib.suppress(OSError):
+        for entry in [*os.scandir(path)]:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)  # it follows no links
+            elif entry.name != _LOCK:
+                os.unlink(entry.path)  # noqa: PTH108 as above
+        if os.listdir(path) == [_LOCK]:  # noqa: PTH208 as above
+            os.unlink(f"{path}/{_LOCK}")  # noqa: PTH108 as above
+            os.rmdir(path)  # noqa: PTH106 as above
