@@ -25,7 +25,7 @@ class NodeShare:
     temp: str
     address: str = ""  # where other nodes reach its processes
     tmpdir: str = ""
-    devices: tuple[str, ...] = ()  # the node's GPUs on its machine: numbers or UUIDs
+    devices: tuple[str, ...] = ()  # the node's GPUs on its machine: numbers or UUIDs; none: not ours
     core_count: int | None = 1  # the node's cores on its machine; None as long as the node is unknown
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,10 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
     texts = SharedTexts()
     site = replace(site, hosts=tuple(map(texts.shared, host_lists(nodes))), texts=texts)
     launcher, processes = topology(job, nodes, site)
+    given = {item.name for item in job.environment_variables or ()} | {
+        item.name for item in job.secrets or ()
+    }
+    processes = [process._replace(env=_without(process.env, given)) for process in processes]
     output = _output(job, site, is_shared=len(processes) > 1)
     return Plan(
         guid=site.guid,
@@ -165,7 +169,12 @@ def _node(
     own = environment(job, node, nodes, site)
     per_node = -(-process_count // len(nodes))
     env = {**thread_variables(nodes[0].core_count, per_node, {**site.threads, **own}), **own}
+    env = _without(env, {secret.name for secret in job.secrets or ()})
     return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(job, node, site)))
+
+
+def _without(env: Mapping[str, str], names: Set[str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name not in names}
 
 
 def _directories(job: JobSpec, node: NodeShare, site: JobSite) -> Iterator[Directory]:
@@ -218,7 +227,7 @@ def _node_variables(node: NodeShare, site: JobSite) -> dict[str, str]:
         **({"BATCHAI_CHECKPOINT_DIR": site.checkpoints} if site.checkpoints else {}),
         **({"BATCHAI_ARTIFACT_DIR": site.artifacts} if site.artifacts else {}),
         "AZ_BATCHAI_NUM_GPUS": str(node.gpu_count),
-        "CUDA_VISIBLE_DEVICES": joined(node.devices, ","),
+        **({"CUDA_VISIBLE_DEVICES": joined(node.devices, ",")} if node.devices else {}),
         **({"CUDA_DEVICE_ORDER": site.device_order} if node.devices or node.gpu_count else {}),
     }
 

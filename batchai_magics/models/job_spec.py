@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -181,8 +182,8 @@ class JobSpec(WireModel):
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
-        """Conflicts between wire fields: several toolkits, duplicate ids and variables, impossible counts."""
-        return [*_toolkit_conflicts(body), *_twice(body), *_count_conflicts(body)]
+        """Conflicts between wire fields: several toolkits, duplicate ids, reserved variables, counts."""
+        return [*_toolkit_conflicts(body), *_twice(body), *_reserved(body), *_count_conflicts(body)]
 
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
@@ -238,6 +239,27 @@ def _twice(body: Mapping[str, Any]) -> Iterator[str]:
     names = _texts(body, "environmentVariables", "name") + _texts(body, "secrets", "name")
     for name in duplicates(names):
         yield f"environmentVariables and secrets: {name} is there twice"
+
+
+# What tells a process of its place in the job; the toolkits of the last line set more of it.
+_OF_EVERY_PROCESS = re.compile(
+    r"AZ_BATCH(?:AI)?_\w+|CCP_NODES|BATCHAI_(?:JOB_GUID|ATTEMPT|STOPPING_FILE|SECRET_NAMES)"
+    r"|PMI_\w+|PMIX_(?:RANK|NAMESPACE|SERVER_\w+)|OMPI_(?:COMM|UNIVERSE|APP)_\w+|MPI_LOCAL(?:RANKID|NRANKS)"
+)
+_OF_TOOLKIT = {
+    Toolkit.PYTORCH.wire_key: re.compile(
+        r"(?:LOCAL_|NODE_|GROUP_|ROLE_)?RANK|(?:LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|ROLE_NAME|TORCHELASTIC_\w+"
+    ),
+    Toolkit.TENSORFLOW.wire_key: re.compile("TF_CONFIG"),
+}
+
+
+def _reserved(body: Mapping[str, Any]) -> Iterator[str]:
+    patterns = [_OF_EVERY_PROCESS, *(pattern for key, pattern in _OF_TOOLKIT.items() if body.get(key))]
+    for key in ("environmentVariables", "secrets"):
+        for name in _texts(body, key, "name"):
+            if any(pattern.fullmatch(name) for pattern in patterns):
+                yield f"{key}: {name} is set for each process of the job: leave it out"
 
 
 def _texts(body: Mapping[str, Any], key: str, field: str) -> list[str]:

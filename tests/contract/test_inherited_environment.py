@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.node.job_environment import inherited
+from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE
 from tests.contract.place import Place
 
@@ -49,6 +50,28 @@ def test_what_tunes_networks_and_threads_reaches_a_container_and_nothing_else(
     expected = {**TUNING, "COLOUR": "red and blue"}
     assert {name: reached.get(name) for name in expected} == expected, place.log(job.id, "stderr.txt")
     assert not {name for name in {**OTHERS, **of_the_image} if name in reached}
+
+
+GIVEN = {"CUDA_VISIBLE_DEVICES": "", "MASTER_PORT": "29511", "OMP_NUM_THREADS": "3", "MY_OWN": "mine"}
+SHOWN = "import os, sys\nfor name in sys.argv[1:]: print(name, os.environ.get(name, 'missing'), sep='=')"
+
+
+def test_variables_that_the_job_gives_win(place: Place) -> None:
+    options = " ".join(f"--env {name}={value}" for name, value in GIVEN.items())
+    job = place.run_cell(f"j --toolkit pytorch {options} --args '{' '.join(GIVEN)}'", SHOWN)
+    assert dict(line.split("=") for line in job.log().splitlines()) == GIVEN
+
+
+@pytest.mark.needs("hidden_secrets")
+def test_secrets_that_the_job_gives_win(place: Place) -> None:
+    values = {"MASTER_PORT": "not-a-port", "OMP_NUM_THREADS": "not-a-number"}
+    wanted = [f'test "${name}" = {value}' for name, value in values.items()]
+    secrets = [{"name": name, "value": value} for name, value in values.items()]
+    script = {
+        "pythonScriptFilePath": place.put("t.py", f"import os; assert not os.system({' && '.join(wanted)!r})")
+    }
+    job = place.run(secrets=secrets, customToolkitSettings=None, pyTorchSettings=script)
+    assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
 
 
 def test_a_rank_s_identity_is_not_inherited() -> None:

@@ -47,7 +47,7 @@ def run_plan(id: ResourceId, spec: JobSpec, *, gpus_per_node: int, segment: str 
     """
     nodes = [_node(index, gpus_per_node) for index in range(spec.node_count)]
     site = _site(spec, segment or f"{SEGMENTS}/{run_name(id)}")
-    plan = _without_gpu_selection(planning.plan(spec, nodes, site))
+    plan = planning.plan(spec, nodes, site)
     plan = plan._replace(containers=type(plan.containers)())  # the service runs the image
     preparation = planning.preparation(spec, plan, site)
     return RunPlan(plan, preparation, _distribution(spec, plan))
@@ -89,15 +89,6 @@ def _site(spec: JobSpec, segment: str) -> JobSite:
 def _below(path: str) -> str:
     """A path below the folder in which the service starts processes."""
     return joined([reference(ReferenceKind.SCRATCH, 0), "/", path])
-
-
-def _without_gpu_selection(plan: Plan) -> Plan:
-    """The plan without CUDA_VISIBLE_DEVICES: all GPUs of its node are the job's."""
-    nodes = tuple(
-        node._replace(env={name: text for name, text in node.env.items() if name != "CUDA_VISIBLE_DEVICES"})
-        for node in plan.nodes
-    )
-    return plan._replace(nodes=nodes)
 
 
 def _distribution(spec: JobSpec, plan: Plan) -> Mapping[str, Any] | None:

@@ -177,7 +177,7 @@ def _container_command(
 
 
 def _env(plan: Plan, process: Process) -> Mapping[str, str]:
-    return {**process.env, **RANK_ENV} if plan.launcher is Launcher.MPI else process.env
+    return {**RANK_ENV, **process.env} if plan.launcher is Launcher.MPI else process.env
 
 
 REMOVAL_S = 10.0  # how long docker may take to remove a container by itself: the job ends without it

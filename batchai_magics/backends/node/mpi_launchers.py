@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from batchai_magics.backends.node.ranks.ranks import Ranks
-from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.plan import Node, Plan
 
 _IMPORTS_MPI = re.compile(
     rb"^[ \t]*(?:from|import)[ \t][^\n#]*\b(?:mpi4py|horovod|chainermn|mpi4jax)\b", re.MULTILINE
@@ -142,15 +142,18 @@ def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
         return plan._replace(notes=(*plan.notes, note))
     link_launchers(mpirun, programs)
     hosts.write_text(host_file(len(plan.nodes), os.cpu_count() or 1), encoding="utf-8")
-    extra = environment(programs, plan.python)
-    nodes = tuple(node._replace(env={**node.env, **extra}) for node in plan.nodes)
-    return plan._replace(nodes=nodes)
+    return plan._replace(
+        nodes=tuple(
+            node._replace(env={**ENV, **node.env, "PATH": _path(node, programs, plan.python)})
+            for node in plan.nodes
+        )
+    )
 
 
-def environment(programs: Path, python: str) -> dict[str, str]:
-    """The variables that make the job's processes find Open MPI first."""
-    folders = [str(programs), str(Path(python).parent), os.environ.get("PATH", os.defpath)]
-    return {**ENV, "PATH": os.pathsep.join(folders)}
+def _path(node: Node, programs: Path, python: str) -> str:
+    """The PATH on which the job's processes find Open MPI first, then what the job gives."""
+    given = node.env.get("PATH") or os.environ.get("PATH", os.defpath)
+    return os.pathsep.join([str(programs), str(Path(python).parent), given])
 
 
 def link_launchers(mpirun: str, folder: Path) -> None:

@@ -12,7 +12,7 @@ from batchai_magics.backends.node import containers
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Launch, NodeStatus, Run
 from batchai_magics.backends.slurm import cli_args, parse, programs
-from batchai_magics.backends.slurm.node.job_bundle import JobBundle, without_gpu_selection
+from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, problem
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -109,8 +109,8 @@ def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> 
     programs_folder = programs.current(layout.home)
     setup = launch.setup._replace(exits=str(files.setup_exits)) if launch.setup else None
     bundle = JobBundle(
-        plan=without_gpu_selection(launch.plan).to_json(),
-        preparation=without_gpu_selection(launch.preparation).to_json() if launch.preparation else "",
+        plan=launch.plan.to_json(),
+        preparation=launch.preparation.to_json() if launch.preparation else "",
         node_count=run.state["node_count"],
         port_count=launch.port_count,
         mpi=settings.mpi,

@@ -64,14 +64,16 @@ def test_tensorflows_task_is_a_rank(plan_of, kind, index, rank) -> None:
 
 def test_what_the_service_says_of_its_nodes_stays() -> None:
     env = {"AZ_BATCHAI_JOB_MASTER_NODE_IP": "10.0.0.4", "RANK": "1", "AZ_BATCHAI_JOB_TEMP": "/theirs"}
-    planned = {
+    env |= {"MASTER_PORT": "6105"}
+    of_node = {
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": "node-0",
-        "RANK": "0",
         "AZ_BATCHAI_JOB_TEMP": "/wd/batchai/work",
         "AZ_BATCHAI_NUM_GPUS": "4",
         "LR": "0.1",
+        "MASTER_PORT": "29511",  # which the job gives, or its process would have it
     }
-    assert environment(env, planned, "/wd") == {
+    assert environment(env, of_node, {"RANK": "0"}, "/wd") == {
+        "MASTER_PORT": "29511",
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": "10.0.0.4",
         "RANK": "1",
         "AZ_BATCHAI_JOB_TEMP": "/wd/batchai/work",

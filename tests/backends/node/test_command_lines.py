@@ -210,7 +210,7 @@ def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path]
     }
     assert made.notes == ("first",)
     for node in made.nodes:
-        assert node.env["PATH"].split(os.pathsep)[:2] == [str(job["programs"]), "/venv/bin"]
+        assert node.env["PATH"] == os.pathsep.join([str(job["programs"]), "/venv/bin", "/theirs"])
         assert (node.env["COLOUR"], node.env["OMPI_MCA_rmaps_base_oversubscribe"]) == ("red", "1")
     assert job["hosts"].read_text().startswith("localhost slots=")
 

@@ -38,6 +38,26 @@ def test_a_variable_cannot_be_secret_and_not():
     assert "TOKEN is there twice" in found["properties"]
 
 
+@pytest.mark.parametrize("key", ["environmentVariables", "secrets"])
+@pytest.mark.parametrize(
+    "name", ["PMI_RANK", "AZ_BATCHAI_JOB_TEMP", "OMPI_COMM_WORLD_SIZE", "BATCHAI_ATTEMPT"]
+)
+def test_a_variable_cannot_say_which_process_of_the_job_one_is(key, name):
+    found = problems(**{key: [{"name": name, "value": "1"}]})
+    assert f"{key}: {name} is set for each process of the job" in found["properties"]
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "name"), [("pyTorchSettings", "RANK"), ("tensorFlowSettings", "TF_CONFIG")]
+)
+def test_toolkits_set_more_variables(toolkit, name):
+    variable = {"environmentVariables": [{"name": name, "value": "1"}]}
+    settings = {"pythonScriptFilePath": "train.py"}
+    found = problems(customToolkitSettings=None, **{toolkit: settings}, **variable)
+    assert f"{name} is set for each process of the job" in found["properties"]
+    assert JobSpec.from_wire(job_body(**variable)).environment_variables
+
+
 @pytest.mark.parametrize("mode", ["0777", "755", "1777", "0000"])
 def test_a_file_mode_is_three_or_four_octal_digits(mode):
     spec = JobSpec.from_wire(job_body(mountVolumes={"azureFileShares": [{**SHARE, "fileMode": mode}]}))

@@ -96,24 +96,23 @@ def _ports(env: Mapping[str, str], config: Mapping[str, Any]) -> Sequence[int]:
     return [int(given) if given.isdecimal() else _ANY_PORT]
 
 
-def environment(env: Mapping[str, str], planned: Mapping[str, str], folder: str) -> dict[str, str]:
+def environment(
+    env: Mapping[str, str], of_node: Mapping[str, str], of_process: Mapping[str, str], folder: str
+) -> dict[str, str]:
     """The variables of a process: the planned ones, except for the service's own facts of its nodes.
 
-    Paths below `folder` are always ours.
+    Paths below `folder` are always ours, and so is what the job itself gives.
     """
-    kept = {
-        name
-        for name, value in planned.items()
-        if env.get(name) and name.startswith(_OF_SERVICE) and folder not in value
-    }
+    facts = {name for name in of_node if name.startswith(_OF_NODES)}
+    facts |= {name for name in of_process if name.startswith((*_OF_NODES, *_OF_PROCESSES))}
+    planned = {**of_node, **of_process}
+    kept = {name for name in facts if env.get(name) and folder not in planned[name]}
     ours = {name: value for name, value in planned.items() if name not in kept}
     return {**env, **ours, **hosts_of_tasks(env)}
 
 
-_OF_SERVICE = (
-    *("AZ_BATCH", "CCP_NODES", "CUDA_VISIBLE_DEVICES"),
-    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"),
-)
+_OF_NODES = ("AZ_BATCH", "CCP_NODES")
+_OF_PROCESSES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
 
 
 def cores() -> int:

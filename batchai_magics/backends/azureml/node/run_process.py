@@ -73,9 +73,9 @@ def _process_env(
     env: Mapping[str, str], plan: Plan, identity: ProcessIdentity, folder: str
 ) -> dict[str, str]:
     process = plan.processes[identity.rank]
-    planned = {**plan.node_of(process).env, **process.env, MARK: plan.guid}
+    of_process = {**process.env, MARK: plan.guid}
     inputs = {name: value for name, value in env.items() if name.startswith("AZ_BATCHAI_INPUT_")}
-    return {**environment(env, planned, folder), **inputs}
+    return {**environment(env, plan.node_of(process).env, of_process, folder), **inputs}
 
 
 def _prepare(

@@ -67,10 +67,7 @@ class JobBundle(NamedTuple):
 
     def smaller(self, plans: SmallerPlans) -> JobBundle:
         """The bundle with the plans for some of the nodes."""
-        plan, preparation = (
-            without_gpu_selection(Plan.from_json(text)).to_json() if text else "" for text in plans
-        )
-        return self._replace(plan=plan, preparation=preparation)
+        return self._replace(plan=plans.plan, preparation=plans.preparation)
 
     def _resolved(self, text: str, bindings: Bindings) -> Plan:
         plan = Plan.from_json(text).resolved(bindings)
@@ -82,12 +79,3 @@ class JobBundle(NamedTuple):
 
         own = [bindings.scratch] if bindings.scratch else []
         return containers.in_containers(plan, [Path(folder) for folder in (self.home, *own)])
-
-
-def without_gpu_selection(plan: Plan) -> Plan:
-    """The plan without CUDA_VISIBLE_DEVICES: Slurm assigns the GPUs."""
-    nodes = tuple(
-        node._replace(env={name: text for name, text in node.env.items() if name != "CUDA_VISIBLE_DEVICES"})
-        for node in plan.nodes
-    )
-    return plan._replace(nodes=nodes)
