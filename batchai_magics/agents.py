@@ -242,10 +242,11 @@ class AgentTools:
         if token != _token(command, self._dry_run(command)):
             hint = "Call dry_run with the same command first, and check its text."
             raise ConflictError("this command differs from the dry run", code="DryRunMissing", hint=hint)
-        started = run_command.start(["--detach", *command])
-        if isinstance(started, DisplayText):
+        prepared = run_command.prepare(["--detach", *command])
+        if isinstance(prepared, DisplayText):
             raise UsageError("this command would not submit a job", hint="Leave out --help and --dry-run.")
-        return {"job": started.job.name, "notes": list(started.notes)}
+        started = prepared.submit()
+        return {"job": started.job.name, "notes": [*prepared.notes, *filter(None, [started.note])]}
 
     def cancel(self, job: str) -> Data:
         """Cancel a job."""
@@ -254,7 +255,7 @@ class AgentTools:
         return {"state": handle.show().word}
 
     def _dry_run(self, command: Sequence[str]) -> str:
-        return visible_lines(str(run_command.start(["--dry-run", *command])))
+        return visible_lines(str(run_command.prepare(["--dry-run", *command])))
 
     def _find(self, name: str) -> Job:
         return find(self._context.backend, name, self._context.settings)

@@ -150,15 +150,17 @@ def _run_shell_word(word: str, words: Sequence[str]) -> int:
 
 def _run_script(words: Sequence[str]) -> int:
     """Run `batchai run`; the exit code is the job's."""
-    from batchai_magics.commands.handlers.run_command import start
+    from batchai_magics.commands.handlers.run_command import prepare
     from batchai_magics.options.option import DisplayText
 
     _enable_interrupt_cleanup()
-    started = start(words)
-    if isinstance(started, DisplayText):
-        print(started)
+    prepared = prepare(words)
+    if isinstance(prepared, DisplayText):
+        print(prepared)
         return 0
-    _print_notes(started.notes)
+    _print_notes(prepared.notes)
+    started = prepared.submit()
+    _print_notes([started.note] if started.note else [])
     code = 0
     if started.stream is None:
         if not started.is_json:

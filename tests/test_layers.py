@@ -29,8 +29,7 @@ HOMES = {
     "uvicorn": {"server"},
     "subprocess": {
         "cell.python_env",
-        "jobs.folder_snapshot",
-        "jobs.submission_recorder",
+        "jobs.git_process",
         "backends.azureml.node",
         "backends.node",
         "backends.machines",

@@ -48,6 +48,22 @@ def test_a_script_runs_with_its_folder_and_its_exit_code_is_the_commands(folder)
     assert "Job train was submitted." in err
 
 
+def test_a_script_of_a_project_runs_as_python_runs_it_from_there(folder):
+    (folder / "my scripts").mkdir()
+    (folder / "my scripts/helper.py").write_text("word = 'sibling'\n")
+    (folder / ".env").write_text("A=hush")
+    (folder / "my scripts/it's.py").write_text(
+        "import os, helper\n"
+        "there = [os.path.exists(name) for name in ('.env', 'my scripts/helper.py')]\n"
+        "print(helper.word, open('conf.txt').read(), *there)\n"
+    )
+    for options in ((), ("--toolkit=custom",)):
+        out, err = started(folder, "my scripts/it's.py", "--new", *options).communicate(timeout=PATIENCE_S)
+        assert out == "sibling lr 0.1 False True\n"
+        named, submitted = err.index("not sent (a secret by its name): .env"), err.index("was submitted")
+        assert named < submitted
+
+
 def test_the_ended_job_is_printed_as_json(folder):
     (folder / "train.py").write_text("print('hello')\nraise SystemExit(3)\n")
     run = started(folder, "train.py", "-o", "json")

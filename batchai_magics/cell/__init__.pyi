@@ -1,8 +1,8 @@
 from .cell_request import (
     CellRequest as CellRequest,
     Notebook as Notebook,
-    ScriptFolder as ScriptFolder,
     describe as describe,
     parse as parse,
     parse_script as parse_script,
 )
+from .script_folder import ScriptFolder as ScriptFolder

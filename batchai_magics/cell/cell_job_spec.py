@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from batchai_magics.models.stop_conditions import with_conditions
 from batchai_magics.models.toolkit_settings import Toolkit
 
 RUNNER_FILE = "run_cell.py"  # started in place of a script that needs variables or has a result
+_PLAIN_NAME = re.compile(r"[\w./-]+", re.ASCII)  # needs no quotes in a command line
 _FIRST_LINE = 2  # of the body in its cell; the magic line is line 1
 _DIGEST_LENGTH = 12
 _WIDTH = 100  # displayed width of a long line
@@ -254,9 +256,12 @@ def with_mounts(
 def _started_file(asked: CellOptions) -> str:
     """The file that Python starts: the script or `run_cell.py`."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
+    script = f"{INPUT}/{asked.script}"
+    if toolkit in _COMMAND_LINES and not _PLAIN_NAME.fullmatch(asked.script):
+        script = f'"{INPUT}"/{shlex.quote(asked.script)}'
     if not asked.needs_program:
-        return f"{INPUT}/{asked.script}"
-    return f"{INPUT}/{RUNNER_FILE}" + (f" {INPUT}/{asked.script}" if toolkit in _COMMAND_LINES else "")
+        return script
+    return f"{INPUT}/{RUNNER_FILE}" + (f" {script}" if toolkit in _COMMAND_LINES else "")
 
 
 def _script_settings(toolkit: Toolkit, script: str, asked: CellOptions) -> dict[str, Any]:

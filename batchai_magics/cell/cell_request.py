@@ -31,6 +31,7 @@ from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.cell.script_environment import with_environment
+from batchai_magics.cell.script_folder import ScriptFolder
 from batchai_magics.cell.sweep_options import SweepOptions
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
@@ -139,17 +140,18 @@ class _Target:
 
 @dataclass(frozen=True)
 class _Source:
-    """The source of the job: a description, and the files beside the script."""
+    """The source of the job: a description, the files beside the script, and messages about uploads."""
 
     description: Description
     files: Mapping[str, bytes]
+    notes: tuple[str, ...] = ()
 
     def with_files(self, more: Mapping[str, bytes]) -> _Source:
         """Adds files beside the script."""
-        twice = next((name for name in more if name in self.files), "")
+        twice = next((name for name, data in more.items() if self.files.get(name, data) != data), "")
         if twice:
             raise UsageError(f"--upload {twice}: the script needs a file of that name", hint="rename it")
-        return _Source(self.description, {**self.files, **more})
+        return replace(self, files={**self.files, **more})
 
 
 def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None = None) -> CellRequest:
@@ -179,7 +181,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     account = _account_key(options, notebook.env, settings)
     source = _source(options, body, target, notebook, account=account).with_files(program)
     spec, sent = _spec(options, source, target, settings, account=account)
-    notes = (*source.description.notes, *variable_notes(body, options.uses, notebook.names))
+    notes = (*source.description.notes, *source.notes, *variable_notes(body, options.uses, notebook.names))
     uses = {name: notebook.names[name] for name in options.uses}
     read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=expanded.read)
     if not options.is_described:
@@ -204,15 +206,6 @@ def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tup
         return tuple(texts)
     targets = export_targets(texts)
     return tuple(str(target.below(folder)) for target in targets)
-
-
-@dataclass(frozen=True)
-class ScriptFolder:
-    """A script and the files of its folder, by their path in it; `name` is the script's."""
-
-    folder: Path
-    name: str
-    files: Mapping[str, bytes] = field(repr=False)
 
 
 def parse_script(
@@ -242,11 +235,13 @@ def parse_script(
     account = _account_key(options, notebook.env, settings)
     wire = {"properties": script_fields(options, target.share_path)}
     source = _Source(Description("the command line", wire), script.files)
-    source = source.with_files(read_uploads(options.uploads, notebook.folder)).with_files(program)
+    uploads = read_uploads(options.uploads, notebook.folder)
+    source = source.with_files(uploads.files).with_files(program)
     spec, sent = _spec(options, source, target, settings, account=account)
     read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=options.args or "")
     read = replace(read, script=text, file=script.name)
-    request = _request(options, target, spec, uploads=sent.uploads, notes=(), source=read)
+    notes = (*script.notes(uploads.files), *uploads.notes)
+    request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
     return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
 
 
@@ -321,15 +316,16 @@ def _source(
 def _described_source(
     options: CellOptions, body: str, target: _Target, folder: Path, *, account: AccountKey
 ) -> _Source:
-    files = read_uploads(options.uploads, folder)
+    uploads = read_uploads(options.uploads, folder)
     if options.is_described:
-        return _Source(_load_description(options, body, folder, account), files)
-    if options.script in files:
+        return _Source(_load_description(options, body, folder, account), uploads.files, uploads.notes)
+    if options.script in uploads.files:
         raise UsageError(
             f"--upload {options.script}: the script itself has that name", hint="rename the file or the job"
         )
     wire = {"properties": script_fields(options, target.share_path)}
-    return _Source(Description("the cell", wire), {options.script: check_script(body), **files})
+    files = {options.script: check_script(body), **uploads.files}
+    return _Source(Description("the cell", wire), files, uploads.notes)
 
 
 def _load_description(options: CellOptions, body: str, folder: Path, account: AccountKey) -> Description:

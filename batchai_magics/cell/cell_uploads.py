@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.errors import UsageError
 from batchai_magics.models.file_names import text_of
+from batchai_magics.models.secret_files import is_secret_file
 
 # Caches and metadata, not uploaded unless named explicitly.
 EXCLUDED = (
@@ -34,15 +36,28 @@ class _UploadItem:
     word: str  # as it was written
     source: Path
     target: str  # with `/`; empty for the notebook's folder itself
+    is_named: bool = False  # by the word itself; not found in a folder, or by a pattern
 
 
-def read_uploads(words: Sequence[str], folder: Path) -> dict[str, bytes]:
-    """The content of all files to upload, by target path; raises UsageError that names what it rejects."""
+@dataclass(frozen=True)
+class Uploads:
+    """The content of the files to upload by target path, and messages about what is renamed or left out."""
+
+    files: Mapping[str, bytes] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+
+def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
+    """Reads all files to upload; raises UsageError that names what it rejects."""
     root = _absolute("", folder)
     files: dict[str, Path] = {}
+    secrets: list[str] = []
     size = 0
-    for item in (file for word in words for named in _items_of(word, root) for file in _files(named, root)):
-        if item.target not in files:
+    named = [item for word in words for item in _items_of(word, root)]
+    for item in (file for each in named for file in _files(each, root)):
+        if _is_secret(item):
+            secrets.append(_shown(item.source, root))
+        elif item.target not in files:
             size += _size(item)
             files[item.target] = item.source
             _check_total(item, size, len(files))
@@ -50,7 +65,45 @@ def read_uploads(words: Sequence[str], folder: Path) -> dict[str, bytes]:
             text = f"--upload: {files[item.target]} and {item.source} would both be {item.target}"
             raise UsageError(text, hint="rename one of them")
     _check_folders(files)
-    return {target: _read(target, source) for target, source in sorted(files.items())}
+    renamed = {item.word: item.target for item in named if not item.source.is_relative_to(root)}
+    notes = [f"--upload {word}: it is {target} for the script" for word, target in renamed.items() if target]
+    notes += left_out_notes(dict.fromkeys(secrets, SECRET))
+    return Uploads({target: _read(target, source) for target, source in sorted(files.items())}, tuple(notes))
+
+
+SECRET = "a secret by its name"  # why a path stays behind
+_MAX_NAMED = 10  # paths that stay behind
+
+
+def left_out_notes(left_out: Mapping[str, str]) -> Iterator[str]:
+    """Messages about paths that stay behind, each with its reason."""
+    reasons: dict[str, list[str]] = {}
+    for path, reason in left_out.items():
+        reasons.setdefault(reason, []).append(path)
+    for reason, paths in reasons.items():
+        more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
+        listed = ", ".join(paths[:_MAX_NAMED])
+        yield f"not sent ({reason}): {listed}{more}; to send it: --upload {shlex.quote(paths[0])}"
+
+
+def _is_secret(item: _UploadItem) -> bool:
+    """Whether it holds secrets and no word names it; raises UsageError for a link that is named instead."""
+    real = (
+        PurePosixPath(*item.source.resolve().parts[-_PARTS:]).as_posix() if item.source.is_symlink() else ""
+    )
+    if not item.is_named:
+        return is_secret_file(item.target) or is_secret_file(real)
+    if is_secret_file(real) and not is_secret_file(item.source.name):
+        text = f"--upload {item.word}: this link leads to {item.source.resolve()}, {SECRET}"
+        raise UsageError(text, hint="name that file itself if the job is to have it")
+    return False
+
+
+_PARTS = 3  # of a real path; the folders above it are the user's own
+
+
+def _shown(path: Path, root: Path) -> str:
+    return text_of(str(path.relative_to(root) if path.is_relative_to(root) else path))
 
 
 def _items_of(word: str, root: Path) -> Iterator[_UploadItem]:
@@ -58,7 +111,7 @@ def _items_of(word: str, root: Path) -> Iterator[_UploadItem]:
     path = _absolute(word, root)
     if os.path.lexists(path):
         name = path.relative_to(root if path.is_relative_to(root) else path.parent).as_posix()
-        yield _UploadItem(word, path, "" if name == "." else text_of(name))
+        yield _UploadItem(word, path, "" if name == "." else text_of(name), is_named=True)
     elif glob.has_magic(word):
         yield from _matches(word, path, root)
     else:
@@ -71,7 +124,7 @@ def _matches(word: str, pattern: Path, root: Path) -> Iterator[_UploadItem]:
     above = (path for path in pattern.parents if not glob.has_magic(str(path)))
     base = root if pattern.is_relative_to(root) else next(above)
     names = glob.glob(str(pattern.relative_to(base)), root_dir=base, recursive=True)  # noqa: PTH207 `**/` as in a shell
-    found = [Path(name) for name in sorted(names) if not any(map(_is_excluded, Path(name).parts))]
+    found = [Path(name) for name in sorted(names) if not is_excluded(Path(name).as_posix())]
     if "**" in pattern.parts:  # it matches folders as well as all that is in them
         found = [path for path in found if not (base / path).is_dir()]
     if not found:
@@ -100,7 +153,7 @@ def _files(item: _UploadItem, root: Path) -> Iterator[_UploadItem]:
 
 def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -> Iterator[_UploadItem]:
     for entry in sorted(_entries(item), key=lambda entry: entry.name):
-        if _is_excluded(entry.name):
+        if is_excluded(entry.name):
             continue
         inner = _UploadItem(item.word, Path(entry.path), _joined(item.target, text_of(entry.name)))
         real = Path(entry.path).resolve() if entry.is_symlink() else None
@@ -125,8 +178,9 @@ def _entries(item: _UploadItem) -> list[os.DirEntry[str]]:
         raise UsageError(f"--upload {item.word}: {item.source}: {error.strerror or error}") from None
 
 
-def _is_excluded(name: str) -> bool:
-    return any(fnmatch(name, pattern) for pattern in EXCLUDED)
+def is_excluded(path: str) -> bool:
+    """Whether a path with `/` is a cache or metadata, or lies in a folder of such files."""
+    return any(fnmatch(part, pattern) for part in path.split("/") for pattern in EXCLUDED)
 
 
 def _excluded_hint() -> str:

@@ -1,42 +1,108 @@
-"""The snapshot of a script's folder: the files that go along with `batchai run`."""
+"""The snapshot of a project: the files that go along with `batchai run`, and what stays behind."""
 
 from __future__ import annotations
 
+import ast
 import os
-import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
 import pathspec
 
 from batchai_magics.cell import ScriptFolder
-from batchai_magics.cell.cell_uploads import EXCLUDED
+from batchai_magics.cell.cell_uploads import SECRET, is_excluded
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.jobs.project_listing import list_files
 from batchai_magics.models.file_names import text_of
+from batchai_magics.models.secret_files import is_secret_file
 
 IGNORE_FILE = ".batchaiignore"  # in git's syntax
 MAX_BYTES = 50 << 20
 MAX_FILES = 5000
-_ENVIRONMENT_FILE = "/pyvenv.cfg"  # in the folder of a virtual environment
-_GIT_TIMEOUT_S = 10.0
+MAX_FILE_BYTES = 10 << 20  # of one file
+_ENVIRONMENT_FILES = ("/pyvenv.cfg", "/conda-meta/history")  # in the folder of an environment
 _LARGEST = 5  # files and folders that the error lists
+_OF_THE_SYSTEM = ("/boot", "/dev", "/etc", "/proc", "/sys")
+_MAX_PATH = 300  # characters of a text that may be a path
+
+# Why a path stays behind.
+_OUTSIDE = "a link that leads outside"
+_TO_NOTHING = "a link to what is not sent"
+_LOOP = "a link to a folder that it is in"
+_TOO_MANY = "too many links"
+_LARGE = f"more than {MAX_FILE_BYTES >> 20} MiB"
+_UNREADABLE = "cannot be read"
+_MENTIONED = "ignored, but the script mentions it"
 
 
 def read_script(path: Path, folder: Path, settings: Settings | None = None) -> ScriptFolder:
-    """A script with the files of its folder, without the homes of backends that the settings name.
+    """A script with the files of its project, without the homes of backends that the settings name.
+
+    The project is `folder`, the working directory; that of a script elsewhere is the folder it lies in.
 
     Raises:
-        UsageError: It does not exist, it is left out by an ignore file, or the folder is too large.
+        UsageError: It does not exist, the project is no folder to send, or it is too large.
     """
-    file = folder / path.expanduser()
+    file = Path(os.path.abspath(folder / path.expanduser()))  # noqa: PTH100 links are kept
     if not file.is_file():
         near = [entry.name for entry in file.parent.glob("*.py")] if file.parent.is_dir() else []
         hint = did_you_mean(file.name, near) or f"Looked in {folder}."
         raise UsageError(f"{path}: no such file", hint=hint)
-    files = snapshot(file.parent, _homes(settings) if settings else ())
-    files.setdefault(file.name, file.read_bytes())  # also if an ignore file matches it
-    return ScriptFolder(file.parent, file.name, files)
+    root = _project_of(file, folder.absolute())
+    file = file if file.is_relative_to(root) else file.parent.resolve() / file.name
+    name = text_of(file.relative_to(root).as_posix())
+    taken = snapshot(root, _homes(settings) if settings else ())
+    files = dict(taken.files)
+    files.setdefault(name, file.read_bytes())  # also if an ignore file matches it
+    left_out = {path: reason for path, reason in taken.left_out.items() if path != name}
+    left_out |= dict.fromkeys(_mentioned(files[name], file.parent, root, {*files, *left_out}), _MENTIONED)
+    return ScriptFolder(root, name, files, left_out, taken.notes)
+
+
+def _project_of(file: Path, folder: Path) -> Path:
+    """The folder that is sent with a script; raises UsageError for one that is no project."""
+    _check_project(folder, file)
+    if file.is_relative_to(folder):
+        return folder
+    if file.parent.resolve().is_relative_to(folder.resolve()):
+        return folder.resolve()
+    _check_project(file.parent, file)
+    if not _is_python(file):
+        text = f"{file} lies outside of the working directory, and is not a Python script"
+        raise UsageError(text, hint="Write its arguments after --: batchai run train.py -- FILE")
+    return file.parent
+
+
+def _check_project(folder: Path, file: Path) -> None:
+    """Raises UsageError for a folder that is no project; the hint says what to write."""
+    if not (kind := _no_project(folder)):
+        return
+    name, own = shlex.quote(file.name), shlex.quote(str(file.parent.resolve()))
+    copy = f"mkdir ~/train && cp {shlex.quote(str(file))} ~/train && cd ~/train"
+    enter = copy if _no_project(file.parent) else f"cd {own}"
+    text = f"{folder} is {kind}: `batchai run` sends the files of the working directory"
+    raise UsageError(text, hint=f"Write: {enter} && batchai run {name}")
+
+
+def _no_project(folder: Path) -> str:
+    """Why a folder is not sent: it is one of the system, the home folder, or above it; else empty."""
+    root, home = folder.resolve(), Path.home().resolve()
+    if root == Path(root.anchor) or any(map(root.is_relative_to, _OF_THE_SYSTEM)):
+        return "a folder of the system"
+    if home == root:
+        return "your home folder"
+    return "above your home folder" if home.is_relative_to(root) else ""
+
+
+def _is_python(file: Path) -> bool:
+    if file.suffix in (".py", ".pyw"):
+        return True
+    with file.open("rb") as stream:
+        first = stream.readline(_MAX_PATH)
+    return first.startswith(b"#!") and b"python" in first
 
 
 def _homes(settings: Settings) -> list[Path]:
@@ -45,56 +111,172 @@ def _homes(settings: Settings) -> list[Path]:
     return [Path(home).expanduser().resolve() for home in homes if home]
 
 
-def snapshot(folder: Path, homes: Collection[Path] = ()) -> dict[str, bytes]:
-    """Reads the files of a folder, by their path in it with `/`.
+@dataclass(frozen=True)
+class Snapshot:
+    """The files of a project by their paths with `/`, and the paths that stay behind, with the reason."""
 
-    The homes of backends are left out. In a git repository these are the files that git tracks or does not
-    ignore. Caches, version control, virtual environments, links that leave the folder, and what
-    `.batchaiignore` matches are left out.
+    files: Mapping[str, bytes] = field(repr=False)
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
+    """Reads the files of a project, those behind links inside it too.
+
+    In a git repository these are the files that git tracks or does not ignore. The homes of backends, caches,
+    version control, virtual environments and what `.batchaiignore` matches are left out; so are secrets,
+    large files and what links outside lead to, which the result names.
 
     Raises:
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
-        OSError: A file cannot be read.
     """
     root = folder.resolve()
-    ignored = pathspec.GitIgnoreSpec.from_lines([*EXCLUDED, *_lines(folder / IGNORE_FILE)])
-    names = sorted({name for name in _names(root) if not ignored.match_file(text_of(name))})
-    environments = [(root / name).parent for name in names if name.endswith(_ENVIRONMENT_FILE)]
-    left_out = (*homes, *environments)
-    names = [name for name in names if not any((root / name).is_relative_to(each) for each in left_out)]
-    files = {name: root / name for name in names if _is_inside(root / name, root)}
-    _check(folder, {text_of(name): path.stat().st_size for name, path in files.items()})
-    return {text_of(name): path.read_bytes() for name, path in files.items()}
+    listing = list_files(root)
+    ignored = pathspec.GitIgnoreSpec.from_lines(_lines(folder / IGNORE_FILE))
+    names = [
+        name for name in listing.names if not is_excluded(name) and not ignored.match_file(text_of(name))
+    ]
+    never = (*homes, *_environments(root, names))
+    sent = [name for name in names if not any((root / name).is_relative_to(each) for each in never)]
+    project = _Project(root, sent)
+    project.walk("", ".", ())
+    _check_size(folder, {text_of(name): size for name, (_, size) in project.files.items()})
+    files = {text_of(name): path.read_bytes() for name, (path, _) in sorted(project.files.items())}
+    note = f"{listing.problem}: what its ignore files list stays behind, even if it is tracked"
+    return Snapshot(files, project.left_out, (note,) if listing.problem else ())
 
 
 def _lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
 
 
-def _names(root: Path) -> Iterable[str]:
-    """The paths of all files, as git lists them if the folder is in a repository."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+def _environments(root: Path, names: Collection[str]) -> Iterator[Path]:
+    """The folders of virtual environments."""
+    for name in names:
+        yield from (root / name.removesuffix(file) for file in _ENVIRONMENT_FILES if name.endswith(file))
+
+
+class _Project:
+    """Collects the files of a project: a link has the files that it leads to.
+
+    Attributes:
+        files: The files by the path in the project, each with its real path and its size.
+        left_out: The paths that stay behind, with the reason.
+    """
+
+    def __init__(self, root: Path, names: Collection[str]) -> None:
+        self._root = root
+        self._names = frozenset(names)
+        self._folders = {parent.as_posix() for name in names for parent in PurePosixPath(name).parents}
+        self._followed = 0
+        self.files: dict[str, tuple[Path, int]] = {}
+        self.left_out: dict[str, str] = {}
+
+    def walk(self, name: str, real: str, above: tuple[str, ...]) -> None:
+        """Collects the files of a folder.
+
+        Args:
+            name: Its path as the script sees it.
+            real: Its path without links.
+            above: The real paths of the folders that it was reached through.
+        """
+        if real not in self._folders or real in above:
+            return
+        with os.scandir(self._root / real) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        for entry in found:
+            seen = f"{name}/{entry.name}".lstrip("/")
+            own = PurePosixPath(real, entry.name).as_posix()
+            target = self._target(seen, own, above=(*above, real)) if entry.is_symlink() else own
+            if target in self._folders:
+                self.walk(seen, target, (*above, real))
+            elif target in self._names:
+                self._take(seen, target)
+
+    def _target(self, seen: str, own: str, *, above: tuple[str, ...]) -> str:
+        """The path in the project that a link leads to; empty if it stays behind."""
+        if own not in self._names:
+            return ""
+        try:
+            path = (self._root / own).resolve()
+        except (OSError, RuntimeError):  # links that lead to each other
+            self.left_out[text_of(seen)] = _LOOP
+            return ""
+        self._followed += 1
+        if not path.is_relative_to(self._root):
+            self.left_out[text_of(seen)] = _OUTSIDE
+            return ""
+        target = path.relative_to(self._root).as_posix()
+        if target in above:
+            self.left_out[text_of(seen)] = _LOOP
+        elif self._followed > MAX_FILES:
+            self.left_out[text_of(seen)] = _TOO_MANY
+        elif target not in self._folders and target not in self._names:
+            self.left_out[text_of(seen)] = SECRET if is_secret_file(target) else _TO_NOTHING
+        else:
+            return target
+        return ""
+
+    def _take(self, seen: str, real: str) -> None:
+        """Adds a regular file, unless it stays behind."""
+        path = self._root / real
+        if not path.is_file() or path.is_symlink():  # git also lists deleted files
+            return
+        size = path.stat().st_size
+        if is_secret_file(seen) or is_secret_file(real):
+            self.left_out[text_of(seen)] = SECRET
+        elif size > MAX_FILE_BYTES:
+            self.left_out[text_of(seen)] = _LARGE
+        elif not os.access(path, os.R_OK):
+            self.left_out[text_of(seen)] = _UNREADABLE
+        else:
+            self.files[seen] = path, size
+
+
+def _mentioned(script: bytes, own: Path, root: Path, known: Collection[str]) -> Iterator[str]:
+    """The files and folders of the project that a script's texts and imports name, and that are not known.
+
+    Args:
+        script: The text of the script.
+        own: Its folder.
+        root: The project.
+        known: The paths that are sent or already reported.
+    """
+    folders = {parent.as_posix() for name in known for parent in PurePosixPath(name).parents}
+    for text in dict.fromkeys(text for text in _paths_in(script) if not text.startswith("/")):
+        for base in dict.fromkeys((root, own)):
+            path = Path(os.path.abspath(base / text))  # noqa: PTH100 links are kept
+            if not path.is_relative_to(root) or path == root or not path.exists():
+                continue
+            name = text_of(path.relative_to(root).as_posix())
+            if name not in known and name not in folders and not _is_never_sent(path, root):
+                yield name
+
+
+def _paths_in(script: bytes) -> Iterator[str]:
+    """What may be the path of a file in the text of a script."""
     try:
-        run = subprocess.run(command, cwd=root, capture_output=True, timeout=_GIT_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return _walk(root)
-    if run.returncode:
-        return _walk(root)
-    return [os.fsdecode(name) for name in run.stdout.split(b"\0") if name]
+        nodes = list(ast.walk(ast.parse(script)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the run will say so
+        return
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if 0 < len(node.value) <= _MAX_PATH and node.value.isprintable():
+                yield node.value
+        elif isinstance(node, ast.Import):
+            yield from (f"{alias.name.replace('.', '/')}.py" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield f"{node.module.replace('.', '/')}.py"
 
 
-def _walk(root: Path) -> Iterator[str]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if name not in EXCLUDED]
-        yield from (Path(folder, name).relative_to(root).as_posix() for name in files)
+def _is_never_sent(path: Path, root: Path) -> bool:
+    """Whether it is of no use to a script, such as a cache or an empty folder."""
+    if is_excluded(path.relative_to(root).as_posix()) or (path / "pyvenv.cfg").exists():
+        return True
+    return path.is_dir() and not any(path.iterdir())
 
 
-def _is_inside(path: Path, root: Path) -> bool:
-    """Whether it is a regular file whose content lies in the folder: git also lists deleted files."""
-    return path.is_file() and path.resolve().is_relative_to(root)
-
-
-def _check(folder: Path, sizes: Mapping[str, int]) -> None:
+def _check_size(folder: Path, sizes: Mapping[str, int]) -> None:
     total = sum(sizes.values())
     if total <= MAX_BYTES and len(sizes) <= MAX_FILES:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +46,8 @@ def run(
         batchai_magics.run("train.py", nodes=2, args=["--lr", 0.1])
 
     It runs where `%batchai use`, the settings file and `BATCHAI_BACKEND` say, by default on this machine. The
-    source of a function goes along with what it uses of its module; a script, with the files of its folder.
+    source of a function goes along with what it uses of its module; a script, with the files of the working
+    directory. Warns about files that stay behind.
 
     Args:
         target: A function, or the path of a script.
@@ -68,6 +70,8 @@ def run(
         request = _function_request(target, words, args, kwargs, settings)
     else:
         request = _script_request(target, words, args, kwargs, settings)
+    for note in request.notes:
+        warnings.warn(note, stacklevel=2)
     return submit(open_backend(settings), replace(request, is_new=new), settings).job
 
 

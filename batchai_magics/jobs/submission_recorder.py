@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import pickle
 import platform
 import re
-import select
-import subprocess
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +19,12 @@ from batchai_magics.cell.cell_job_spec import RUNNER_FILE
 from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.config import Settings
+from batchai_magics.jobs.git_process import GitProcess, git_folder, options_without_filters, work_tree_of
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs import parameters
 from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.secret_files import is_secret_file
 from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
 from batchai_magics.records.record_files import LABELS, SUBMISSION
 from batchai_magics.records.submission import (
@@ -45,9 +44,19 @@ TIMEOUT_S = 2.0  # for both processes, from their start; a submission never wait
 MAX_OUTPUT = 4 * MAX_DIFF  # bytes
 MAX_UNTRACKED = 100
 _NO_COMMIT = 128  # exit status of `git diff HEAD` before the first commit
-_READ_ONLY = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-_STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "-z")
-_DIFF = ("diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short")
+_STATUS = (
+    "status",
+    "--porcelain=v2",
+    "--branch",
+    "--untracked-files=normal",
+    "--ignore-submodules=dirty",
+    "-z",
+)
+_DIFF = (
+    *("diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv"),
+    *("--submodule=short", "--ignore-submodules=dirty"),
+)
+_FILE_OF_DIFF = re.compile(r"(?m)^(?=diff --git )")
 _LOGIN = re.compile(r"(?<=://)[^/@]*@")
 
 
@@ -55,39 +64,31 @@ class GitCheckout:
     """The processes that report the git state of a folder; none outside a repository."""
 
     def __init__(self, folder: Path) -> None:
-        self._root = _root_of(folder)
+        self._root = work_tree_of(folder)
         self._deadline = time.monotonic() + TIMEOUT_S
-        self._children = [_started(self._root, words) for words in (_STATUS, _DIFF)] if self._root else []
+        options = options_without_filters(self._root) if self._root else None
+        commands = (_STATUS, _DIFF) if options is not None else ()
+        self._processes = [
+            GitProcess(self._root, words, options=options or ()) for words in commands if self._root
+        ]
 
     def state(self) -> GitState | None:
         """The state as of the start; None outside a repository. Blocks until `git` is done or times out."""
         if self._root is None:
             return None
         accepted = ((0,), (0, _NO_COMMIT))
-        outputs = [self._output(*each) for each in zip(self._children, accepted, strict=True)]
-        if None in outputs:
-            return GitState(remote=remote_of(self._root), problem="git did not say it in time, or failed")
-        status, diff = (output.decode("utf-8", "replace") for output in outputs if output is not None)
-        return with_status(GitState(remote=remote_of(self._root)), status, diff)
-
-    def _output(self, child: subprocess.Popen[bytes] | None, accepted: Collection[int]) -> bytes | None:
-        """The first bytes that a process prints; None if it failed, or is not done in time."""
-        if child is None or child.stdout is None:
-            return None
-        output, stream = b"", child.stdout
-        with child:
-            while len(output) <= MAX_OUTPUT:
-                left_s = self._deadline - time.monotonic()
-                if left_s <= 0 or not select.select([stream], [], [], left_s)[0]:
-                    child.kill()
-                    return None
-                if not (block := os.read(stream.fileno(), 1 << 16)):
-                    break
-                output += block
-            else:
-                child.kill()
-                return output
-        return output if child.returncode in accepted else None
+        outputs = [
+            process.output(self._deadline - time.monotonic(), accepted=codes, most=MAX_OUTPUT)
+            for process, codes in zip(self._processes, accepted, strict=False)
+        ]
+        state = GitState(remote=remote_of(self._root))
+        problem = next((output.problem for output in outputs if output.problem), "")
+        if problem or not outputs:
+            return state._replace(
+                problem=problem or "git failed: the filters of the repository cannot be switched off"
+            )
+        status, diff = (output.data.decode("utf-8", "replace") for output in outputs)
+        return with_status(state, status, diff)
 
 
 def with_status(state: GitState, status: str, diff: str) -> GitState:
@@ -95,7 +96,8 @@ def with_status(state: GitState, status: str, diff: str) -> GitState:
     words = [line.split(" ", 2) for line in status.split("\0") if line.startswith("# branch.")]
     head = {word[1]: word[2] for word in words if len(word) > 2}
     untracked = [line[2:] for line in status.split("\0") if line.startswith("? ")]
-    text, is_cut = cut(diff, MAX_DIFF)
+    parts = (part for part in _FILE_OF_DIFF.split(diff) if not _is_of_secret_file(part))
+    text, is_cut = cut("".join(parts), MAX_DIFF)
     return state._replace(
         commit=head.get("branch.oid", "").replace("(initial)", ""),
         branch=head.get("branch.head", "").replace("(detached)", ""),
@@ -105,48 +107,22 @@ def with_status(state: GitState, status: str, diff: str) -> GitState:
     )
 
 
+def _is_of_secret_file(part: str) -> bool:
+    """Whether a file's part of a diff is that of a tracked file with secrets."""
+    return is_secret_file(part.partition("\n")[0].rpartition(" b/")[2].strip('"'))
+
+
 def remote_of(root: Path) -> str:
     """The URL of the remote `origin` without credentials; empty without one."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         section = ""
-        for line in (_git_folder(root) / "config").read_text(encoding="utf-8").splitlines():
+        for line in (git_folder(root) / "config").read_text(encoding="utf-8").splitlines():
             text = line.strip()
             if text.startswith("["):
                 section = text
             elif section == '[remote "origin"]' and text.partition("=")[0].strip() == "url":
                 return _LOGIN.sub("", text.partition("=")[2].strip())
     return ""
-
-
-def _git_folder(root: Path) -> Path:
-    """The folder with the configuration: a linked working tree has a file in its place."""
-    place = root / ".git"
-    if place.is_dir():
-        return place
-    own = root / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-    common = own / "commondir"
-    return own / common.read_text(encoding="utf-8").strip() if common.exists() else own
-
-
-def _root_of(folder: Path) -> Path | None:
-    """The working tree that a folder is in."""
-    folder = folder.absolute()
-    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
-
-
-def _started(root: Path, words: tuple[str, ...]) -> subprocess.Popen[bytes] | None:
-    """A `git` process; None if there is no git."""
-    try:
-        return subprocess.Popen(
-            ["git", "-c", "core.fsmonitor=false", *words],
-            cwd=root,
-            env={**os.environ, **_READ_ONLY},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    except OSError:
-        return None
 
 
 MAX_VALUE = 200  # characters of a variable's value

@@ -118,6 +118,31 @@ def test_a_link_that_is_named_is_followed(folder):
     assert sent("r --upload linked", folder)["linked/net.py"] == "lib/a/models/net.py"
 
 
+def test_secrets_of_a_folder_stay_here_and_are_named(folder):
+    put(folder / "a/.env")
+    put(folder / "a/keys/id_rsa")
+    (folder / "a/plain.txt").symlink_to(".env")
+    request = cell("r --upload a", folder=folder)
+    assert set(sent("r --upload a", folder)) == set(PACKAGE)
+    (note,) = request.notes
+    assert note.startswith(
+        "not sent (a secret by its name): a/.env, a/keys/id_rsa, a/plain.txt; to send it: --upload "
+    )
+    assert "no file matches" not in str(cell("r --upload a/.e*", folder=folder).notes)
+
+
+def test_a_secret_that_is_named_is_sent_and_a_link_to_one_is_not(folder):
+    put(folder / ".env", "A=1")
+    assert sent("r --upload .env", folder) == {".env": "A=1"}
+    (folder / "plain.txt").symlink_to(".env")
+    assert "this link leads to" in refused("r --upload plain.txt", folder=folder)
+
+
+def test_another_name_of_an_upload_is_told(folder):
+    (note,) = cell("r --upload ../lib/a/models a", folder=folder).notes
+    assert note == "--upload ../lib/a/models: it is models for the script"
+
+
 def test_a_file_that_is_named_twice_goes_once(folder):
     assert set(sent("r --upload a a/models/net.py ./a", folder)) == set(PACKAGE)
 

@@ -1,4 +1,4 @@
-"""The files of a script's folder that go along with it."""
+"""The files of a project that go along with a script."""
 
 import os
 import subprocess
@@ -9,9 +9,10 @@ import pytest
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs import folder_snapshot
+from batchai_magics.jobs import folder_snapshot, project_listing
 from batchai_magics.jobs.folder_snapshot import read_script, snapshot
 
+LOOP = "a link to a folder that it is in"
 pytestmark = pytest.mark.slow  # they start git
 
 
@@ -29,7 +30,7 @@ def git(folder, *words):
 
 
 def test_files_keep_their_paths_and_caches_stay_behind(folder):
-    assert snapshot(folder) == {
+    assert snapshot(folder).files == {
         "train.py": b"train.py",
         "pkg/__init__.py": b"pkg/__init__.py",
         "data/big.bin": b"data/big.bin",
@@ -41,13 +42,13 @@ def test_a_file_whose_name_is_not_utf8_goes_along(folder, has_git):
     (folder / os.fsdecode(b"caf\xe9.txt")).write_text("x")
     if has_git:
         git(folder, "init", "-q")
-    assert snapshot(folder)["caf\\xe9.txt"] == b"x"
+    assert snapshot(folder).files["caf\\xe9.txt"] == b"x"
 
 
 def test_what_batchaiignore_matches_stays_behind(folder):
     (folder / ".batchaiignore").write_text("data/\n# a comment\n*.log\n")
     (folder / "a.log").touch()
-    assert {*snapshot(folder)} == {".batchaiignore", "train.py", "pkg/__init__.py"}
+    assert {*snapshot(folder).files} == {".batchaiignore", "train.py", "pkg/__init__.py"}
 
 
 @pytest.mark.parametrize("has_git", [False, True])
@@ -55,14 +56,14 @@ def test_a_virtual_environment_of_any_name_stays_behind(folder, has_git):
     (folder / "data" / "pyvenv.cfg").touch()
     if has_git:
         git(folder, "init", "-q")
-    assert {*snapshot(folder)} == {"train.py", "pkg/__init__.py"}
+    assert {*snapshot(folder).files} == {"train.py", "pkg/__init__.py"}
 
 
 def test_what_git_ignores_stays_behind_and_what_it_does_not_know_yet_goes_along(folder):
     git(folder, "init", "-q")
     (folder / ".gitignore").write_text("data/\n")
     git(folder, "add", "train.py", ".gitignore")
-    assert {*snapshot(folder)} == {".gitignore", "train.py", "pkg/__init__.py"}
+    assert {*snapshot(folder).files} == {".gitignore", "train.py", "pkg/__init__.py"}
 
 
 def test_a_folder_of_a_repository_is_alone_and_a_deleted_file_is_gone(folder):
@@ -70,22 +71,159 @@ def test_a_folder_of_a_repository_is_alone_and_a_deleted_file_is_gone(folder):
     git(folder, "add", "train.py", "pkg/__init__.py")
     (folder / "pkg/__init__.py").unlink()
     (folder / "pkg/model.py").touch()
-    assert {*snapshot(folder / "pkg")} == {"model.py"}
+    assert {*snapshot(folder / "pkg").files} == {"model.py"}
 
 
-def test_a_link_that_leaves_the_folder_stays_behind(folder):
+def test_a_link_that_leaves_the_folder_stays_behind_and_is_named(folder):
     (folder.parent / "secret").touch()
     (folder / "out").symlink_to(folder.parent / "secret")
     (folder / "in.py").symlink_to("train.py")
-    files = snapshot(folder)
-    assert "out" not in files
-    assert files["in.py"] == b"train.py"
+    taken = snapshot(folder)
+    assert taken.left_out == {"out": "a link that leads outside"}
+    assert taken.files["in.py"] == b"train.py"
+
+
+@pytest.mark.parametrize("has_git", [False, True])
+def test_links_inside_the_folder_have_the_files_that_they_lead_to(folder, has_git):
+    (folder / "pkg/data").symlink_to("../data")
+    (folder / "pkg/all").symlink_to("..")
+    (folder / "again").symlink_to("pkg")
+    if has_git:
+        git(folder, "init", "-q")
+    taken = snapshot(folder)
+    assert {name for name in taken.files if "big.bin" in name} == {
+        "data/big.bin",
+        "pkg/data/big.bin",
+        "again/data/big.bin",
+    }
+    assert taken.left_out == {"pkg/all": LOOP, "again/all": LOOP}
+
+
+def test_a_link_to_what_git_ignores_does_not_send_it(folder):
+    git(folder, "init", "-q")
+    (folder / ".gitignore").write_text("data/\n")
+    (folder / "linked").symlink_to("data")
+    taken = snapshot(folder)
+    assert {*taken.files} == {".gitignore", "train.py", "pkg/__init__.py"}
+    assert taken.left_out == {"linked": "a link to what is not sent"}
+
+
+def test_many_links_to_each_other_are_not_followed_for_ever(folder):
+    for number in range(40):  # 2 to the power of 40 paths
+        (folder / f"d{number}").mkdir()
+        for name in ("a", "b"):
+            (folder / f"d{number}" / name).symlink_to(f"../d{number + 1}")
+    (folder / "d40").mkdir()
+    (folder / "d40/x").touch()
+    assert "too many links" in snapshot(folder).left_out.values()
+
+
+SECRETS = (
+    ".env",
+    ".env.local",
+    ".envrc",
+    "a/.netrc",
+    ".aws/config",
+    "keys/id_rsa",
+    "Cert.PEM",
+    "credentials.json",
+)
+
+
+@pytest.mark.parametrize("has_git", [False, True])
+def test_secrets_stay_behind_even_if_tracked_and_so_do_links_to_them(folder, has_git):
+    for name in (*SECRETS, ".config/gcloud/x.db", ".env.example"):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text("hush")
+    (folder / "harmless.txt").symlink_to(".env")
+    if has_git:
+        git(folder, "init", "-q")
+        git(folder, "add", ".")
+    taken = snapshot(folder)
+    assert [name for name, data in taken.files.items() if data == b"hush"] == [".env.example"]
+    assert taken.left_out == dict.fromkeys(
+        (*SECRETS, ".config/gcloud/x.db", "harmless.txt"), "a secret by its name"
+    )
+
+
+def test_a_large_file_stays_behind_and_is_named(folder):
+    with (folder / "data/big.bin").open("wb") as file:
+        os.truncate(file.fileno(), folder_snapshot.MAX_FILE_BYTES + 1)
+    taken = snapshot(folder)
+    assert "data/big.bin" not in taken.files
+    assert taken.left_out == {"data/big.bin": "more than 10 MiB"}
+
+
+def test_each_submodule_is_listed_by_itself(folder):
+    git(folder, "init", "-q")
+    sub = folder / "vendor/lib"
+    sub.mkdir(parents=True)
+    git(sub, "init", "-q")
+    for name, text in {".gitignore": "*.tmp\n", "lib.py": "", "x.tmp": ""}.items():
+        (sub / name).write_text(text)
+    assert {"vendor/lib/lib.py", "vendor/lib/.gitignore"} <= {*snapshot(folder).files}
+    git(sub, "add", ".")
+    git(sub, "-c", "user.name=me", "-c", "user.email=me@host", "commit", "-qm", "first")
+    git(folder, "add", "vendor/lib")  # from now on a link to a commit
+    assert {name for name in snapshot(folder).files if "vendor" in name} == {
+        "vendor/lib/.gitignore",
+        "vendor/lib/lib.py",
+    }
+
+
+@pytest.fixture(params=["dubious", "damaged index", "no git", "slow"])
+def unlisted(request, folder, monkeypatch):
+    """A repository that git does not list, with files that are ignored in each of the ways there are."""
+    git(folder, "init", "-q")
+    ignored = {"data/": ".gitignore", "deep.txt": "pkg/.gitignore", "mine.txt": ".git/info/exclude"}
+    for pattern, file in ignored.items():
+        (folder / file).write_text(f"{pattern}\n!keep.txt\n")
+    for name in ("pkg/deep.txt", "pkg/sub/deep.txt", "pkg/keep.txt", "mine.txt", "users.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    home = folder.parent / "home"
+    (home / ".config/git").mkdir(parents=True)
+    (home / ".config/git/ignore").write_text("users.txt\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if request.param == "dubious":
+        monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    elif request.param == "damaged index":
+        git(folder, "add", "train.py")
+        (folder / ".git/index").write_bytes(b"DIRC nonsense")
+    elif request.param == "no git":
+        monkeypatch.setenv("PATH", str(home))
+    else:
+        monkeypatch.setattr(project_listing, "_TIMEOUT_S", 0.0)
+    return folder
+
+
+SENT = {".gitignore", "pkg/.gitignore", "pkg/__init__.py", "pkg/keep.txt", "train.py"}
+
+
+def test_where_git_fails_its_ignore_files_are_applied_and_the_reason_is_told(unlisted):
+    taken = snapshot(unlisted)
+    assert {*taken.files} == SENT
+    (note,) = taken.notes
+    assert "git" in note
+
+
+def test_where_git_fails_a_folder_of_the_repository_obeys_the_files_above(unlisted):
+    assert {*snapshot(unlisted / "pkg").files} == {".gitignore", "__init__.py", "keep.txt"}
+
+
+def test_a_repository_of_another_owner_is_named(folder, monkeypatch):
+    git(folder, "init", "-q")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    (note,) = snapshot(folder).notes
+    assert "dubious ownership" in note
 
 
 def test_a_folder_that_is_too_large_is_refused_with_its_largest_entries(folder):
-    with (folder / "data" / "big.bin").open("wb") as file:
-        os.truncate(file.fileno(), folder_snapshot.MAX_BYTES)
-    with pytest.raises(UsageError, match=r"at most .* 50 MiB .* largest: data/ \(50\.0 MiB\)") as caught:
+    for number in range(6):
+        with (folder / f"data/{number}.bin").open("wb") as file:
+            os.truncate(file.fileno(), folder_snapshot.MAX_FILE_BYTES)
+    with pytest.raises(UsageError, match=r"at most .* 50 MiB .* largest: data/ \(60\.0 MiB\)") as caught:
         snapshot(folder)
     assert ".batchaiignore" in caught.value.hint
 
@@ -104,3 +242,56 @@ def test_the_home_of_a_backend_in_the_folder_stays_behind(folder):
     files = read_script(Path("train.py"), folder, settings).files
     assert "train.py" in files
     assert not [name for name in files if name.startswith("jobs/")]
+
+
+def test_the_working_directory_is_sent_and_its_script_keeps_its_path(folder):
+    script = read_script(Path("pkg/__init__.py"), folder)
+    assert (script.folder, script.name) == (folder, "pkg/__init__.py")
+    assert {"train.py", "data/big.bin"} <= {*script.files}
+
+
+def test_a_script_elsewhere_has_its_own_folder(folder, tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    script = read_script(Path("../project/train.py"), here)
+    assert (script.folder, script.name) == (folder, "train.py")
+    assert "pkg/__init__.py" in script.files
+
+
+def test_a_working_directory_behind_a_link_is_the_same_project(folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    script = read_script(folder / "pkg/__init__.py", tmp_path / "link")
+    assert script.name == "pkg/__init__.py"
+
+
+@pytest.mark.parametrize("where", ["/", "home", "above", "/etc"])
+def test_no_home_folder_and_no_folder_of_the_system_is_sent(folder, monkeypatch, where):
+    monkeypatch.setenv("HOME", str(folder if where == "home" else folder / "pkg"))
+    root = Path(where) if where.startswith("/") else folder
+    with pytest.raises(UsageError, match="sends the files of the working directory") as caught:
+        read_script(folder / "train.py", root)
+    assert "batchai run train.py" in caught.value.hint
+
+
+@pytest.mark.parametrize("script", ["/etc/hostname", "/etc/passwd", "../notes.txt"])
+def test_what_is_no_script_sends_no_folder(folder, monkeypatch, script):
+    (folder.parent / "notes.txt").write_text("x")
+    monkeypatch.setattr(folder_snapshot, "snapshot", None)
+    with pytest.raises(UsageError):
+        read_script(Path(script), folder)
+
+
+def test_an_ignored_path_that_the_script_mentions_is_named(folder):
+    git(folder, "init", "-q")
+    (folder / ".gitignore").write_text("data/\nsettings.py\n")
+    (folder / "settings.py").touch()
+    (folder / "train.py").write_text(
+        "import settings\nopen('data/big.bin'); open('pkg/__init__.py'); open('gone')"
+    )
+    script = read_script(Path("train.py"), folder)
+    reason = "ignored, but the script mentions it"
+    assert script.left_out == {"settings.py": reason, "data/big.bin": reason}
+    assert [*script.notes(())] == [
+        f"not sent ({reason}): settings.py, data/big.bin; to send it: --upload settings.py"
+    ]
+    assert [*script.notes(["settings.py", "data/big.bin"])] == []

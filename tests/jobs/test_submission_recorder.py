@@ -152,6 +152,11 @@ def test_the_output_of_git_on_a_detached_head_is_read():
     assert with_status(GitState(), text, "") == GitState("abc", untracked=("new file",))
 
 
+def test_a_tracked_secret_is_not_in_the_diff():
+    diff = "diff --git a/a/.env b/a/.env\n+A=hush\ndiff --git a/b.py b/b.py\n+b\n"
+    assert with_status(GitState(), "", diff).diff == "diff --git a/b.py b/b.py\n+b\n"
+
+
 class Recording:
     """A backend whose run `train` has a record."""
 

@@ -1,4 +1,4 @@
-"""`batchai run`: runs a script, with the files of its folder, as a job."""
+"""`batchai run`: runs a script, with the files of the working directory, as a job."""
 
 from __future__ import annotations
 
@@ -64,20 +64,36 @@ class StartedRun:
     `is_json`: the job itself is to be printed on stdout.
     """
 
-    notes: tuple[str, ...]
+    note: str
     job: Job
     stream: Stream | None
     is_json: bool = False
 
 
-def start(words: Sequence[str]) -> StartedRun | DisplayText:
-    """Submits the job of a line; returns text for `--help` and `--dry-run`.
+@dataclass(frozen=True)
+class PreparedRun:
+    """A request that can be submitted, and what to print before that."""
+
+    notes: tuple[str, ...]
+    request: CellRequest
+    context: Context
+    line: RunLine
+
+    def submit(self) -> StartedRun:
+        """Submits the job."""
+        submitted = submit(self.context.backend, self.request, self.context.settings)
+        stream = None if self.line.is_detached else _stream(submitted.job, is_error=self.line.is_json)
+        return StartedRun(submitted.note, submitted.job, stream, self.line.is_json)
+
+
+def prepare(words: Sequence[str]) -> PreparedRun | DisplayText:
+    """Reads a line and the files that it sends; returns text for `--help` and `--dry-run`.
 
     Args:
         words: The words after `batchai run`.
 
     Raises:
-        UsageError: The line is wrong, or the folder is too large to send along.
+        UsageError: The line is wrong, or the working directory is too large to send along.
         SpecError: A value of the job is impossible.
     """
     settings = load_settings()
@@ -88,14 +104,12 @@ def start(words: Sequence[str]) -> StartedRun | DisplayText:
     context = Context(settings)
     with translate_file_errors():
         request, translation = _request(line, context, Path.cwd())
+    notes = tuple(filter(None, (translation, *request.notes)))
     if request.is_dry_run:
         from batchai_magics.commands.output.dry_run import dry_run_text
 
-        return DisplayText("\n".join(filter(None, (translation, dry_run_text(request, settings)))))
-    submitted = submit(context.backend, request, settings)
-    notes = tuple(filter(None, (translation, *request.notes, submitted.note)))
-    stream = None if line.is_detached else _stream(submitted.job, is_error=line.is_json)
-    return StartedRun(notes, submitted.job, stream, line.is_json)
+        return DisplayText("\n".join((*notes, dry_run_text(request, settings))))
+    return PreparedRun(notes, request, context, line)
 
 
 def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
@@ -111,8 +125,8 @@ def help_text(options: Sequence[Option]) -> DisplayText:
         "batchai run [options] -- LAUNCHER [its options] SCRIPT [arguments of the script]",
         "batchai run [options] --spec job.json",
         "",
-        "Runs a script, with the files of its folder, as a distributed job and shows its output.",
-        "In a git repository, the files that git ignores stay behind; so does what .batchaiignore lists.",
+        "Runs a script, with the files of the working directory, as a distributed job and shows its output.",
+        "What git or .batchaiignore ignores stays behind, and so do secrets and files above 10 MiB.",
         "The launchers torchrun, accelerate launch, deepspeed, mpirun and horovodrun are translated.",
         "Ctrl-C leaves the job running; again within three seconds, it cancels the job.",
         "The exit code is the job's.",

@@ -89,7 +89,7 @@ def _examples(command: CommandSpec) -> str:
 
 SHELL_WORDS = {
     "mcp": "Serve jobs to a coding agent over the Model Context Protocol.",
-    "run": "Run a script, with the files of its folder, as a job.",
+    "run": "Run a script, with the files of the working directory, as a job.",
     "serve": "Serve this machine's jobs to a team.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }

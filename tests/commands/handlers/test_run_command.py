@@ -23,7 +23,7 @@ def preview(monkeypatch, tmp_path):
     (tmp_path / "src" / "model.py").touch()
 
     def preview(line):
-        text = run_command.start(["--dry-run", *shlex.split(line)])
+        text = run_command.prepare(["--dry-run", *shlex.split(line)])
         assert isinstance(text, DisplayText)
         assert not (tmp_path / "home").exists()
         return str(text)
@@ -128,6 +128,6 @@ def test_every_option_of_a_cells_job_is_one_of_run():
 
 
 def test_help_names_the_launchers():
-    text = str(run_command.start(["--help"]))
+    text = str(run_command.prepare(["--help"]))
     assert "batchai run SCRIPT [options]" in text
     assert "--nodes N" in text

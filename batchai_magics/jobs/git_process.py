@@ -1,0 +1,142 @@
+"""The one place that runs `git`: it only reads, and runs no program that a repository names.
+
+A repository's configuration may name programs: a file system monitor, hooks, filters, a pager, an external
+diff, a transport. None of them runs. Of submodules, git reads only which commit is checked out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_WITHOUT_PROGRAMS = (
+    *("--no-pager", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.pager=cat", "-c", "protocol.allow=never"),
+)
+_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",  # reading does not write the index
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "LC_ALL": "C",
+}
+_OF_ANOTHER_REPOSITORY = (  # which the environment names, as in a hook
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_EXTERNAL_DIFF"),
+)
+_FILTERS = ("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
+_BLOCK = 1 << 16
+_TOO_SLOW = "git did not answer in time"
+_MAX_PROBLEM = 300  # characters
+_FILTERS_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True)
+class GitOutput:
+    """What `git` printed; `problem` says why there is nothing: it is missing, failed, or was too slow."""
+
+    data: bytes = b""
+    problem: str = ""
+
+
+class GitProcess:
+    """A `git` process, started in a folder; `output` waits for it."""
+
+    def __init__(self, folder: Path, words: Sequence[str], *, options: Sequence[str] = ()) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed by `output`
+        self._child: subprocess.Popen[bytes] | None = None
+        program = shutil.which("git") or ""
+        if not os.path.isabs(program):  # noqa: PTH117 one of the folder itself does not run
+            return
+        environment = {
+            name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY
+        }
+        with contextlib.suppress(OSError):  # the folder is gone, or may not be entered
+            self._child = subprocess.Popen(
+                [program, *_WITHOUT_PROGRAMS, *options, *words],
+                cwd=folder,
+                env={**environment, **_ENVIRONMENT},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+            )
+
+    def output(
+        self, timeout_s: float, *, accepted: Collection[int] = (0,), most: int = 64 << 20
+    ) -> GitOutput:
+        """What it prints, at most the first bytes; kills a process that does not end in time.
+
+        Args:
+            timeout_s: How long it may take from now on.
+            accepted: The exit codes of a success.
+            most: The number of bytes after which the rest is not read.
+        """
+        if self._child is None or self._child.stdout is None:
+            self._errors.close()
+            return GitOutput(problem="git cannot be started here")
+        with self._errors, self._child as child:
+            output = _read(self._child.stdout, time.monotonic() + timeout_s, most)
+            if output is None or len(output) > most:
+                child.kill()
+                return GitOutput(problem=_TOO_SLOW) if output is None else GitOutput(output)
+            if child.wait() in accepted:
+                return GitOutput(output)
+            self._errors.seek(0)
+            said = self._errors.read(_BLOCK).decode("utf-8", "replace").strip().partition("\n")[0]
+            return GitOutput(problem=f"git failed: {said.removeprefix('fatal: ')[:_MAX_PROBLEM]}")
+
+
+def _read(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
+    """Reads to the end, or past `most` bytes; None if that takes longer."""
+    output = b""
+    while len(output) <= most:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([stream], [], [], left_s)[0]:
+            return None
+        if not (block := os.read(stream.fileno(), _BLOCK)):
+            break
+        output += block
+    return output
+
+
+def options_without_filters(folder: Path) -> tuple[str, ...] | None:
+    """The options that switch off the filters of a repository, for commands that compare contents.
+
+    None if they cannot be switched off.
+    """
+    found = GitProcess(folder, _FILTERS).output(_FILTERS_TIMEOUT_S, accepted=(0, 1))
+    names = {name.rpartition(".")[0] for name in os.fsdecode(found.data).split("\0") if name}
+    if found.problem or any("=" in name for name in names):  # `-c` cannot name it
+        return None
+    settings = (f"{name}.{key}" for name in sorted(names) for key in ("clean=", "process=", "required=false"))
+    return tuple(word for setting in settings for word in ("-c", setting))
+
+
+def work_tree_of(folder: Path) -> Path | None:
+    """The working tree that a folder is in, whether or not git accepts it."""
+    folder = folder.absolute()
+    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+
+
+def git_folder(work_tree: Path) -> Path:
+    """The folder with the configuration: a linked working tree has a file in its place.
+
+    Raises:
+        OSError: The file cannot be read.
+        UnicodeDecodeError: It is not text.
+    """
+    place = work_tree / ".git"
+    if not place.is_file():
+        return place
+    own = work_tree / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+    common = own / "commondir"
+    return own / common.read_text(encoding="utf-8").strip() if common.is_file() else own
