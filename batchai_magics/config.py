@@ -294,6 +294,8 @@ def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | N
     """Convert a value to the setting's type; UsageError that starts with `what`."""
     if item.name in TABLES:
         return _table_text(value, what)
+    if isinstance(item.default, bool):
+        return _truth(value, what)
     if isinstance(value, (dict, list, bool)):
         raise UsageError(f"{what}: expected one value, got {value!r}")
     text = str(value).strip()
@@ -304,6 +306,20 @@ def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | N
     if isinstance(item.default, float):
         return _number(text, what)
     return Path(text).expanduser().absolute() if item.default is MISSING else text
+
+
+_TRUTHS = {
+    **dict.fromkeys(("yes", "true", "1", "on"), True),
+    **dict.fromkeys(("no", "false", "0", "off"), False),
+}
+
+
+def _truth(value: Any, what: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if (text := str(value).strip().lower()) not in _TRUTHS:
+        raise UsageError(f"{what}: {value!r} is neither yes nor no")
+    return _TRUTHS[text]
 
 
 def _count(text: str, what: str) -> int:

@@ -61,10 +61,21 @@ def test_every_setting_has_its_variable(item, file):
 @pytest.mark.parametrize("item", fields(LocalSettings), ids=lambda item: item.name)
 def test_every_setting_of_the_local_backend_has_its_variables(item, file):
     value = "7" if isinstance(item.default, int | float) else "/some/thing"
+    value = "True" if isinstance(item.default, bool) else value
     prefixes = ["BATCHAI_LOCAL_", *(["BATCHAI_"] if item.name in LocalSettings.ALSO_GENERAL else [])]
     for prefix in prefixes:
         settings = load({f"{prefix}{item.name.upper()}": value}, path=file)
         assert str(getattr(settings.for_backend(LocalSettings), item.name)).removesuffix(".0") == value
+
+
+@pytest.mark.parametrize("value", ["yes", "True", "1", "on"])
+def test_a_switch_is_yes_or_no(file, value):
+    assert load({"BATCHAI_HOST_PREPARATION": value}, path=file).for_backend(LocalSettings).host_preparation
+    file.write_text(f"local:\n  host_preparation: {value}\n")
+    assert load({}, path=file).for_backend(LocalSettings).host_preparation
+    off = load({"BATCHAI_HOST_PREPARATION": "no"}, path=file).for_backend(LocalSettings)
+    assert not off.host_preparation
+    assert "neither yes nor no" in refused(file, BATCHAI_HOST_PREPARATION="maybe")
 
 
 def test_prices_are_a_mapping_in_the_file_and_text_in_the_environment(file):

@@ -208,6 +208,7 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
         container = _object(merged, "containerSettings")
         registry = {**_object(container, "imageSourceRegistry"), "image": asked.image}
         merged["containerSettings"] = {**container, "imageSourceRegistry": registry}
+        merged["batchaiNeedsImage"] = True
     if asked.prep:
         merged["jobPreparation"] = {"commandLine": asked.prep}
     variables = [{"name": name, "value": value} for name, value in asked.env.items()]

@@ -38,6 +38,7 @@ class Submitted:
         is_new: Whether the job was created; else an identical run was found.
         kept: The previous run of the name if the cell was edited since; else empty.
         grown: A message about nodes added to the cluster; else empty.
+        host: That a new job runs on the host, without its image; else empty.
         forecast: What a new job is going to cost and wait for, on a paid backend; else empty.
         file: The name of the submitted script or description; empty for a cell.
     """
@@ -46,14 +47,15 @@ class Submitted:
     is_new: bool
     kept: str = ""
     grown: str = ""
+    host: str = ""
     forecast: str = ""
     file: str = ""
 
     @property
     def note(self) -> str:
         """A message about the submission; mostly empty for the first run of a name."""
-        forecast = self.forecast if self.is_new else ""
-        return " ".join(filter(None, (self.grown, self._run_note, forecast)))
+        of_new = (f"Warning: {self.host}." if self.host else "", self.forecast) if self.is_new else ()
+        return " ".join(filter(None, (self.grown, self._run_note, *of_new)))
 
     @property
     def _run_note(self) -> str:
@@ -86,6 +88,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     """
     _check_arguments(request, settings)
     request = with_watch_settings(request, settings, backend)
+    host = backend.host_note(request.spec) if request.spec.container_settings else ""
     recorder = SubmissionRecorder(request, settings)
     needs = job_needs(backend, request, settings)
     runs = backend.ensure(needs)
@@ -94,7 +97,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, needs.job.parent, runs)
     file = request.source.file if request.source else ""
-    return replace(submitted, grown=grown, forecast=forecast, file=file)
+    return replace(submitted, grown=grown, host=host, forecast=forecast, file=file)
 
 
 def job_needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNeeds:

@@ -19,7 +19,7 @@ class NameValue(WireModel):
 
 
 WARNINGS = frozenset(
-    {"MpiNotUsed", "RunWarning", "StopConditionNotChecked"}
+    {"ImageNotUsed", "MpiNotUsed", "RunWarning", "StopConditionNotChecked"}
 )  # codes that do not make a job fail
 
 

@@ -108,6 +108,7 @@ ROUTES = (
     Route("POST", f"{_JOBS}/{{name}}/listRemoteLoginInformation", resource_handlers.list_nodes(Kind.JOB)),
     Route("GET", "/providers/Microsoft.BatchAI/batchaiOffer", extensions.show_capabilities),
     Route("POST", f"{_PROVIDER}/batchaiLook", extensions.query_states),
+    Route("POST", f"{_PROVIDER}/batchaiHostNote", extensions.show_host_note),
     Route("POST", f"{_PROVIDER}/batchaiEnsure", extensions.ensure_resources),
     Route("POST", f"{_PROVIDER}/batchaiStoreFiles", storage_extensions.store_files, takes_files=True),
     Route("POST", f"{_PROVIDER}/batchaiFetchFiles", storage_extensions.fetch_files),

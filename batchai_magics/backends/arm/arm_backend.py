@@ -38,6 +38,7 @@ from batchai_magics.backends.service.extension_bodies import RECORDS_KEY
 from batchai_magics.backends.service.extension_wire import ServerInfo
 from batchai_magics.config import Settings
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Node, Resource
 
@@ -104,6 +105,10 @@ class ArmBackend(BackendBase):
     def records(self) -> Records | None:  # type: ignore[override]  # as above
         """The records of runs, where the endpoint keeps them."""
         return self._api.records
+
+    def host_note(self, job: JobSpec) -> str:
+        """What the server says of a job whose image it cannot run."""
+        return self._api.host_note(job)
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns an identical one that exists."""

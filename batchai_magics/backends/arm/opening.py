@@ -9,6 +9,7 @@ from batchai_magics.backends.arm.settings import ArmSettings
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
     from batchai_magics.config import Settings
+    from batchai_magics.models.job_spec import JobSpec
 
 IMPLEMENTED_IN = "batchai_magics.backends.arm.arm_backend"
 OWN_SETTINGS = ArmSettings
@@ -20,3 +21,8 @@ def open_backend(settings: Settings) -> Backend:
     from batchai_magics.backends.arm.endpoint import Endpoint
 
     return ArmBackend(Endpoint.of(settings.for_backend(ArmSettings)), settings)
+
+
+def host_note(settings: Settings, job: JobSpec) -> str:
+    """What the server says of a job whose image it cannot run; see `Backend.host_note`."""
+    return open_backend(settings).host_note(job)

@@ -18,6 +18,7 @@ from batchai_magics.backends.base import Backend, Capabilities, Chunk, FileRef, 
 from batchai_magics.backends.base.backend_defaults import BackendDefaults
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.job_execution import OutputFile
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
@@ -50,6 +51,10 @@ class PublishedApi:
     def capabilities(self) -> Capabilities:
         """The minimum: what any endpoint can do."""
         return Capabilities(name=NAME, pace=Pace(poll_interval_s=self._connection.endpoint.settings.look_s))
+
+    def host_note(self, job: JobSpec) -> str:
+        """Nothing: any other endpoint runs every image."""
+        return ""
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates the missing resources of a job, one request each."""

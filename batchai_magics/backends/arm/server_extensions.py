@@ -48,6 +48,7 @@ from batchai_magics.backends.service.extension_wire import (
 )
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.job_execution import OutputFile
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import LabelChange, Labels
@@ -149,6 +150,11 @@ class ServerExtensions(PublishedApi):
         if needs.files and not self.storage:
             body["files"] = extension_bodies.small_files_to_json(needs.files)
         return body
+
+    def host_note(self, job: JobSpec) -> str:
+        """What the server says of a job whose image it cannot run, or its refusal."""
+        request = ArmRequest("POST", self._provider("batchaiHostNote"), body=request_body(job))
+        return str(self._connection.request_json(request)["value"])
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str) -> Sequence[str]:
         """The names inside `parent` with a prefix, without listing the resources."""

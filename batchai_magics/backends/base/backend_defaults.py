@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from batchai_magics.backends.base.protocol import Backend
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
+    from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resources import JobResource, Resource
 
 
@@ -99,6 +100,10 @@ class BackendDefaults:
         from batchai_magics.backends.base.job_defaults import default_ensure  # it loads the models
 
         return default_ensure(self, needs)
+
+    def host_note(self, job: JobSpec) -> str:
+        """Nothing: the default runs every image."""
+        return ""
 
     def close(self) -> None:
         """Releases nothing: the default holds no resources."""

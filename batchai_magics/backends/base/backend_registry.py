@@ -217,6 +217,18 @@ def forecast(settings: Settings, job: JobSpec) -> str:
     return str(function(settings, job)) if function else ""
 
 
+def host_note(settings: Settings, job: JobSpec) -> str:
+    """What `Backend.host_note` says of a job, without a backend; nothing is written.
+
+    A backend's module may have this function, if it does not run every image.
+
+    Raises:
+        CapabilityError: The user named the image, and nothing runs it.
+    """
+    function = getattr(BACKENDS.opening(settings.backend), "host_note", None)
+    return str(function(settings, job)) if function and job.container_settings else ""
+
+
 def import_backend() -> None:
     """Imports the modules of this process's backend ahead of their first use."""
     importlib.import_module(BACKENDS.opening(load_settings().backend).IMPLEMENTED_IN)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
     from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resource_ids import Kind, ResourceId
     from batchai_magics.models.resources import JobResource, Node, Resource
 
@@ -99,6 +100,13 @@ class Backend(Protocol):
     @property
     def prices(self) -> Prices | None:
         """The prices of its nodes, if they cost money."""
+
+    def host_note(self, job: JobSpec) -> str:
+        """What to tell the user of a job whose image nothing here runs: it runs on the host; else nothing.
+
+        Raises:
+            CapabilityError: The user named the image (`batchaiNeedsImage`), so the job cannot be created.
+        """
 
     def create(
         self, id: ResourceId, spec: Spec, *, owner: str = "", records: Mapping[str, str] | None = None

@@ -17,6 +17,7 @@ from batchai_magics.backends.local.state.sqlite_repository import SqliteReposito
 from batchai_magics.backends.local.state.table_rows import MAX_KEYS
 from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.service.context import Context, HomeParts, HomeStorage, cluster_of
+from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.lazy_facets import make_lazy
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.stored_descriptions import job_resource
@@ -62,6 +63,12 @@ class LocalBackend(Service):
             runner=self.runner,
             open_parts=self._open_parts,
             core_quota=settings.core_quota,
+            host_runs=HostRuns(
+                "no docker, podman or apptainer works here",
+                "Install podman, docker or apptainer, or set local.container_command.",
+                "local.host_preparation",
+                settings.host_preparation,
+            ),
             shell=self.runner,
             file_server_address=LOOPBACK,
             bounds=bounds or JobBounds(),

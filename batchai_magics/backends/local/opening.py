@@ -11,6 +11,7 @@ from batchai_magics.errors import CapabilityError
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
     from batchai_magics.config import Settings
+    from batchai_magics.models.job_spec import JobSpec
 
 IMPLEMENTED_IN = "batchai_magics.backends.local.backend"
 OWN_SETTINGS = LocalSettings
@@ -25,3 +26,8 @@ def open_backend(settings: Settings) -> Backend:
     from batchai_magics.launch.job_bounds import JobBounds
 
     return LocalBackend(settings.for_backend(LocalSettings), JobBounds.of(settings))
+
+
+def host_note(settings: Settings, job: JobSpec) -> str:
+    """What to tell the user of a job whose image nothing here runs; see `Backend.host_note`."""
+    return open_backend(settings).host_note(job)

@@ -28,9 +28,19 @@ class LocalSettings:
     container_command: str = setting(
         "", "what runs containers, such as `podman --runtime runc`; found automatically when empty"
     )
+    host_preparation: bool = setting(
+        False, "run the preparation of a job here whose image nothing here can run"
+    )
     max_running_jobs: int = setting(0, "jobs per user that may run at the same time; 0: any number")
     max_queued_jobs: int = setting(0, "jobs per user that may be queued; 0: any number")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
 
     # BATCHAI_HOME and its like, from before backends had settings of their own.
-    ALSO_GENERAL: ClassVar = ("home", "core_quota", "idle_s", "container_command", "disk_grace_s")
+    ALSO_GENERAL: ClassVar = (
+        "home",
+        "core_quota",
+        "idle_s",
+        "container_command",
+        "host_preparation",
+        "disk_grace_s",
+    )

@@ -138,10 +138,7 @@ def with_container_note(plan: Plan) -> Plan:
     """The plan with a note if its containers differ from what the description asks for."""
     image, engine, _ = plan.containers
     note = ""
-    if image and not engine:
-        cause = "no docker, podman or apptainer works here"
-        note = f"{cause}: image {image.name} is not used, the job runs on the host"
-    elif image and image.shm_size and plan.launcher is Launcher.MPI:
+    if image and engine and image.shm_size and plan.launcher is Launcher.MPI:
         note = "shmSize is not used: the ranks of an MPI job share the memory of the machine"
     return plan._replace(notes=(*plan.notes, note)) if note else plan
 

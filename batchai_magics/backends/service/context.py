@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from batchai_magics.backends.service.host_runs import NO_CONTAINERS, HostRuns
 from batchai_magics.backends.service.repository import GROUP, Record, Repository
 from batchai_magics.backends.service.runner import (
     ClusterRef,
@@ -55,6 +56,7 @@ class Context:
     open_parts: Callable[[], HomeParts]
     core_quota: int
     shell: NodeShell | None = None  # if the engine runs commands on nodes
+    host_runs: HostRuns = NO_CONTAINERS  # what becomes of jobs whose image the engine cannot use
     file_server_address: str = ""  # where nodes reach file servers, if these have addresses
     bounds: JobBounds = field(default_factory=JobBounds)
 

@@ -19,7 +19,8 @@ from batchai_magics.backends.service import (
 )
 from batchai_magics.backends.service.context import BusyNodes, Context, cluster_of, run_of, scale_of
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
-from batchai_magics.backends.service.repository import CLUSTER_GUID, GROUP, OWNER, Record
+from batchai_magics.backends.service.host_runs import host_note, without_preparation
+from batchai_magics.backends.service.repository import CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
 from batchai_magics.backends.service.runner import (
     ClusterRequest,
@@ -204,10 +205,14 @@ def _planned(
         **_group(record, records),
     }
     context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster_spec.vm_size).gpus)
+    notes = [warning.message for warning in context.runner.warnings(cluster_of(cluster))]
+    if spec.container_settings and not engine:
+        notes.append(host_note(spec, context.host_runs))
+        more[HOST_NOTE] = notes[-1]
+        spec = without_preparation(spec, context.host_runs)
     record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
-    return PlannedJob(
-        record, cluster, replace(_run_folder(context, record, spec, cluster, engine), records=records)
-    )
+    folder = _run_folder(context, record, spec, cluster, engine)
+    return PlannedJob(record, cluster, replace(folder, notes=tuple(notes), records=records))
 
 
 def _create_planned(context: Context, planned: Sequence[PlannedJob]) -> list[Record]:
@@ -241,7 +246,17 @@ def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:
         problem = Problem(_PASSWORD_FIELD, "this field is required", "it is not stored: give it each time")
         raise SpecError([problem], what=spec.what)
     has_credentials = bool(credentials)
-    return context.runner.container_engine(has_credentials=has_credentials)
+    engine = context.runner.container_engine(has_credentials=has_credentials)
+    if not engine:
+        host_note(spec, context.host_runs)  # raises for an image that the user named
+    return engine
+
+
+def note_before_submission(context: Context, spec: JobSpec) -> str:
+    """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
+    if not spec.container_settings or _container_engine(context, spec):
+        return ""
+    return host_note(spec, context.host_runs)
 
 
 def _request(spec: JobSpec) -> RunRequest:
@@ -270,7 +285,6 @@ def _run_folder(
         output_root=record.more[OUTPUT_ROOT],
         container_engine=engine,
         site=context.runner.site(cluster_of(cluster)),
-        notes=tuple(warning.message for warning in context.runner.warnings(cluster_of(cluster))),
     )
 
 

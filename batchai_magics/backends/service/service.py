@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.context import HomeStorage
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resources import Node, Resource
 
 
@@ -42,6 +43,12 @@ class Service(LazyFacets):
         home_storage: Callable[[], HomeStorage],
     ) -> None:
         self.context, self.capabilities, self.open_storage = context, capabilities, home_storage
+
+    def host_note(self, job: JobSpec) -> str:
+        """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
+        from batchai_magics.backends.service import resource_changes  # loads the models
+
+        return resource_changes.note_before_submission(self.context, job)
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""

@@ -7,6 +7,8 @@ from datetime import datetime, timezone
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.service.host_runs import IMAGE_NOT_USED
+from batchai_magics.backends.service.repository import HOST_NOTE
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources.job_resource import JobResource, KeptJob
@@ -128,7 +130,7 @@ class RecordedJob:
             started=_started(status),
             ended=result.ended if result else None,
             exit_code=result.exit_code if result else None,
-            errors=_errors_text(status),
+            errors=self._errors_text,
         )
 
     @property
@@ -154,12 +156,12 @@ class RecordedJob:
         if started is None:
             return None
         if result is None:
-            return ExecutionInfo(started=moment(started), errors=_errors(_errors_text(self._status)))
+            return ExecutionInfo(started=moment(started), errors=_errors(self._errors_text))
         return ExecutionInfo(
             started=moment(started),
             ended=moment(result.ended),
             exit_code=result.exit_code,
-            errors=_errors(_errors_text(self._status)),
+            errors=_errors(self._errors_text),
         )
 
     @property
@@ -172,6 +174,14 @@ class RecordedJob:
         """The exits of the ranks, the first failure first."""
         result = self._status.result
         return tuple(map(_rank, result.ranks)) if result else ()
+
+    @property
+    def _errors_text(self) -> str:
+        result = self._status.result
+        errors = [*result.errors, *result.warnings] if result else [*self._status.warnings]
+        if note := self._record.more.get(HOST_NOTE):
+            errors.append({"code": IMAGE_NOT_USED, "message": note})
+        return json.dumps([dict(error) for error in errors]) if errors else "[]"
 
     @property
     def _changed(self) -> float:
@@ -206,12 +216,6 @@ def _group_and_segment(above: str) -> tuple[str, str]:
 def _started(status: RunStatus) -> float | None:
     """When the run began; one that never did began as it ended."""
     return status.result.ended if status.result and status.started is None else status.started
-
-
-def _errors_text(status: RunStatus) -> str:
-    result = status.result
-    errors = [dict(error) for error in ((*result.errors, *result.warnings) if result else status.warnings)]
-    return json.dumps(errors) if errors else "[]"
 
 
 @lru_cache(maxsize=1024)

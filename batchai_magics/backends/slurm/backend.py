@@ -10,6 +10,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import Context, HomeParts
 from batchai_magics.backends.service.service import Service
+from batchai_magics.backends.slurm.bundle_writer import host_runs
 from batchai_magics.backends.slurm.runner import SlurmRunner
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
 from batchai_magics.launch.job_bounds import JobBounds
@@ -50,6 +51,7 @@ class SlurmBackend(Service):
             runner=self.runner,
             open_parts=lambda: HomeParts(HomeDirectory(self.layout, machine, setting="slurm.home"), groups),
             core_quota=settings.core_quota,
+            host_runs=host_runs(settings),
             shell=self.runner,
             bounds=bounds or JobBounds(),
         )

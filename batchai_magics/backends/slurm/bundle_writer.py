@@ -10,6 +10,7 @@ from pathlib import Path
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.runner import Launch, NodeStatus, Run
 from batchai_magics.backends.slurm import cli_args, parse, programs
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
@@ -23,6 +24,16 @@ from batchai_magics.models.states import NodeState
 HOST = "host"  # in place of an engine: jobs run without their image
 ENGINES = ("apptainer", "singularity", "enroot", "podman")
 _FIELD = "properties.containerSettings"
+
+
+def host_runs(settings: SlurmSettings) -> HostRuns:
+    """What becomes of jobs with an image if `slurm.container_command` is `host`."""
+    return HostRuns(
+        f"slurm.container_command is `{HOST}`",
+        "Set it to what runs containers on the nodes.",
+        "slurm.host_preparation",
+        settings.host_preparation,
+    )
 
 
 def container_engine(

@@ -11,6 +11,7 @@ from batchai_magics.errors import CapabilityError
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
     from batchai_magics.config import Settings
+    from batchai_magics.models.job_spec import JobSpec
 
 IMPLEMENTED_IN = "batchai_magics.backends.slurm.backend"
 OWN_SETTINGS = SlurmSettings
@@ -27,6 +28,16 @@ def open_backend(settings: Settings) -> Backend:
 
     own.check()
     return SlurmBackend(own, JobBounds.of(settings))
+
+
+def host_note(settings: Settings, job: JobSpec) -> str:
+    """What to tell the user of a job whose image nothing there runs; see `Backend.host_note`."""
+    from batchai_magics.backends.service import host_runs
+    from batchai_magics.backends.slurm import bundle_writer
+
+    own = settings.for_backend(SlurmSettings)
+    is_host = own.container_command.strip() == bundle_writer.HOST
+    return host_runs.host_note(job, bundle_writer.host_runs(own)) if is_host else ""
 
 
 def check_choice(settings: Settings) -> str:

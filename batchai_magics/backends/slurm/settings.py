@@ -214,8 +214,10 @@ class SlurmSettings:
     mpi: str = setting("pmi2", "PMI plugin of jobs on several nodes, as for `srun --mpi=`")
     python: str = setting("", "the Python of the ranks; the one that submits the job when empty")
     container_command: str = setting(
-        "", "what runs containers on nodes, such as `apptainer`; `host` runs jobs without their images"
+        "",
+        "what runs containers on nodes, such as `apptainer`; `host` runs jobs of job files without it",
     )
+    host_preparation: bool = setting(False, "run the preparations of those jobs too")
     look_s: float = setting(10.0, "seconds between two queries to Slurm, shared by all kernels of a user")
     lost_s: float = setting(
         30.0, "seconds after which a job that Slurm has ended, but that reported no status, counts as lost"

@@ -60,7 +60,8 @@ def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: P
             hint=f"Give it another name with -n, or see it with `batchai job show -n {id.name}`.",
         )
     context.backend.show(ResourceId.parse(read.spec.cluster.id))
-    return read
+    note = context.backend.host_note(read.spec) if read.spec.container_settings else ""
+    return replace(read, notes=(*read.notes, f"Warning: {note}.")) if note else read
 
 
 def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> Submission:

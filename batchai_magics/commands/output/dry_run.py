@@ -1,10 +1,13 @@
-"""The text of a dry run: what a cell would do. Writes nothing; asks only a paid backend for its prices."""
+"""The text of a dry run: what a cell would do. Writes nothing.
+
+Requests are only made to a paid backend for its prices, and to a server for what it does with an image.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sized
 
-from batchai_magics.backends.base.backend_registry import forecast
+from batchai_magics.backends.base.backend_registry import forecast, host_note
 from batchai_magics.cell.cell_request import CellRequest, describe
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
@@ -35,7 +38,7 @@ def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
     if is_default and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
-    lines += filter(None, [forecast(settings, request.spec)])
+    lines += filter(None, [host_note(settings, request.spec), forecast(settings, request.spec)])
     return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))
 
 

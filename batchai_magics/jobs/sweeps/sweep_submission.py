@@ -61,6 +61,7 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
 
     template = request.template and complete(request.template)
     request = replace(request, template=template, cells=[complete(cell) for cell in request.cells])
+    host = backend.host_note(first.spec) if first.spec.container_settings else ""
     backend.ensure(job_needs(backend, first, settings))
     experiment = workspace_id(settings, first.workspace).child(Kind.EXPERIMENT, first.experiment)
     files = SweepFiles(backend, settings.share, first.experiment)
@@ -69,7 +70,8 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
     sweep = Sweep(backend, experiment, files, definition.name)
     again = _create_trials(sweep, definition, request)
     sweep.step()
-    return SubmittedSweep(sweep, _note(note, again))
+    warning = f"Warning: {host}." if host else ""
+    return SubmittedSweep(sweep, " ".join(filter(None, (_note(note, again), warning))))
 
 
 def _definition(files: SweepFiles, request: SweepRequest) -> tuple[SweepDefinition, str]:

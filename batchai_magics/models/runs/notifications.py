@@ -218,7 +218,9 @@ def end_notification(
 
 
 _STATES = {"JobStopConditionMet": "stopped", "JobTerminated": "cancelled"}
-_WARNINGS = frozenset(["ExportIncomplete", "FilesLeftBehind", "MpiNotUsed", "StopConditionNotChecked"])
+_WARNINGS = frozenset(
+    ["ExportIncomplete", "FilesLeftBehind", "ImageNotUsed", "MpiNotUsed", "StopConditionNotChecked"]
+)
 
 
 def to_text(notification: Notification) -> str:

@@ -29,6 +29,7 @@ from batchai_magics.backends.base.job_defaults import ignoring_existing, missing
 from batchai_magics.backends.service import extension_bodies, extension_wire
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, check_share_name
 from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.runs.labels import LabelChange
@@ -63,6 +64,12 @@ def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
     context.check_subscription(call)
     value = _states_json(context, context.backend.status(_ids(call)))
     return ApiResponse(data={"value": value}, state=content_digest(value))
+
+
+def show_host_note(context: HandlerContext, call: ApiCall) -> ApiResponse:
+    """What `Backend.host_note` says of the job of a body."""
+    context.check_subscription(call)
+    return ApiResponse(data={"value": context.backend.host_note(JobSpec.from_wire(call.json()))})
 
 
 def _ids(call: ApiCall) -> list[ResourceId]:

@@ -127,7 +127,7 @@ def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine: st
     [
         (Launcher.MPI, ("docker",), "1g", "shmSize is not used"),
         (Launcher.DIRECT, ("docker",), "1g", ""),
-        (Launcher.MPI, (), "1g", "image tf is not used, the job runs on the host"),
+        (Launcher.MPI, (), "1g", ""),
         (Launcher.MPI, ("docker",), "", ""),
     ],
 )

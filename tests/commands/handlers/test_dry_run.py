@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from batchai_magics.backends.node import containers
 from batchai_magics.cell import parse
 from batchai_magics.commands.output.command_progress import LogOutput, Message
 from batchai_magics.commands.output.dry_run import dry_run_text
@@ -45,6 +46,7 @@ def output_of(do):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_command_and_the_magic_read_a_file_alike(context, output_of, tmp_path, monkeypatch, recipe):
     monkeypatch.setenv("AZURE_BATCHAI_STORAGE_ACCOUNT", "acc")
+    monkeypatch.setattr(containers, "ENGINES", ())  # it would be started
     file = tmp_path / "job.json"
     file.write_text(json.dumps({"$schema": "https://x/job.json", "properties": {**ANY, **RECIPES[recipe]}}))
     notes, text = output_of(f"job create -f {file} --dry-run")

@@ -1,0 +1,57 @@
+"""Jobs whose image nothing here runs: refused if the user named it, else they run on the host, and say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from batchai_magics.errors import CapabilityError
+
+if TYPE_CHECKING:
+    from batchai_magics.models.job_spec import JobSpec
+
+IMAGE_NOT_USED = "ImageNotUsed"  # the code of the warning
+
+
+class HostRuns(NamedTuple):
+    """What an engine does with jobs whose image it cannot use.
+
+    Attributes:
+        reason: Why nothing runs the image.
+        remedy: What to do so that something does.
+        preparation_setting: The setting that lets the preparation of such a job run on the host.
+        runs_preparation: Its value.
+    """
+
+    reason: str
+    remedy: str
+    preparation_setting: str = ""
+    runs_preparation: bool = False
+
+
+NO_CONTAINERS = HostRuns("this backend runs no containers", "Leave it out, or choose another backend.")
+
+
+def host_note(job: JobSpec, host: HostRuns) -> str:
+    """What to tell the user of a job that runs on the host, without its image.
+
+    Raises:
+        CapabilityError: The user named the image, so it does not run at all.
+    """
+    assert job.container_settings, "only a job with an image can lack it"
+    image = job.container_settings.image_source_registry.image
+    if job.batchai_needs_image:
+        text = f"image {image} cannot be used: {host.reason}"
+        raise CapabilityError(text, code="NotSupported", hint=f"{host.remedy} Nothing was submitted.")
+    note = f"{host.reason}: image {image} is not used, the job runs on the host"
+    if not job.job_preparation:
+        return note
+    if host.runs_preparation:
+        return f"{note}, and so does its preparation"
+    command = job.job_preparation.command_line
+    allow = f" ({host.preparation_setting}=yes runs it on the host)" if host.preparation_setting else ""
+    return f"{note}. Its preparation, written for the image, is not run{allow}: {command}"
+
+
+def without_preparation(job: JobSpec, host: HostRuns) -> JobSpec:
+    """What such a job runs on the host: without its preparation, unless the settings allow that."""
+    return job if host.runs_preparation else job.model_copy(update={"job_preparation": None})
