@@ -1,31 +1,88 @@
-"""The output files of a job: lists one level or all of them; downloads one, a folder, or all."""
+"""The output files of a job: lists a level or all of them, results first; downloads one, a folder, or all."""
 
 from __future__ import annotations
 
 import contextlib
+import enum
+import re
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from batchai_magics.backends.base import Backend, FileRef
-from batchai_magics.errors import NotFoundError, StorageError, visible
+from batchai_magics.cell.cell_job_spec import RUNNER_FILE
+from batchai_magics.cell.run_cell import VARIABLES
+from batchai_magics.errors import NotFoundError, StorageError, did_you_mean, visible
 from batchai_magics.jobs.job_logs import chunks, consume, retry_if_changed
-from batchai_magics.models.job_execution import RUN_FOLDERS, STDOUTERR, OutputFile
+from batchai_magics.models.job_execution import (
+    ARTIFACTS,
+    CHECKPOINTS,
+    STDOUTERR,
+    WORKDIR,
+    OutputFile,
+)
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.records.record_files import SUBMISSION
+from batchai_magics.records.submission import Submission, upload_name
 
+MAX_HINT_FILES = 10
 MAX_ENTRIES = 10_000  # files and folders in a list of all
+OUTPUTS = "outputs"  # the folder in a working directory whose files count as artifacts
+_INTERNAL = re.compile(rf"{STDOUTERR}/(stdout-job_prep|stderr-job_prep|execution\b)|.*/__pycache__(/|$)")
+
+
+class Origin(enum.IntEnum):
+    """Where a file of a job comes from, in the order of interest."""
+
+    ARTIFACT = 0  # saved under a name, or in the folder `outputs`
+    WRITTEN = 1  # by the script, to its working or output directories
+    CHECKPOINT = 2
+    SENT = 3  # with the job, to its working directory
+    LOG = 4
+    INTERNAL = 5  # logs of preparation and execution, caches of Python
+
+
+def origin_of(file: OutputFile, sent: Collection[str]) -> Origin:
+    """Where a file or folder comes from; `sent` are the paths of `sent_files`."""
+    if _INTERNAL.match(f"{file.directory_id}/{file.path}"):
+        return Origin.INTERNAL
+    if file.directory_id == WORKDIR:
+        path = file.path.partition("/")[2]  # in the folder of its node
+        if path.partition("/")[0] == OUTPUTS:
+            return Origin.ARTIFACT
+        return Origin.SENT if path in sent else Origin.WRITTEN
+    known = {ARTIFACTS: Origin.ARTIFACT, CHECKPOINTS: Origin.CHECKPOINT, STDOUTERR: Origin.LOG}
+    return known.get(file.directory_id, Origin.WRITTEN)
+
+
+def in_order(files: Iterable[OutputFile], sent: Collection[str]) -> list[OutputFile]:
+    """The files, those of most interest first; those of one origin as they are."""
+    return sorted(files, key=lambda file: origin_of(file, sent))
+
+
+def sent_files(backend: Backend, job: ResourceId) -> frozenset[str]:
+    """The paths of the files that were sent with a job, in its working directory; empty where unknown."""
+    try:
+        files = backend.records.read(job, (SUBMISSION,)) if backend.records else {}
+        record = Submission.from_text(files[SUBMISSION])
+    except (KeyError, ValueError, NotFoundError):
+        return frozenset()
+    return frozenset({record.code.name, RUNNER_FILE, VARIABLES, *map(upload_name, record.uploads)})
 
 
 def directories_of(spec: JobSpec) -> list[str]:
-    """The ids of a job's directories: `stdouterr`, those of every run, then its output directories."""
+    """The ids of a job's directories: artifacts, what its processes wrote, checkpoints, logs."""
     own = [item.id for item in spec.output_directories or ()]
-    return [STDOUTERR, *(name for name in RUN_FOLDERS if name not in map(str.lower, own)), *own]
+    names = (ARTIFACTS, *own, WORKDIR, CHECKPOINTS, STDOUTERR)
+    taken = {name.lower() for name in own}
+    return [name for name in names if name in own or name not in taken]
 
 
 def one_level(
@@ -42,7 +99,7 @@ def one_level(
 
 
 def all_files(backend: Backend, job: JobResource) -> list[OutputFile]:
-    """The files of all directories, without folders; at most 10,000 entries are read.
+    """The files of all directories, without folders, results first; at most 10,000 entries are read.
 
     Warns if there are more, or if a folder cannot be read. Leaves out directories on the nodes' own disks,
     and does not follow links to folders.
@@ -51,7 +108,41 @@ def all_files(backend: Backend, job: JobResource) -> list[OutputFile]:
     if len(found) > MAX_ENTRIES:
         text = f"job {job.id.name} wrote more than {MAX_ENTRIES:,} files and folders: the first are listed"
         warnings.warn(f"{text}; job.files('workdir', 'FOLDER') lists a folder", stacklevel=3)
-    return [entry for entry in found[:MAX_ENTRIES] if not entry.is_directory]
+    files = [entry for entry in found[:MAX_ENTRIES] if not entry.is_directory]
+    return in_order(files, sent_files(backend, job.id)) if files else []
+
+
+def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile, str]]:
+    """The files that a path names, each with its own path from that name on.
+
+    Args:
+        files: The files of a job.
+        path: A file or folder as listed, or what only one path ends with: `model.pt`, `figures`.
+
+    Raises:
+        NotFoundError: There is none, or there are several.
+    """
+    wanted = path.strip("/")
+    places = places_of(files)
+    for names in (places, [f"{file.directory_id}/{file.path}" for file in files]):
+        found = [pair for pair in zip(files, names, strict=True) if f"/{wanted}/" in f"/{pair[1]}/"]
+        whole = [pair for pair in found if f"{pair[1]}/".startswith(f"{wanted}/")]
+        above = {f"/{name}/".partition(f"/{wanted}/")[0] for _, name in found}
+        if whole or len(above) == 1:
+            base = wanted.rpartition("/")[2]
+            return [(file, base + _behind(name, wanted)) for file, name in whole or found]
+    places = list(map(visible, places))
+    several = [place for place in places if f"/{wanted}/" in f"/{place}/"]
+    text = f"several files are called {visible(path)}" if several else f"there is no file {visible(path)}"
+    near = did_you_mean(wanted, (*places, *(visible(file.name) for file in files)))
+    hint = near if near and not several else f"Available: {', '.join((several or places)[:MAX_HINT_FILES])}."
+    raise NotFoundError(text, code="FileNotFound", hint=hint)
+
+
+def _behind(name: str, wanted: str) -> str:
+    """What follows a part of a path: of `a/b/c` and `a`, `/b/c`."""
+    rest = f"/{name}/".partition(f"/{wanted}/")[2].rstrip("/")
+    return f"/{rest}" if rest else ""
 
 
 def entries_below(
@@ -83,7 +174,8 @@ def entries_below(
 
 
 def _entries(backend: Backend, job: JobResource) -> Iterator[OutputFile]:
-    for directory_id in directories_of(job.spec):
+    directories = directories_of(job.spec)
+    for directory_id in sorted(directories, key=STDOUTERR.__ne__):  # with all logs, of however many files
         with contextlib.suppress(NotFoundError):
             yield from entries_below(backend, job.id, directory_id, limit=MAX_ENTRIES + 1)
 
@@ -129,11 +221,28 @@ def _copy(backend: Backend, file: FileRef, target: BinaryIO, *, partial: bool) -
 
 
 def download_all(backend: Backend, job: JobResource, to: Path, *, partial: bool) -> Path:
-    """Copies all files to a folder named after the job, each below its directory's id; returns the folder."""
+    """Copies all files to a folder named after the job, each to its place; returns the folder."""
     folder = to / job.id.name
-    for file in all_files(backend, job):
-        _save(backend, job.id, file, folder / file.directory_id, partial=partial)
+    files = all_files(backend, job)
+    for file, place in zip(files, places_of(files), strict=True):
+        save(
+            backend,
+            FileRef(job.id, file.path, file.directory_id),
+            place_inside(folder, place),
+            partial=partial,
+        )
     return folder
+
+
+def ref_of(job: ResourceId, file: OutputFile) -> FileRef:
+    """The reference of a listed file."""
+    return FileRef(job, file.path, file.directory_id)
+
+
+def places_of(files: Sequence[OutputFile]) -> list[str]:
+    """The places of files; where two nodes have the same short name, with the whole name of each."""
+    shared = {place for place, count in Counter(file.place for file in files).items() if count > 1}
+    return [f"{file.directory_id}/{file.path}" if file.place in shared else file.place for file in files]
 
 
 def download(backend: Backend, file: FileRef, to: Path, *, partial: bool) -> Path:

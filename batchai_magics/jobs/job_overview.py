@@ -26,7 +26,7 @@ from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
-from batchai_magics.models.job_execution import ERR, OUT, RankExit
+from batchai_magics.models.job_execution import ERR, OUT, RankExit, node_name
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import NodeState
@@ -42,7 +42,6 @@ FAILURE_LINES = 12
 MOST_RATES = 8
 MOST_METRICS = 10  # with their figures …
 MOST_NAMES = 20  # … and by name only
-_NODE = re.compile(r"tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?")
 
 
 @dataclass(frozen=True)
@@ -260,11 +259,6 @@ def clean_lines(lines: tuple[str, ...]) -> list[str]:
     """The last lines as a terminal would show them, with limited length."""
     tails = (strip_controls(visible_text(line)) for line in lines[-MAX_LINES:])
     return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in tails]
-
-
-def node_name(name: str) -> str:
-    """A node name without the common parts: `tvm-1690037429_2-20261121t033128z-p` becomes `node 2`."""
-    return _NODE.sub(r"node \1", name)
 
 
 def elapsed_time(seconds: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from batchai_magics.backends.base import RECORDS, Backend, Records
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs import argument_checks
-from batchai_magics.jobs.job_files import entries_below, one_level
+from batchai_magics.jobs.job_files import OUTPUTS, entries_below, one_level
 from batchai_magics.launch.toolkits import process_count
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.job_execution import WORKDIR, Attempt
@@ -21,8 +21,6 @@ from batchai_magics.records.preflight import PreflightReport
 from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
 from batchai_magics.records.provenance import Provenance
 from batchai_magics.records.record_files import DELIVERIES, PREFLIGHT
-
-OUTPUTS = "outputs"  # the folder in a working directory whose files count as artifacts
 
 
 def artifacts_of(backend: Backend, job: ResourceId) -> list[Artifact]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,12 @@ ARTIFACTS = "artifacts"  # what it saved under a name
 CHECKPOINTS = "checkpoints"  # what it keeps between its attempts
 RUN_FOLDERS = (WORKDIR, ARTIFACTS, CHECKPOINTS)  # directories of every job, beside its logs
 OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
+_NODE = re.compile(r"tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?")
+
+
+def node_name(name: str) -> str:
+    """A node name without the common parts: `tvm-1690037429_2-20261121t033128z-p` becomes `node 2`."""
+    return _NODE.sub(r"node \1", name)
 
 
 def output_path(prefix: str, segment: str, suffix: str, *, is_own: bool) -> str:
@@ -263,6 +270,11 @@ class OutputFile:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def place(self) -> str:
+        """Its directory and path for people, with short names of nodes: `workdir/node-2/model.pt`."""
+        return _NODE.sub(r"node-\1", f"{self.directory_id or STDOUTERR}/{self.path}")
 
     def to_wire(self) -> WireObject:
         """The service's JSON; for folders, which there have only a name, with `batchai…` extensions."""

@@ -39,6 +39,7 @@ class NameKind(enum.Enum):
     CONTAINER = "containers"
     NODE = "nodes"  # a node of the cluster or of the job
     OUTPUT = "output"  # an output file of the job
+    RESULT = "result"  # a file that the job wrote anywhere, with its directory
     PATH = "path"  # a local file
 
 

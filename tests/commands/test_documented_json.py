@@ -128,6 +128,8 @@ job provenance -n third
 job diff first second
 diff first second
 logs first
+files first
+download first stdout.txt
 job file list -j first
 job file stream -j first -f stdout.txt
 job file download -j first

@@ -152,14 +152,14 @@ def test_all_files_of_a_job_are_listed_with_their_directories(place: Place) -> N
     assert made.execution.exit_code == 0, place.log(made.id, "execution.log")
     node = made.ranks[0].node
     assert [(file.directory_id, file.path) for file in Job(place.backend, made.id).files()] == [
-        (STDOUTERR, "execution.log"),
-        (STDOUTERR, "stderr.txt"),
-        (STDOUTERR, "stdout.txt"),
+        ("MODEL", "best"),
+        ("MODEL", "same"),
         (WORKDIR, f"{node}/a/b"),
         (WORKDIR, f"{node}/model.pt"),
         (WORKDIR, f"{node}/near/{made.output_path_segment}/outputs/near"),
-        ("MODEL", "best"),
-        ("MODEL", "same"),
+        (STDOUTERR, "stderr.txt"),
+        (STDOUTERR, "stdout.txt"),
+        (STDOUTERR, "execution.log"),
     ]
 
 

@@ -27,11 +27,11 @@ def test_a_list_of_too_many_files_is_cut_off_with_a_warning(
     with pytest.warns(
         UserWarning, match="job many wrote more than 6 files and folders: the first are listed"
     ):
-        assert [file.path for file in job.files()] == every[:5]  # and the folder of the node
+        assert [file.path for file in job.files()] == [*every[:2], *every[9:]]  # and the folder of the node
 
 
 def test_a_folder_that_is_too_deep_to_be_read_is_told(world: World) -> None:
     job = world.run("deep", DEEP)
     assert job.exit_code == 0
     with pytest.warns(UserWarning, match=r"job deep: the folder .*dd cannot be read: File name too long"):
-        assert [file.name for file in job.files()] == ["execution.log", "stderr.txt", "stdout.txt"]
+        assert [file.name for file in job.files()] == ["stderr.txt", "stdout.txt", "execution.log"]

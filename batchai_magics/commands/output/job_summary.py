@@ -7,8 +7,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.commands.output.az_json import format_time
-from batchai_magics.jobs.job_overview import JobOverview, first_failure, node_name
+from batchai_magics.jobs.job_overview import JobOverview, first_failure
 from batchai_magics.metrics.record import json_value
+from batchai_magics.models.job_execution import node_name
 from batchai_magics.models.runs.labels import Labels
 
 if TYPE_CHECKING:

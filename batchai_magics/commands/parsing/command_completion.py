@@ -76,6 +76,12 @@ def _outputs(context: Context, arguments: Namespace) -> list[str]:
     return [file.path for file in context.backend.files(context.target(arguments, Kind.JOB))]
 
 
+def _results(context: Context, arguments: Namespace) -> list[str]:
+    from batchai_magics.jobs.job_handle import Job  # imports the log readers
+
+    return [file.place for file in Job(context.backend, context.target(arguments, Kind.JOB)).files()]
+
+
 def _nodes(context: Context, arguments: Namespace) -> list[str]:
     is_of_job = getattr(arguments, "cluster", None) is None
     id = context.target(arguments, Kind.JOB) if is_of_job else context.cluster(arguments)
@@ -96,6 +102,7 @@ def _sweeps(context: Context, arguments: Namespace) -> list[str]:
 
 _NAME_SOURCES: dict[NameKind, Callable[[Context, Namespace], Sequence[str]]] = {
     NameKind.OUTPUT: _outputs,
+    NameKind.RESULT: _results,
     NameKind.NODE: _nodes,
     NameKind.SWEEP: _sweeps,
     NameKind.GROUP: lambda context, arguments: [group.name for group in context.groups.list()],

@@ -100,6 +100,7 @@ SYNONYMS = {
     **dict.fromkeys(("ls", "jobs", "queue", "squeue"), "ps"),
     **dict.fromkeys(("status", "describe", "info"), "show"),
     **dict.fromkeys(("submit", "start", "train", "sbatch"), "run"),
+    **dict.fromkeys(("get", "fetch", "pull"), "download"),
     **{"log": "logs", "tail": "logs", "top": "watch"},
 }
 """What users of other programs type: the command here."""

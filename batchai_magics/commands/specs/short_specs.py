@@ -22,6 +22,12 @@ _HTML = Option(
     ("--html",), "Write the replay of a recording as a page to this file, and open nothing.", "FILE"
 )
 _TO = Option(("--to", "-f"), "The file; one that ends in .html is a page that replays it.", "FILE")
+_PATH = Option(
+    ("PATH",), "A file or folder as `files` lists it, or the end of its path.", completes=NameKind.RESULT
+)
+_DEST = Option(
+    ("--to", "-d"), "The folder to copy to; by default one of the job's name.", "DIR", completes=NameKind.PATH
+)
 
 COMMANDS = (
     CommandSpec(
@@ -60,6 +66,15 @@ COMMANDS = (
         "Record a job with versions and settings, secrets masked, to attach to an issue.",
         "handlers.view_commands:bug_report",
         (*_SOME, _NAME, _TO),
+    ),
+    CommandSpec(
+        "files", "List what a job wrote, results first.", "handlers.result_commands:files", (*_SOME, _NAME)
+    ),
+    CommandSpec(
+        "download",
+        "Copy what a job wrote to this machine: all, a folder, or a file.",
+        "handlers.result_commands:download",
+        (*_SOME, _NAME, _PATH, _DEST),
     ),
     CommandSpec("cancel", "Cancel a job.", "handlers.short_commands:cancel", (*_SOME, _NAME)),
     CommandSpec(

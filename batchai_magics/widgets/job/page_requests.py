@@ -7,11 +7,12 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Chunk, FileRef
-from batchai_magics.errors import BatchAIError
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.jobs.job_files import in_order, one_level, sent_files
 from batchai_magics.jobs.job_logs import read_redacted
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.feed import PageData
@@ -126,9 +127,18 @@ class RequestHandler:
 
     def _list(self, content: PageData) -> Batch:
         backend, directory, path = self._job.backend, str(content["directory"]), str(content["path"])
-        files = backend.files(self._job.id, directory, path, limit=MAX_FILES + 1)
-        entries = [[file.name, file.kind.value, file.size_bytes] for file in files[:MAX_FILES]]
+        try:
+            files = one_level(backend, self._job.id, directory, path, limit=MAX_FILES + 1)
+        except NotFoundError as error:
+            return _reply(content, {"text": error.message, "missing": True})
+        shown = in_order(files[:MAX_FILES], self._sent)
+        entries = [[file.name, file.kind.value, file.size_bytes] for file in shown]
         return _reply(content, {"entries": entries, "more": len(files) > MAX_FILES})
+
+    @cached_property
+    def _sent(self) -> frozenset[str]:
+        """The files that were sent with the job."""
+        return sent_files(self._job.backend, self._job.id)
 
     def _failure(self, content: PageData) -> Batch:
         def read(file: str, offset: int, limit: int) -> Chunk:

@@ -188,7 +188,7 @@ def open_parts(view):
     """Opens a view's files and its record, once it has its log, the values of both ranks and their usage."""
     view.locator(".ba-row", has_text="log() record").first.wait_for()
     view.get_by_role("img", name=LAST_POINT).wait_for()
-    for name, text in (("Files", "artifacts"), ("Record", "submitted")):
+    for name, text in (("Files", "stdouterr/"), ("Record", "submitted")):
         view.get_by_role("tab", name=name).click()
         view.get_by_text(text).first.wait_for()
     view.get_by_text("resource use").first.wait_for()

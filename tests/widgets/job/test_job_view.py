@@ -279,10 +279,9 @@ def test_what_a_cell_saved_is_among_the_files_and_the_cell_itself_in_the_record(
     lab.page.locator(".ba-row", has_text="saved").wait_for()
     lab.page.get_by_role("tab", name="Files").click()
     tree = lab.page.get_by_role("tree", name="files")
-    working = tree.get_by_role("treeitem").filter(has_text="workdir/").last
-    working.get_by_role("button", name="workdir/").click()
-    working.get_by_role("group").get_by_role("button").first.click()
-    working.get_by_role("button", name="model.txt").click()
+    tree.get_by_role("button", name="node 1/").wait_for()  # what the cell wrote is open, logs are not
+    assert tree.get_by_role("button", name="stdout.txt").count() == 0
+    tree.get_by_role("button", name="model.txt").click()
     lab.page.locator(".ba-body pre", has_text="weights").wait_for()
     lab.page.get_by_role("tab", name="Record").click()
     record = lab.page.get_by_role("region", name="record")

@@ -1,7 +1,7 @@
-// The job's output files: a tree loaded level by level, previews, downloads. All bytes come from the kernel.
+// The job's output files: a tree loaded level by level, results first, previews, downloads. All bytes come from the kernel.
 
 import { el, setText } from "../core/dom.js";
-import { size } from "../core/format.js";
+import { nodeName, size } from "../core/format.js";
 import { imageType, previewSize, textPreview } from "./file_preview.js";
 import { MAIN_LOG } from "./job_session.js";
 
@@ -39,8 +39,12 @@ export class FileList {
   async #load() {
     const { directories } = this.session.host.get("facts");
     setText(this.preview, "Select a file to preview it.");
-    const nodes = directories.map((/** @type {string} */ directory) => this.#folder(directory, "", directory));
-    this.tree.replaceChildren(...nodes);
+    this.turn += 1;
+    const turn = this.turn;
+    const lists = await Promise.all(directories.map((/** @type {string} */ directory) => this.#list(directory, "")));
+    if (turn !== this.turn) return;
+    const filled = lists.flatMap((rows, at) => (rows.length ? [this.#folder(directories[at], "", directories[at], rows)] : []));
+    this.tree.replaceChildren(...(filled.length ? filled : [el("li", { class: "ba-muted" }, "The job has written no files yet.")]));
     this.#button(this.tree)?.setAttribute("tabindex", "0");
     this.#button(this.tree)?.click();
   }
@@ -49,9 +53,10 @@ export class FileList {
    * @param {string} directory
    * @param {string} path
    * @param {string} name
+   * @param {HTMLElement[]} rows the entries, if they are known
    */
-  #folder(directory, path, name) {
-    const inside = el("ul", { role: "group", hidden: true });
+  #folder(directory, path, name, rows = []) {
+    const inside = el("ul", { role: "group", hidden: true }, ...rows);
     const sign = el("span", { class: "ba-sign", "aria-hidden": "true" }, "▸");
     const toggle = async () => {
       const isOpen = inside.hidden;
@@ -59,8 +64,9 @@ export class FileList {
       setText(sign, isOpen ? "▾" : "▸");
       item.setAttribute("aria-expanded", String(isOpen));
       if (isOpen && !inside.childElementCount) await this.#fill(inside, directory, path);
+      if (isOpen && inside.childElementCount === 1) inside.querySelector(":scope > [aria-expanded=false]")?.querySelector("button")?.click();
     };
-    const button = el("button", { type: "button", class: "ba-entry", tabindex: -1, click: toggle }, sign, el("span", {}, `${name}/`));
+    const button = el("button", { type: "button", class: "ba-entry", tabindex: -1, click: toggle }, sign, el("span", {}, `${nodeName(name)}/`));
     const item = el("li", { role: "treeitem", "aria-expanded": "false" }, button, inside);
     return item;
   }
@@ -71,8 +77,19 @@ export class FileList {
    * @param {string} path
    */
   async #fill(inside, directory, path) {
+    const rows = await this.#list(directory, path);
+    inside.replaceChildren(...(rows.length ? rows : [el("li", { class: "ba-muted" }, "empty")]));
+  }
+
+  /**
+   * The entries of a folder; none of one that is not there.
+   * @param {string} directory
+   * @param {string} path
+   */
+  async #list(directory, path) {
     const { content } = await this.session.request({ kind: "list", directory, path });
-    if (content.text) return inside.replaceChildren(el("li", { class: "ba-muted" }, content.text));
+    if (content.missing) return [];
+    if (content.text) return [el("li", { class: "ba-muted" }, content.text)];
     const entries = /** @type {[string, string, number][]} */ (content.entries);
     const below = (/** @type {string} */ name) => (path ? `${path}/${name}` : name);
     const rows = entries.map(([name, kind, bytes]) => {
@@ -81,8 +98,7 @@ export class FileList {
     });
     const listing = `job.files(${[directory, path].filter(Boolean).map((text) => JSON.stringify(text)).join(", ")})`;
     if (content.more) rows.push(el("li", { class: "ba-muted" }, `… and more: ${listing} lists them`));
-    if (!rows.length) rows.push(el("li", { class: "ba-muted" }, "empty"));
-    return inside.replaceChildren(...rows);
+    return rows;
   }
 
   /**
@@ -90,7 +106,7 @@ export class FileList {
    * @param {FileEntry} file
    */
   #file(name, file) {
-    const label = el("span", { class: "ba-file-name" }, name);
+    const label = el("span", { class: "ba-file-name" }, nodeName(name));
     const bytes = el("span", { class: "ba-size" }, size(file.bytes));
     const button = el("button", { type: "button", class: "ba-entry", tabindex: -1, click: () => this.#look(button, file) }, label, bytes);
     return el("li", { role: "treeitem" }, button);
@@ -132,7 +148,7 @@ export class FileList {
       button.disabled = false;
       save(bytes, file.path.split("/").pop() ?? MAIN_LOG);
     });
-    return el("div", { class: "ba-file-head" }, el("span", { class: "ba-label" }, file.path), status, button);
+    return el("div", { class: "ba-file-head" }, el("span", { class: "ba-label", title: file.path }, nodeName(file.path)), status, button);
   }
 
   /**

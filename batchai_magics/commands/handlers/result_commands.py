@@ -1,0 +1,111 @@
+"""`batchai files` and `batchai download`: what a job wrote, results first."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.handlers import resource_commands
+from batchai_magics.commands.output.az_json import format_time
+from batchai_magics.commands.output.command_progress import BYTES, Operation
+from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.text_table import Table
+from batchai_magics.errors import StorageError, visible
+from batchai_magics.jobs.job_files import named_files, place_inside, places_of, ref_of, save
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.job_execution import OutputFile
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.records.preflight import size_text
+
+LOG_INCOMPLETE = "LogIncomplete"
+
+
+@dataclass(frozen=True)
+class ResultFiles:
+    """The files of a job, each with its place."""
+
+    files: Sequence[OutputFile]
+
+    def to_data(self) -> Any:
+        """JSON-ready data."""
+        return [_file_data(*pair) for pair in zip(self.files, places_of(self.files), strict=True)]
+
+    def to_table(self) -> Table:
+        """The same for people."""
+        pairs = zip(self.files, places_of(self.files), strict=True)
+        rows = ((place, size_text(file.size_bytes), _local_time(file)) for file, place in pairs)
+        return Table(("File", "Size", "Modified"), tuple(rows))
+
+
+def _file_data(file: OutputFile, place: str) -> dict[str, Any]:
+    modified = {"modified": format_time(file.modified)} if file.modified else {}
+    return {"path": place, "size_bytes": file.size_bytes, **modified}
+
+
+@dataclass(frozen=True)
+class CopiedFiles:
+    """The files that were copied: each with its path on this machine."""
+
+    copies: Sequence[tuple[OutputFile, Path]]
+
+    def to_data(self) -> Any:
+        """JSON-ready data, as `job file download` prints it."""
+        return [
+            {"contentLength": file.size_bytes, "name": file.place, "path": str(path)}
+            for file, path in self.copies
+        ]
+
+    def to_table(self) -> Table:
+        """The same for people."""
+        here = Path.cwd()
+        rows = ((_near(path, here), size_text(file.size_bytes)) for file, path in self.copies)
+        return Table(("Copy", "Size"), tuple(rows))
+
+
+def files(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """The files of a job: artifacts, what its script wrote, what was sent, logs."""
+    job = Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
+    found = [file for file in job.files() if file.is_file]
+    return ValueWithNotes(ResultFiles(found), () if found else (f"{job.name} has no files yet.",))
+
+
+def download(context: Context, arguments: Namespace) -> Operation:
+    """Copies all files of a job, those of a folder, or one."""
+    job = Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
+    found = [file for file in job.files() if file.is_file]
+    places = list(zip(found, places_of(found), strict=True))
+    chosen = named_files(found, arguments.path) if arguments.path else places
+    steps = _copy_all(job, chosen, Path(arguments.to or job.name))
+    total = sum(file.size_bytes for file, _ in chosen)
+    return Operation("Downloading", total, BYTES, steps, "Run the same line again to copy all of them.")
+
+
+def _copy_all(
+    job: Job, files: Sequence[tuple[OutputFile, str]], to: Path
+) -> Generator[int, None, ValueWithNotes]:
+    copies, notes = [], []
+    for file, target in files:
+        path = place_inside(to, target)
+        try:
+            save(job.backend, ref_of(job.id, file), path)
+        except StorageError as error:
+            if error.code != LOG_INCOMPLETE:
+                raise
+            notes.append(f"{visible(file.place)} is copied as far as it goes: {error.message}.")
+            save(job.backend, ref_of(job.id, file), path, partial=True)
+        copies.append((file, path))
+        yield file.size_bytes
+    return ValueWithNotes(CopiedFiles(copies), tuple(notes))
+
+
+def _local_time(file: OutputFile) -> str:
+    return f"{file.modified.astimezone():%Y-%m-%d %H:%M:%S}" if file.modified else ""
+
+
+def _near(path: Path, here: Path) -> str:
+    """The path, relative to the working directory if it is below."""
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
