@@ -28,6 +28,7 @@ from batchai_magics.cell.cell_job_spec import (
 from batchai_magics.cell.cell_option_values import CellOptions
 from batchai_magics.cell.cell_options import read_options
 from batchai_magics.cell.cell_uploads import read_uploads
+from batchai_magics.cell.command_values import ArgumentNames
 from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.cell.script_environment import with_environment
@@ -172,7 +173,8 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     declared = declared_by(settings.sections.values())
     options = read_options(split_line(line, notebook.names), notebook.env, declared)
     expanded = NamesRead(notebook.names)
-    body = expand(body, expanded, place="in the cell") if options.is_template else body
+    values = ArgumentNames(expanded) if options.is_described else expanded
+    body = expand(body, values, place="in the cell") if options.is_template else body
     target = _target(options, settings, notebook)
     if not options.is_described:
         options = replace(options, script=script_file(target.job, body), has_result=sets_result(body))
@@ -181,6 +183,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     account = _account_key(options, notebook.env, settings)
     source = _source(options, body, target, notebook, account=account).with_files(program)
     spec, sent = _spec(options, source, target, settings, account=account)
+    spec = values.filled(spec) if isinstance(values, ArgumentNames) else spec
     notes = (*source.description.notes, *source.notes, *variable_notes(body, options.uses, notebook.names))
     uses = {name: notebook.names[name] for name in options.uses}
     read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=expanded.read)

@@ -8,9 +8,9 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
+from batchai_magics.cell.command_values import filled_fields, is_plain
 from batchai_magics.cell.search_space import (
     FORM,
     MAX_TRIALS,
@@ -101,6 +101,9 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
             f"--search {TPE}: an option of this line that takes a number has a parameter", hint=hint
         )
     cells = [] if template else [cell.request(trial) for trial in trials]
+    for trial in trials:
+        if template and not all(map(is_plain, trial.values())):
+            with_parameters(template, trial)  # the job of each is made later, and must be possible
     return SweepRequest(first.name, first, template, options, search, space, trials, count, cells)
 
 
@@ -114,8 +117,16 @@ class _Cell:
     notebook: Notebook
     written: str  # the line as the user wrote it
 
-    def request(self, parameters: Mapping[str, object]) -> CellRequest:
+    def request(self, parameters: Mapping[str, Parameter]) -> CellRequest:
         """The request with these values of the parameters."""
+        made = self._parsed(parameters)
+        others = {name: value for name, value in parameters.items() if not is_plain(value)}
+        if not others:
+            return made
+        marked = self._parsed({**parameters, **{name: _MARKER.format(name) for name in others}})
+        return replace(with_parameters(marked, others), source=made.source)
+
+    def _parsed(self, parameters: Mapping[str, object]) -> CellRequest:
         notebook = replace(self.notebook, names={**self.notebook.names, **parameters})
         made = parse(self.line, self.body, settings=self.settings, notebook=notebook)
         return replace(made, source=made.source and replace(made.source, line=self.written))
@@ -123,15 +134,21 @@ class _Cell:
     def template(self, names: Sequence[str]) -> CellRequest | None:
         """The request with markers; None if an option refuses them, as one that takes a number does."""
         try:
-            return self.request({name: _MARKER.format(name) for name in names})
+            return self._parsed({name: _MARKER.format(name) for name in names})
         except UsageError:  # what else is wrong with the cell, its first trial has reported
             return None
 
 
 def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) -> CellRequest:
-    """The job of a trial: the template with values in place of its markers."""
+    """The job of a trial: the template with values in place of its markers, as arguments in command lines.
+
+    Raises:
+        UsageError: A value cannot be an argument where its marker stands.
+    """
     files = {path: _filled_bytes(data, parameters) for path, data in template.uploads.items()}
-    wire = _filled_json(template.spec.to_wire(secrets=True), parameters)
+    wire = filled_fields(
+        template.spec.to_wire(secrets=True), _MARKERS, lambda match: _text(match, parameters)
+    )
     if files != template.uploads:  # each trial has a folder of its own
         folder = next(iter(files)).rsplit("/", 1)[0]
         own = f"{folder}-{_digest(parameters)}"
@@ -163,10 +180,6 @@ def _value(value: Parameter, values: Mapping[str, Parameter]) -> Parameter:
     if whole and whole[1] in values:
         return values[whole[1]]
     return _MARKERS.sub(lambda match: _text(match, values), value)
-
-
-def _filled_json(value: Any, parameters: Mapping[str, Parameter]) -> Any:
-    return json.loads(filled(json.dumps(value), parameters))
 
 
 def _filled_bytes(data: bytes, parameters: Mapping[str, Parameter]) -> bytes:

@@ -1,4 +1,5 @@
 import pickle
+import shlex
 import sys
 
 import pytest
@@ -128,3 +129,20 @@ def test_an_unknown_name_in_a_template_is_said_to_be_in_the_cell():
 
 def test_variables_do_not_go_with_a_description():
     assert "--use does not go with --spec or --file" in _refused_line("r --spec --use lr", lr=1)
+
+
+def test_the_values_of_a_template_are_arguments_of_a_description():
+    body = """
+    properties:
+      nodeCount: {n}
+      stdOutErrPathPrefix: $AZ_BATCHAI_MOUNT_ROOT/autoafs
+      jobPreparation: {{commandLine: "pip install {x}"}}
+      customToolkitSettings: {{commandLine: "echo '{x}' --lr {lr}"}}
+      environmentVariables: [{{name: A, value: "{x}"}}]
+    """
+    wire = cell("r --spec --template", body, n=2, x="a; touch 'X'", lr=0.1).spec.to_wire()["properties"]
+    assert wire["nodeCount"] == 2
+    assert shlex.split(wire["jobPreparation"]["commandLine"]) == ["pip", "install", "a; touch 'X'"]
+    command = wire["customToolkitSettings"]["commandLine"]
+    assert shlex.split(command) == ["echo", "a; touch 'X'", "--lr", "0.1"]
+    assert wire["environmentVariables"] == [{"name": "A", "value": "a; touch 'X'"}]

@@ -1,5 +1,8 @@
 """What a cell with `--sweep` submits: the trials, and the job of each."""
 
+import shlex
+import subprocess
+
 import pandas as pd
 import pytest
 
@@ -131,3 +134,75 @@ def test_an_option_of_a_sweep_without_one_is_refused():
 
     with pytest.raises(UsageError, match="--retry-failed is given without --sweep"):
         parse("s --retry-failed 2", "print(1)", settings=Settings())
+
+
+HOSTILE = [
+    "$(touch X)",
+    "`touch X`",
+    "; touch X",
+    "' ; touch X '",
+    '" ; touch X "',
+    "a b",
+    "\\",
+    "\n touch X",
+    "*",
+    "~",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "args", ["--a {x}", "--a='{x}'", '--a="{x}"', "--a=$HOME/{x}", "--a '$(id)'{x}", "--b \\' {x} --c={x}"]
+)
+@pytest.mark.parametrize("more", ["", " --nodes {n}"])  # with a template of all trials, and a job of each
+def test_a_value_is_one_argument_whatever_quotes_surround_it(tmp_path, args, more):
+    line = shlex.join(["s", "--sweep", "rows", "--args", args]) + more
+    request = sweep(line, rows=[{"x": value, "n": 1} for value in HOSTILE])
+    commands = [wire(request, n)["horovodSettings"]["commandLineArgs"] for n in range(len(HOSTILE))]
+    (plain,) = arguments_of([args.replace("{x}", "VALUE")], tmp_path)
+    assert arguments_of(commands, tmp_path) == [plain.replace("VALUE", value) for value in HOSTILE]
+    assert not list(tmp_path.iterdir())
+
+
+def arguments_of(commands, folder):
+    """The words that a shell makes of each text."""
+    script = "\n".join(f'printf "%s|" {command}; printf "\\0"' for command in commands)
+    shown = subprocess.run(["/bin/bash", "-c", script], cwd=folder, capture_output=True, check=True).stdout
+    return shown.decode().split("\0")[:-1]
+
+
+READ_AGAIN = (
+    "$(echo {x})",
+    '"$(echo {x})"',
+    "`echo {x}`",
+    "# {x}",
+    "bash -c 'echo {x}'",
+    'eval "{x}"',
+    "\\{x}",
+)
+
+
+@pytest.mark.parametrize("args", READ_AGAIN)
+def test_a_value_is_refused_where_a_shell_would_read_it_again(args):
+    line = shlex.join(["s", "--sweep", "rows", "--args", args])
+    assert sweep(line, rows=[{"x": 0.5}]).trial_count == 1
+    with pytest.raises(UsageError, match="cannot be an argument"):
+        sweep(line, rows=[{"x": 0.5}, {"x": "$(touch X)"}])
+
+
+def test_a_value_in_a_preparation_is_an_argument():
+    request = sweep("s --sweep rows --prep 'pip install {x}'", rows=[{"x": "a; touch X"}])
+    assert wire(request, 0)["jobPreparation"]["commandLine"].endswith("pip install 'a; touch X'")
+
+
+def test_an_argument_of_an_option_of_the_script_is_quoted():
+    request = sweep("s --sweep rows", 'parser.add_argument("--x")', rows=[{"x": "$(touch X)"}])
+    assert wire(request, 0)["horovodSettings"]["commandLineArgs"] == "--x '$(touch X)'"
+
+
+def test_the_path_of_a_script_takes_no_value_that_a_shell_expands():
+    body = """{{"properties": {{"nodeCount": 1, "stdOutErrPathPrefix": "/x",
+        "horovodSettings": {{"pythonScriptFilePath": "{x}.py"}}}}}}"""
+    assert sweep("s --spec --template --sweep rows", body, rows=[{"x": "a b"}]).trial_count == 1
+    with pytest.raises(UsageError, match="cannot be part of a path"):
+        sweep("s --spec --template --sweep rows", body, rows=[{"x": "$(touch X)"}])

@@ -1,0 +1,126 @@
+"""Values in the command lines of a job: each is an argument, or part of one, never text of the shell."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from batchai_magics.errors import UsageError
+from batchai_magics.models.job_spec import JobSpec
+
+_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)  # means itself wherever it stands
+_COMMAND = re.compile(r"command_?line(_?args)?$|mount_?command$", re.IGNORECASE)
+_PATH = re.compile(r"(scriptfile|interpreter|configfile)path$", re.IGNORECASE)  # where $NAME expands
+_UNKNOWN = "?"  # a place that is read twice: $(…), `…`, a here-document, eval, bash -c; or a comment
+_TOKENS = {  # by the quote that is open
+    "": re.compile(r"\\.|\$\{\w+\}|(?P<unknown>\$[({'\"]|<<|`|(?<!\S)#|[\\$]\Z)|(?P<quote>['\"])", re.DOTALL),
+    '"': re.compile(r"\\.|\$\{\w+\}|(?P<unknown>\$[({]|`|[\\$]\Z)|(?P<quote>\")", re.DOTALL),
+    "'": re.compile(r"(?P<quote>')"),
+}
+_READS_AGAIN = re.compile(r"\(\(|\[\[|\b(eval|let|ssh|su|(ba|da|k|z)?sh\s+(-\w+\s+)*-\w*c)\b")
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value means itself anywhere in a command line."""
+    return _PLAIN.fullmatch(str(value)) is not None
+
+
+def filled_fields(data: Any, markers: re.Pattern[str], value_of: Callable[[re.Match[str]], str]) -> Any:
+    """The JSON of a job's description with values in place of the markers in its strings.
+
+    Raises:
+        UsageError: A value cannot be an argument where its marker stands.
+    """
+    return _filled("", data, markers, value_of)
+
+
+def _filled(key: str, data: Any, markers: re.Pattern[str], value_of: Callable[[re.Match[str]], str]) -> Any:
+    if isinstance(data, Mapping):
+        return {name: _filled(name, each, markers, value_of) for name, each in data.items()}
+    if isinstance(data, list):
+        return [_filled(key, each, markers, value_of) for each in data]
+    if not isinstance(data, str) or not markers.search(data):
+        return data
+    if _COMMAND.search(key):
+        return _filled_command(data, markers, value_of)
+    if _PATH.search(key):
+        return markers.sub(lambda match: _path_part(value_of(match)), data)
+    return markers.sub(value_of, data)
+
+
+def _filled_command(command: str, markers: re.Pattern[str], value_of: Callable[[re.Match[str]], str]) -> str:
+    parts, quote, end = list[str](), "", 0
+    for match in markers.finditer(command):
+        before = command[end : match.start()]
+        quote, end = _quote_after(before, quote), match.end()
+        parts += [before, _argument(value_of(match), quote)]
+    return "".join([*parts, command[end:]])
+
+
+def _quote_after(text: str, quote: str) -> str:
+    """The quote that is open after a piece of a command line, given the one before it."""
+    position = 0
+    while quote != _UNKNOWN and (match := _TOKENS[quote].search(text, position)):
+        position = match.end()
+        if match.lastgroup == "unknown":
+            return _UNKNOWN
+        if match.lastgroup == "quote":
+            quote = "" if quote else match[0]
+    return _UNKNOWN if _READS_AGAIN.search(text) else quote
+
+
+def _argument(value: str, quote: str) -> str:
+    if is_plain(value):
+        return value
+    if quote == _UNKNOWN:
+        text = f"{value!r} cannot be an argument where a shell reads it again, as in $(…) or bash -c"
+        raise UsageError(text, hint="Read it from its variable instead: $PARAM_NAME for a sweep's parameter.")
+    if quote == "'":
+        return value.replace("'", "'\\''")
+    return re.sub(r'([\\$`"])', r"\\\1", value) if quote else shlex.quote(value)
+
+
+def _path_part(value: str) -> str:
+    if "$" in value:
+        raise UsageError(f"{value!r} cannot be part of a path: a shell would expand it")
+    return value
+
+
+class ArgumentNames(Mapping[str, object]):
+    """Variables for a description: values that mean more than themselves are filled in later.
+
+    Until then, markers stand for them.
+    """
+
+    def __init__(self, names: Mapping[str, object]) -> None:
+        self._names, self._later = names, dict[str, str]()
+
+    def __getitem__(self, name: str) -> object:
+        """The value of a variable, or its marker."""
+        value = self._names[name]
+        if not isinstance(value, str) or is_plain(value):
+            return value
+        self._later[name] = value
+        return f"__value_{name}__"
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a variable of that name."""
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def filled(self, spec: JobSpec) -> JobSpec:
+        """The description with the values in place of their markers."""
+        if not self._later:
+            return spec
+        markers = re.compile("|".join(f"__value_{re.escape(name)}__" for name in self._later))
+        wire = filled_fields(
+            spec.to_wire(secrets=True), markers, lambda match: self._later[match[0][len("__value_") : -2]]
+        )
+        return JobSpec.from_wire(wire)
