@@ -137,8 +137,6 @@ OF_CELL = "_cell"  # after the job's name, where its script would hide a module
 SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
 MOUNT_ROOT = "$AZ_BATCHAI_MOUNT_ROOT"
 INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
-# A script opens files of its folder by a relative path: the working directory has a copy of them.
-COPY_FOLDER = f'cp -R "{INPUT}/." .'
 _COMMAND_LINES = (Toolkit.CUSTOM, Toolkit.MPI)  # toolkits that take no script
 _SERVER_ARGS = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
 

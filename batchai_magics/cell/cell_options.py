@@ -59,7 +59,7 @@ _OF_JOB: tuple[Option, ...] = (
            value_kind=ValueKind.NOTHING),
     Option(("--experiment",), "experiment that the job belongs to", "NAME", completes=NameKind.EXPERIMENT),
     Option(("--workspace",), "workspace that the job belongs to", "NAME", completes=NameKind.WORKSPACE),
-    Option(("--upload",), "files, folders or patterns such as data/*.csv to put beside the script", "PATH",
+    Option(("--upload",), "files, folders or patterns such as data/*.csv for the working directory", "PATH",
            value_kind=ValueKind.MANY, completes=NameKind.PATH),
     Option(("--use",), "notebook variables to make available to the script: a,b", "VAR",
            is_repeatable=True),

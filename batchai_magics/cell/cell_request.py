@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 from batchai_magics.cell.cell_job_spec import (
-    COPY_FOLDER,
     MOUNT_ROOT,
     Bundle,
     bundle,
@@ -34,6 +33,7 @@ from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.cell.script_environment import with_environment
 from batchai_magics.cell.script_folder import ScriptFolder
 from batchai_magics.cell.sweep_options import SweepOptions
+from batchai_magics.cell.working_copy import copy_command, with_copy
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import check_texts, declared_by
@@ -141,11 +141,24 @@ class _Target:
 
 @dataclass(frozen=True)
 class _Source:
-    """The source of the job: a description, the files beside the script, and messages about uploads."""
+    """The source of the job.
+
+    Attributes:
+        description: The description.
+        files: The files that are sent.
+        copied: Those that the working directory has a copy of.
+        notes: Messages about uploads.
+    """
 
     description: Description
     files: Mapping[str, bytes]
+    copied: Collection[str] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def copy(self) -> str:
+        """The command that makes the copies; empty without any."""
+        return copy_command(self.files.keys() - set(self.copied)) if self.copied else ""
 
     def with_files(self, more: Mapping[str, bytes]) -> _Source:
         """Adds files beside the script."""
@@ -233,13 +246,13 @@ def parse_script(
     target = _target(options, settings, notebook)
     text = script.files[script.name].decode(errors="replace")
     options, program = with_environment(options, text, target.share_path)
-    prep = " && ".join(filter(None, (COPY_FOLDER, options.prep)))
-    options = replace(options, script=script.name, args=shlex.join(args) or None, prep=prep)
+    options = replace(options, script=script.name, args=shlex.join(args) or None)
     account = _account_key(options, notebook.env, settings)
     wire = {"properties": script_fields(options, target.share_path)}
     source = _Source(Description("the command line", wire), script.files)
     uploads = read_uploads(options.uploads, notebook.folder)
     source = source.with_files(uploads.files).with_files(program)
+    source = replace(source, copied=source.files)
     spec, sent = _spec(options, source, target, settings, account=account)
     read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=options.args or "")
     read = replace(read, script=text, file=script.name)
@@ -254,6 +267,7 @@ def _spec(
     """The validated description, and the files to upload for it."""
     sent = bundle(target.experiment, target.job, source.files)
     fields = with_options(source.description.body, options, target.share_path)
+    fields = with_copy(fields, source.copy)
     fields = with_mounts(fields, options.mounts, account=account, workspace=target.workspace)
     fields = with_script_folder(fields, target.share_path, sent)
     cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)
@@ -321,14 +335,19 @@ def _described_source(
 ) -> _Source:
     uploads = read_uploads(options.uploads, folder)
     if options.is_described:
-        return _Source(_load_description(options, body, folder, account), uploads.files, uploads.notes)
+        return _Source(
+            _load_description(options, body, folder, account),
+            uploads.files,
+            uploads.files.keys(),
+            uploads.notes,
+        )
     if options.script in uploads.files:
         raise UsageError(
             f"--upload {options.script}: the script itself has that name", hint="rename the file or the job"
         )
     wire = {"properties": script_fields(options, target.share_path)}
     files = {options.script: check_script(body), **uploads.files}
-    return _Source(Description("the cell", wire), files, uploads.notes)
+    return _Source(Description("the cell", wire), files, uploads.files.keys(), uploads.notes)
 
 
 def _load_description(options: CellOptions, body: str, folder: Path, account: AccountKey) -> Description:

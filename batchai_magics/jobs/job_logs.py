@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
-from batchai_magics.cell.cell_job_spec import COPY_FOLDER, OF_CELL
+from batchai_magics.cell.cell_job_spec import OF_CELL
+from batchai_magics.cell.working_copy import is_of_folder
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams, in_order_of_writing
@@ -176,7 +177,7 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
 
 def script_name(job: JobResource) -> str:
     """The file name of the script that the cell contains; empty for a job without one or of a folder."""
-    if job.spec.job_preparation and COPY_FOLDER in job.spec.job_preparation.command_line:
+    if job.spec.job_preparation and is_of_folder(job.spec.job_preparation.command_line):
         return ""
     found = _SCRIPT.findall(job.spec.settings.model_dump_json())
     names = (job.id.name, _RUN.sub("", job.id.name))

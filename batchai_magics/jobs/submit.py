@@ -10,6 +10,7 @@ from typing import Any
 from batchai_magics.backends.base import Backend, JobNeeds, Spec
 from batchai_magics.backends.base.job_defaults import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.working_copy import without_copy
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
@@ -24,6 +25,7 @@ from batchai_magics.models.cluster_spec import (
     ScaleSettings,
     UserAccountSettings,
 )
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.runs.labels import LabelChange
@@ -129,13 +131,26 @@ def _create_or_find(
         return _start_run(backend, experiment, _next_run(request.name, names), request)
     if not runs:
         return _first_run(backend, request, experiment)
-    same = _same_run(runs, request)
-    if same or _may_match(request.spec.to_wire(), runs[-1].spec.to_wire()):
-        with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
-            job = _create(backend, experiment, same or latest, request)
-            _keep_patterns(job)
-            return Submitted(job, is_new=False)
+    for asked in (request, as_before_copies(request)):
+        same = _same_run(runs, asked)
+        if same or _may_match(asked.spec.to_wire(), runs[-1].spec.to_wire()):
+            with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
+                job = _create(backend, experiment, same or latest, asked)
+                _keep_patterns(job)
+                return Submitted(job, is_new=False)
     return _next_run_of_edited(backend, request, experiment, names)
+
+
+def as_before_copies(request: CellRequest) -> CellRequest:
+    """The request of the same cell before working directories had copies of its uploads."""
+    preparation = request.spec.job_preparation
+    if preparation is None or (rest := without_copy(preparation.command_line)) == preparation.command_line:
+        return request
+    wire = request.spec.to_wire(secrets=True)
+    own = {**wire["properties"], "jobPreparation": {"commandLine": rest}}
+    if not rest:
+        del own["jobPreparation"]
+    return replace(request, spec=JobSpec.from_wire({**wire, "properties": own}))
 
 
 def _keep_patterns(job: Job) -> None:

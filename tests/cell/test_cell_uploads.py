@@ -44,6 +44,27 @@ def test_uploads_lie_beside_the_script(tmp_path):
     assert len({path.rpartition("/")[0] for path in request.uploads}) == 1
 
 
+def test_a_copy_of_the_uploads_is_made_before_the_preparation_of_the_job(tmp_path):
+    (tmp_path / "data.csv").touch()
+    copy = 'cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." .'
+    asked = {
+        "r --upload data.csv": f"{copy} && rm -f r.py",
+        "r --upload data.csv --prep true": f"{copy} && rm -f r.py && true",
+        "r --upload data.csv --use x": f"{copy} && rm -f r.py run_cell.py variables.pkl",
+        "r --prep true": "true",
+    }
+    for line, command in asked.items():
+        assert cell(line, folder=tmp_path, names={"x": 1}).spec.job_preparation.command_line == command
+    assert cell("r", folder=tmp_path).spec.job_preparation is None
+
+
+def test_a_job_file_keeps_its_preparation_behind_the_copy(tmp_path):
+    (tmp_path / "train.py").touch()
+    text = JOB_JSON + "  jobPreparation: {commandLine: make}\n"
+    command = cell("r --spec --upload train.py", text, folder=tmp_path).spec.job_preparation.command_line
+    assert command == 'cp -R "$AZ_BATCHAI_INPUT_SCRIPT/." . && make'
+
+
 def test_other_content_of_an_upload_goes_to_another_folder(tmp_path):
     (tmp_path / "data.csv").write_bytes(b"1")
     before = cell("r --upload data.csv", folder=tmp_path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.jobs.submit import Submitted, submit
+from batchai_magics.jobs.submit import Submitted, as_before_copies, submit
 from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
@@ -44,6 +45,40 @@ def test_a_package_is_imported_on_every_rank(place: Place, tmp_path: Path) -> No
     assert job.log().split("\n")[:2] == ["net 7"] * 2, job.log("stderr.txt")
     reopen = run(place, tmp_path / "notebook")
     assert (reopen.is_new, reopen.job.name) == (False, "packaged")
+
+
+IN_PLACE = """
+import os
+from pathlib import Path
+print(*sorted(os.listdir()), open("data/é.csv").read(), open("one.txt").read(), os.path.islink("data"))
+Path("data/é.csv").write_text("changed")
+"""
+
+
+def test_uploads_are_in_the_working_directory_as_copies(place: Place, tmp_path: Path) -> None:
+    folder = tmp_path / "notebook"
+    for file in (folder / "data/é.csv", tmp_path / "elsewhere/one.txt"):
+        file.parent.mkdir(parents=True)
+        file.write_text("7")
+    line = "placed --nodes 2 --upload data ../elsewhere/one.txt --use x --prep 'test -f one.txt && touch z'"
+    notebook = cell.Notebook(names={"x": 1}, folder=folder)
+    request = cell.parse(line, IN_PLACE + "x", settings=place.settings, notebook=notebook)
+    for _ in range(2):  # the first has changed its own copy
+        job = submit(place.backend, replace(request, is_new=True), place.settings).job.wait(PATIENCE_S)
+        assert job.log() == "data one.txt z 7 7 False\n" * 2, job.log("stderr.txt")
+
+
+def test_a_job_of_the_same_cell_without_copies_is_found_again(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("1")
+    notebook = cell.Notebook(folder=tmp_path)
+    for prep in ("", "--prep true"):
+        line = f"early{len(prep)} --upload one.txt {prep}"
+        request = cell.parse(line, "print(1)", settings=place.settings, notebook=notebook)
+        earlier = as_before_copies(request)
+        assert "cp -R" not in str(earlier.spec.to_wire())
+        first = submit(place.backend, earlier, place.settings)
+        again = submit(place.backend, request, place.settings)
+        assert (first.is_new, again.is_new, again.job.name) == (True, False, first.job.name)
 
 
 @needs_uv

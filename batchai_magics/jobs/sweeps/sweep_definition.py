@@ -14,6 +14,7 @@ from batchai_magics.cell.search_space import SearchSpace, Trials, parameter_name
 from batchai_magics.cell.sweep_options import HEADLINE, Goal
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.jobs.submit import as_before_copies
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.record_files import CHANNELS
@@ -159,8 +160,8 @@ def continued(old: SweepDefinition, new: SweepDefinition) -> SweepDefinition:
 
 
 def digest_of(request: SweepRequest) -> str:
-    """A digest of the job that all trials have in common."""
-    job = request.template or request.first
+    """A digest of the job that all trials have in common; whether it copies uploads makes no difference."""
+    job = as_before_copies(request.template or request.first)
     parts = [json.dumps(job.spec.to_wire(), sort_keys=True)]
     parts += [f"{path} {hashlib.sha256(data).hexdigest()}" for path, data in sorted(job.uploads.items())]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
