@@ -10,7 +10,7 @@ AT_ONCE := -n logical --maxprocesses 4 --dist worksteal
 FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* package*.json)
 export PATH := $(BIN):$(PATH)
 
-CLIENT_FOLDERS := tests/server/clients tests/records/programs tests/azureml/clients
+CLIENT_FOLDERS := tests/server/clients tests/records/programs tests/azureml/clients tests/training/programs
 CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard $(CLIENT_FOLDERS:=/*.txt)))) .clients/js
 
 .DEFAULT_GOAL := help

@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 BROUGHT = packages_distributions()
-PROGRAMS = (ROOT / "tests" / "server" / "clients", ROOT / "tests" / "records" / "programs")
+PROGRAMS = (
+    ROOT / "tests" / "server" / "clients",
+    *(ROOT / "tests" / folder / "programs" for folder in ("records", "training")),
+)
 OURS = {"batchai_magics", "tests", "benchmarks", "tomllib"}
 OURS |= {"plan"}  # launch/plan.py, which travels beside the programs of nodes
 
