@@ -89,7 +89,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
         SpecError: A value of the job is impossible on its cluster.
     """
     _check_arguments(request, settings)
-    request = with_watch_settings(request, settings, backend)
+    request = checked(backend, request, settings)
     host = backend.host_note(request.spec) if request.spec.container_settings else ""
     recorder = SubmissionRecorder(request, settings)
     needs = job_needs(backend, request, settings)
@@ -100,6 +100,17 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     submitted = _create_or_find(backend, request, needs.job.parent, runs)
     file = request.source.file if request.source else ""
     return replace(submitted, grown=grown, host=host, forecast=forecast, file=file)
+
+
+def checked(backend: Backend, request: CellRequest, settings: Settings) -> CellRequest:
+    """The request with the channels of the settings; nothing is sent for the job.
+
+    Raises:
+        CapabilityError: The backend cannot do what the job requires.
+        SpecError: A value of the job is impossible there.
+    """
+    backend.check(request.spec)
+    return with_watch_settings(request, settings, backend)
 
 
 def job_needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNeeds:

@@ -64,6 +64,13 @@ class ScaleSettings(WireModel):
             raise ValueError("give one of manual and autoScale")
         return self
 
+    @property
+    def most_nodes(self) -> int:
+        """The largest number of nodes."""
+        if self.auto_scale:
+            return self.auto_scale.maximum_node_count
+        return self.manual.target_node_count if self.manual else 0
+
     def with_room_for(self, count: int) -> ScaleSettings | None:
         """The settings changed to at least `count` nodes; None if they already suffice."""
         if self.manual:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import re
 import threading
@@ -13,8 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.azureml.http_messages import RefusedError, Request, Response, Routes, json_response
-from tests.azureml.workspace import CREATED, LOCATION, PLACE, ROOT, SIZES, Workspace, find_size
+from tests.azureml.workspace import (
+    LOCATION,
+    PLACE,
+    ROOT,
+    Workspace,
+    find_size,
+    now,
+    quota_of,
+    system_data,
+)
 
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{2,31}")
 STATES = ("idle", "running", "preparing", "unusable", "leaving", "preempted")
 
 
@@ -66,15 +75,17 @@ class Cluster:
         self._waiting: list[str] = []
         self._numbers = itertools.count(1)
         self._workspace, self._preparation_s = workspace, preparation_s
+        self._created = self.modified = now()
+        self._allocation = ("Steady", self._created)  # state, and since when
 
     @property
     def _own(self) -> dict[str, Any]:
         return self.properties["properties"]
 
     @property
-    def cores(self) -> tuple[str, int]:
-        family, count, *_ = SIZES[find_size(self._own["vmSize"])]
-        return family, count
+    def is_spot(self) -> bool:
+        """Whether its nodes may be preempted."""
+        return str(self._own.get("vmPriority")).lower() == "lowpriority"
 
     def settle(self) -> None:
         """Adds nodes up to the minimum; those that have idled too long leave, down to it."""
@@ -128,8 +139,7 @@ class Cluster:
                 "currentNodeCount": len(self.nodes),
                 "targetNodeCount": len(self.nodes),
                 "nodeStateCounts": {f"{state}NodeCount": counts[state] for state in STATES},
-                "allocationState": "Steady" if is_steady else "Resizing",
-                "allocationStateTransitionTime": datetime.datetime.now(datetime.timezone.utc).isoformat(),
+                **self._allocation_body("Steady" if is_steady else "Resizing"),
                 "errors": self.errors or None,
             }
             properties = {**self.properties, "properties": {**self._own, **known}}
@@ -140,30 +150,33 @@ class Cluster:
         }
         base = {"id": f"{ROOT}/computes/{self.name}", "name": self.name, "location": LOCATION}
         kind = "Microsoft.MachineLearningServices/workspaces/computes"
-        return {**base, "type": kind, "properties": properties, "systemData": CREATED}
+        made = system_data(self._created, self.modified)
+        return {**base, "type": kind, "properties": properties, "systemData": made}
+
+    def _allocation_body(self, state: str) -> dict[str, str]:
+        if state != self._allocation[0]:
+            self._allocation = (state, now())
+        return {"allocationState": state, "allocationStateTransitionTime": self._allocation[1]}
 
     def _grow_for(self, count: int) -> None:
         busy = sum(node.state in ("running", "preempted") for node in self.nodes)
         self._grow(min(self._own["scaleSettings"]["maxNodeCount"], busy + count) - len(self.nodes))
 
     def _grow(self, count: int) -> None:
-        family, cores = self.cores
-        used, limit = self._workspace.cores_in_use, self._workspace.cores[family]
+        size = self._own["vmSize"]
         for _ in range(count):
-            if used.get(family, 0) + cores > limit:
-                message = (
-                    f"Operation results in exceeding quota limits of {family}. Maximum allowed: {limit}."
-                )
+            if not self._workspace.take_cores(size, 1, is_spot=self.is_spot):
+                quota, _ = quota_of(size, is_spot=self.is_spot)
+                limit = self._workspace.cores[quota]
+                message = f"Operation results in exceeding quota limits of {quota}. Maximum allowed: {limit}."
                 self.errors = [{"error": {"code": "ClusterCoreQuotaReached", "message": message}}]
                 return
-            used[family] = used.get(family, 0) + cores
             self.errors = []
             self.nodes.append(Node(next(self._numbers), time.monotonic() + self._preparation_s))
 
     def _remove(self, node: Node) -> None:
-        family, cores = self.cores
         self.nodes.remove(node)
-        self._workspace.cores_in_use[family] -= cores
+        self._workspace.return_cores(self._own["vmSize"], 1, is_spot=self.is_spot)
 
     def remove_all(self) -> None:
         """The cluster is deleted."""
@@ -229,6 +242,7 @@ class Computes:
 
     def _made(self, name: str, properties: dict[str, Any]) -> Cluster:
         find_size(properties["properties"]["vmSize"])
+        _check_scale(properties["properties"].get("scaleSettings") or {})
         cluster = Cluster(name, properties, self._workspace, self.preparation_s)
         with self._lock:
             self.clusters[name.lower()] = cluster
@@ -252,6 +266,9 @@ class Computes:
             if before:
                 self._rescale(before, properties["properties"]["scaleSettings"])
                 return self._pending(before, 200)
+            if not NAME.fullmatch(name):
+                message = f"The compute name {name} is not valid: 3 to 32 letters, digits and hyphens."
+                raise RefusedError(400, "BadRequest", message)
             return self._pending(self._made(name, properties), 201)
 
     def _patch(self, request: Request, name: str) -> Response:
@@ -260,6 +277,8 @@ class Computes:
         return self._pending(cluster, 200)
 
     def _rescale(self, cluster: Cluster, scale: dict[str, Any]) -> None:
+        _check_scale({**cluster.properties["properties"]["scaleSettings"], **scale})
+        cluster.modified = now()
         with cluster.changed:
             cluster.properties["properties"]["scaleSettings"].update(scale)
         cluster.settle()
@@ -294,6 +313,13 @@ class Computes:
     @property
     def _poll_headers(self) -> dict[str, str]:
         return {"Retry-After": self.retry_after} if self.retry_after else {}
+
+
+def _check_scale(scale: dict[str, Any]) -> None:
+    fewest, most = scale.get("minNodeCount") or 0, scale.get("maxNodeCount") or 0
+    if most < 1 or fewest > most:
+        message = f"The scale settings are not valid: minNodeCount {fewest}, maxNodeCount {most}."
+        raise RefusedError(400, "BadRequest", message)
 
 
 def seconds(text: str) -> float:

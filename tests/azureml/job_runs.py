@@ -70,16 +70,24 @@ class _JobRun(threading.Thread):
         finally:
             if compute := self.job.properties.get("computeId"):
                 self._runs.computes.find(compute).release(nodes)
+            else:
+                self._runs.workspace.return_cores(self.job.size, len(nodes), is_spot=self.job.is_spot)
 
     def _acquire(self) -> list[Node]:
         job, compute = self.job, self.job.properties.get("computeId")
         if compute:
             cluster = self._runs.computes.find(compute)
             return cluster.acquire(job.name, job.node_count, lambda: not job.is_cancelled.is_set())
+        while not self._runs.workspace.take_cores(job.size, job.node_count, is_spot=job.is_spot):
+            if job.is_cancelled.wait(LOOK_S):
+                return []
         nodes = self._runs.computes.serverless(job.node_count, job.name)
         while any(node.state == "preparing" for node in nodes) and not job.is_cancelled.is_set():
             time.sleep(LOOK_S)
-        return [] if job.is_cancelled.is_set() else nodes
+        if not job.is_cancelled.is_set():
+            return nodes
+        self._runs.workspace.return_cores(job.size, job.node_count, is_spot=job.is_spot)
+        return []
 
     def _run_on_nodes(self) -> bool:
         self.job.change("Preparing")

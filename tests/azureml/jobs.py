@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.azureml.computes import Computes, Node
+from tests.azureml.computes import Computes, Node, seconds
 from tests.azureml.http_messages import RefusedError, Request, Response, Routes, json_response
-from tests.azureml.workspace import ARTIFACTS, CREATED, ROOT
+from tests.azureml.workspace import ARTIFACTS, ROOT, Workspace, find_size, now, system_data
 
 FINAL = {"Completed", "Failed", "Canceled"}
+TIERS = ("standard", "spot")  # that serverless compute documents
+JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}")
+DAY_S = 86_400
 CHANGEABLE = ("tags", "displayName", "description", "isArchived")
 
 
@@ -30,6 +34,8 @@ class Job:
     warnings: list[str] = field(default_factory=list)
     retries: int = 0
     nodes: list[Node] = field(default_factory=list)
+    created_at: str = field(default_factory=now)
+    modified_at: str = field(default_factory=now)
     is_cancelled: threading.Event = field(default_factory=threading.Event)
     is_preempted: threading.Event = field(default_factory=threading.Event)
     lock: Any = field(default_factory=threading.RLock, repr=False)
@@ -51,6 +57,16 @@ class Job:
     @property
     def node_count(self) -> int:
         return (self.properties.get("resources") or {}).get("instanceCount") or 1
+
+    @property
+    def size(self) -> str:
+        """The VM size of its nodes, if it is serverless."""
+        return str((self.properties.get("resources") or {}).get("instanceType") or "")
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether it asks serverless compute for low-priority nodes."""
+        return str((self.properties.get("queueSettings") or {}).get("jobTier")).lower() == "spot"
 
     def change(self, status: str) -> None:
         """Enters a state, unless it has ended."""
@@ -78,17 +94,18 @@ class Job:
             "services": services,
             "outputs": {**(properties.get("outputs") or {}), "default": default},
         }
-        base = {"id": f"{ROOT}/jobs/{self.name}", "name": self.name, "systemData": CREATED}
+        made = system_data(self.created_at, self.modified_at)
+        base = {"id": f"{ROOT}/jobs/{self.name}", "name": self.name, "systemData": made}
         return {**base, "type": "Microsoft.MachineLearningServices/workspaces/jobs", "properties": properties}
 
 
 class Jobs:
     """All jobs by name. `page` is how many one page of a list has."""
 
-    def __init__(self, computes: Computes, start: Callable[[Job], None]) -> None:
+    def __init__(self, workspace: Workspace, computes: Computes, start: Callable[[Job], None]) -> None:
         self.page = 50
         self.jobs: dict[str, Job] = {}
-        self._computes, self._start = computes, start
+        self._workspace, self._computes, self._start = workspace, computes, start
         self._lock = threading.RLock()
         self.routes = Routes(f"{ROOT}/jobs")
         for method, path, handler in (
@@ -136,8 +153,9 @@ class Jobs:
         with self._lock:
             if name in self.jobs:
                 return json_response(self._changed(self.jobs[name], properties).body())
-            self._check(properties)
-            job = self.jobs[name] = Job(name, {"experimentName": "Default", **properties}, len(self.jobs))
+            job = Job(name, {"experimentName": "Default", **properties}, len(self.jobs))
+            self._check(job)
+            self.jobs[name] = job
         job.change("Starting")
         body = job.body()
         self._start(job)
@@ -150,6 +168,7 @@ class Jobs:
             raise RefusedError(409, "UserError", message)
         with job.lock:
             job.properties.update({key: properties[key] for key in CHANGEABLE if key in properties})
+            job.modified_at = now()
         return job
 
     def _patch(self, request: Request, name: str) -> Response:
@@ -159,16 +178,36 @@ class Jobs:
             job.properties.update({key: changes[key] for key in CHANGEABLE if key in changes})
         return json_response(job.body())
 
-    def _check(self, properties: dict[str, Any]) -> None:
+    def _check(self, job: Job) -> None:
+        """Refuses what the service refuses of a new job."""
+        properties = job.properties
+        if not JOB_NAME.fullmatch(job.name):
+            raise RefusedError(400, "UserError", f"The job name {job.name} is not valid.")
         if properties.get("jobType") == "Command" and not properties.get("environmentId"):
             raise RefusedError(400, "UserError", "The EnvironmentId field is required.")
-        if compute := properties.get("computeId"):
-            try:
-                self._computes.find(compute)
-            except RefusedError as missing:
-                raise RefusedError(400, "UserError", f"Compute not found: {compute}") from missing
-        elif not (properties.get("resources") or {}).get("instanceType"):
+        is_spot = self._is_spot_on_compute(properties["computeId"]) if properties.get("computeId") else None
+        if is_spot is None:
+            is_spot = self._check_serverless(job)
+        _check_timeout(properties, days=7 if is_spot else 21)
+
+    def _is_spot_on_compute(self, compute: str) -> bool:
+        try:
+            return self._computes.find(compute).is_spot
+        except RefusedError as missing:
+            raise RefusedError(400, "UserError", f"Compute not found: {compute}") from missing
+
+    def _check_serverless(self, job: Job) -> bool:
+        """Refuses unknown sizes and tiers, and nodes that exceed the quota; returns whether they are spot."""
+        if not job.size:
             raise RefusedError(400, "UserError", "Neither a compute nor an instance type is given.")
+        find_size(job.size)
+        tier = (job.properties.get("queueSettings") or {}).get("jobTier") or "Standard"
+        if tier.lower() not in TIERS:
+            raise RefusedError(
+                400, "UserError", f"The job tier {tier} is not supported on serverless compute."
+            )
+        self._workspace.check_cores(job.size, job.node_count, is_spot=job.is_spot)
+        return job.is_spot
 
     def _delete(self, request: Request, name: str) -> Response:
         job = self.find(name)
@@ -185,6 +224,13 @@ class Jobs:
         job.change("CancelRequested")
         job.is_cancelled.set()
         return Response(202, headers={"Location": f"https://management.azure.com{ROOT}/jobs/{name}?done"})
+
+
+def _check_timeout(properties: dict[str, Any], *, days: int) -> None:
+    timeout = (properties.get("limits") or {}).get("timeout")
+    if timeout and seconds(timeout) > days * DAY_S:
+        message = f"The timeout {timeout} exceeds the maximum of {days} days for these nodes."
+        raise RefusedError(400, "UserError", message)
 
 
 def output_uri(job: Job, name: str) -> str:

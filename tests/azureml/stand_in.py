@@ -30,7 +30,7 @@ class AzureStandIn:
         self.workspace = Workspace(self.blobs)
         self.computes = Computes(self.workspace)
         self.runs = JobRuns(folder / "runs", self.workspace, self.computes)
-        self.jobs = Jobs(self.computes, self.runs.start if runs_jobs else self._wait_for_test)
+        self.jobs = Jobs(self.workspace, self.computes, self.runs.start if runs_jobs else self._wait_for_test)
         self.history = RunHistory(self.jobs, self.blobs)
         certificates = make_certificates()
         self._bundle = certificates.write_authority(folder / "authority.pem")

@@ -109,7 +109,7 @@ def test_it_makes_shows_and_deletes_clusters(azure):
     azure.computes.retry_after = "1"
     made, listed, nodes, usage, sizes, _, left = perform(
         azure,
-        step("make_cluster", "low", "Standard_NC6", 2),
+        step("make_cluster", "low", "Standard_NC4as_T4_v3", 2),
         step("clusters"),
         step("nodes", "low"),
         step("usage"),
@@ -117,9 +117,9 @@ def test_it_makes_shows_and_deletes_clusters(azure):
         step("remove_cluster", "low"),
         step("clusters"),
     )
-    assert made == {"name": "low", "size": "Standard_NC6", "tier": "low_priority", "maximum": 2}
+    assert made == {"name": "low", "size": "Standard_NC4as_T4_v3", "tier": "low_priority", "maximum": 2}
     assert (listed, nodes, left) == (["low"], [], [])
-    assert ["standardNCFamily", 100] in usage
+    assert ["Standard NCASv3_T4 Family", 100] in usage
     assert "Standard_NC24ads_A100_v4" in sizes
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 import requests
 from azure.core.exceptions import HttpResponseError
@@ -11,7 +13,7 @@ from azure.mgmt.resource.resources import ResourceManagementClient
 
 from tests.azureml.faults import CUT_BODY, CUT_REQUEST, SLOW_BODY, refusal
 from tests.azureml.stand_in import AzureStandIn
-from tests.azureml.workspace import API, PLACE, ROOT
+from tests.azureml.workspace import API, LOCATIONS, PLACE, ROOT
 
 VERSION = {"api-version": "2025-12-01"}
 COMMAND = {
@@ -81,6 +83,60 @@ def test_jobs_are_listed_by_pages_without_archived_ones(azure, client):
     for name in "abc":
         send(client, "PUT", f"{ROOT}/jobs/{name}", {"properties": {**COMMAND, "isArchived": name == "b"}})
     assert [job["name"] for job in send(client, "GET", f"{ROOT}/jobs")["value"]] == ["c", "a"]
+
+
+REFUSED_JOBS = {
+    "a size of yesterday": {"resources": {"instanceCount": 1, "instanceType": "Standard_NC6s_v3"}},
+    "a tier of other computes": {"queueSettings": {"jobTier": "Premium"}},
+    "more time than low-priority nodes have": {
+        "queueSettings": {"jobTier": "Spot"},
+        "limits": {"jobLimitsType": "Command", "timeout": "P7DT2M"},
+    },
+    "more nodes than the quota allows": {
+        "resources": {"instanceCount": 26, "instanceType": "Standard_DS3_v2"}
+    },
+}
+
+
+@pytest.mark.parametrize("changed", REFUSED_JOBS.values(), ids=REFUSED_JOBS)
+def test_a_job_is_refused_that_the_service_refuses(azure, client, changed):
+    with pytest.raises(HttpResponseError):
+        send(client, "PUT", f"{ROOT}/jobs/one", {"properties": {**COMMAND, **changed}})
+    assert azure.jobs.jobs == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "most"),
+    [
+        ("ab", "Standard_D1", 1),
+        ("a_b", "Standard_D1", 1),
+        ("cpu", "Standard_D1", 0),
+        ("cpu", "Standard_NC6", 1),
+    ],
+)
+def test_a_cluster_is_refused_that_the_service_refuses(azure, client, name, size, most):
+    own = {"vmSize": size, "scaleSettings": {"minNodeCount": 0, "maxNodeCount": most}}
+    body = {"location": "eastus", "properties": {"computeType": "AmlCompute", "properties": own}}
+    with pytest.raises(HttpResponseError):
+        send(client, "PUT", f"{ROOT}/computes/{name}", body)
+    assert azure.computes.clusters == {}
+
+
+def test_the_clock_of_the_service_goes_on(client):
+    def times():
+        return send(client, "GET", f"{ROOT}/jobs/one")["systemData"]
+
+    before = datetime.now(timezone.utc)
+    send(client, "PUT", f"{ROOT}/jobs/one", {"properties": COMMAND})
+    made = times()
+    assert datetime.fromisoformat(made["createdAt"]) >= before
+    send(client, "PUT", f"{ROOT}/jobs/one", {"properties": {**COMMAND, "isArchived": True}})
+    assert times()["createdAt"] == made["createdAt"] < times()["lastModifiedAt"]
+
+
+def test_other_locations_have_no_quotas_here(client):
+    with pytest.raises(HttpResponseError, match="NoRegisteredProviderFound"):
+        send(client, "GET", f"{LOCATIONS}/mars/usages")
 
 
 def details(azure, job):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from typing import Any
 
@@ -12,30 +13,40 @@ from tests.azureml.http_messages import RefusedError, Request, Response, Routes,
 SUBSCRIPTION, GROUP, WORKSPACE, LOCATION = "00000000-0000-0000-0000-000000000001", "team", "space", "eastus"
 PROVIDER = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.MachineLearningServices"
 ROOT = f"{PROVIDER}/workspaces/{WORKSPACE}"
-PLACE = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.MachineLearningServices/locations/{LOCATION}"
+LOCATIONS = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.MachineLearningServices/locations"
+PLACE = f"{LOCATIONS}/{LOCATION}"
 API = f"https://{LOCATION}.api.azureml.ms"
 ARTIFACTS = "azureml"  # the container of logs and outputs
 DATASTORES = {"workspaceblobstore": "azureml-blobstore-standin", "workspaceartifactstore": ARTIFACTS}
-CREATED = {
-    "createdAt": "2026-11-23T10:00:00Z",
-    "createdBy": "Ann",
-    "createdByType": "User",
-    "lastModifiedAt": "2026-11-23T10:00:00Z",
-    "lastModifiedBy": "Ann",
-    "lastModifiedByType": "User",
-}
 
-# name: family, vCPUs, GPUs, memory in GB, dollars per hour: dedicated, low priority
+
+def now() -> str:
+    """The time as the service writes it."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat()
+
+
+def system_data(created: str, modified: str = "") -> dict[str, str]:
+    """Who created and modified a resource, and when."""
+    who = {"createdBy": "Ann", "createdByType": "User", "lastModifiedBy": "Ann", "lastModifiedByType": "User"}
+    return {**who, "createdAt": created, "lastModifiedAt": modified or created}
+
+
+CREATED = system_data(now())  # the workspace and what it came with
+
+# What is offered today: name: family, vCPUs, GPUs, memory in GB, dollars per hour: dedicated, low priority
 SIZES: dict[str, tuple[str, int, int, float, float, float]] = {
     "Standard_DS3_v2": ("standardDSv2Family", 4, 0, 14, 0.229, 0.046),
     "Standard_D2_v2": ("standardDv2Family", 2, 0, 7, 0.146, 0.029),
     "Standard_D1": ("standardDFamily", 1, 0, 3.5, 0.077, 0.015),
     "Standard_D3": ("standardDFamily", 4, 0, 14, 0.308, 0.062),
-    "Standard_NC24": ("standardNCFamily", 24, 4, 224, 3.6, 0.72),
-    "Standard_NC6": ("standardNCFamily", 6, 1, 56, 0.9, 0.18),
+    "Standard_NC4as_T4_v3": ("Standard NCASv3_T4 Family", 4, 1, 28, 0.526, 0.105),
+    "Standard_NC64as_T4_v3": ("Standard NCASv3_T4 Family", 64, 4, 440, 4.352, 0.87),
     "Standard_NC24ads_A100_v4": ("StandardNCADSA100v4Family", 24, 1, 220, 3.673, 0.735),
     "Standard_ND96isr_H100_v5": ("standardNDSH100v5Family", 96, 8, 1900, 98.32, 19.664),
 }
+
+
+LOW_PRIORITY = "lowPriority"  # the name of the one quota of all families' low-priority cores
 
 
 class Workspace:
@@ -44,19 +55,20 @@ class Workspace:
     def __init__(self, storage: Blobs) -> None:
         self.storage = storage
         self.is_identity_based = False
-        self.cores = {family: 100 for family, *_ in SIZES.values()}
+        self.cores = {**{family: 100 for family, *_ in SIZES.values()}, LOW_PRIORITY: 100}
         self.cores_in_use: dict[str, int] = {}
         self.codes: dict[tuple[str, str], dict[str, Any]] = {}
         self.environments: dict[tuple[str, str], dict[str, Any]] = {}
         self.datastores: dict[str, dict[str, Any]] = {}
+        self._created: dict[tuple[str, ...], str] = {}  # kind and name of an asset → when
         self._lock = threading.RLock()
         self.routes = Routes()
         for method, path, handler in (
             ("GET", ROOT, self._show),
             ("GET", f"{PROVIDER}/workspaces", self._list),
             ("GET", f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}", self._group),
-            ("GET", f"{PLACE}/usages", self._usages),
-            ("GET", f"{PLACE}/vmSizes", self._sizes),
+            ("GET", f"{LOCATIONS}/{{location}}/usages", self._usages),
+            ("GET", f"{LOCATIONS}/{{location}}/vmSizes", self._sizes),
             ("GET", f"{ROOT}/datastores", self._datastores),
             ("GET", f"{ROOT}/datastores/{{name}}", self._datastore),
             ("PUT", f"{ROOT}/datastores/{{name}}", self._put_datastore),
@@ -129,12 +141,40 @@ class Workspace:
         )
         return json_response({**dict.fromkeys(names, API), "studio": "https://ml.azure.com"})
 
-    def _usages(self, request: Request) -> Response:
-        kind = "Microsoft.MachineLearningServices/vmFamily/usages"
+    def check_cores(self, size: str, count: int, *, is_spot: bool) -> None:
+        """Refuses nodes for which the quota is too small, whatever ends; the others wait."""
+        quota, cores = quota_of(size, is_spot=is_spot)
+        limit = self.cores[quota]
+        if count * cores > limit:
+            message = (
+                f"{count} instances of {size} need {count * cores} cores of {quota}, more than the quota of "
+                f"{limit}. Decrease the number of instances, request a quota increase for this VM family, or "
+                "choose another VM size."
+            )
+            raise RefusedError(400, "UserError", message)
+
+    def take_cores(self, size: str, count: int, *, is_spot: bool) -> bool:
+        """Takes the cores of nodes from the quota, if so many are left."""
+        quota, cores = quota_of(size, is_spot=is_spot)
+        with self._lock:
+            used = self.cores_in_use.get(quota, 0) + count * cores
+            if used > self.cores[quota]:
+                return False
+            self.cores_in_use[quota] = used
+        return True
+
+    def return_cores(self, size: str, count: int, *, is_spot: bool) -> None:
+        """Gives the cores of nodes back."""
+        quota, cores = quota_of(size, is_spot=is_spot)
+        with self._lock:
+            self.cores_in_use[quota] -= count * cores
+
+    def _usages(self, request: Request, location: str) -> Response:
+        _check_location(location)
         items = [
             {
                 "id": f"{PLACE}/usages/{family}",
-                "type": kind,
+                "type": f"Microsoft.MachineLearningServices/{_usage_kind(family)}/usages",
                 "unit": "Count",
                 "currentValue": self.cores_in_use.get(family, 0),
                 "limit": limit,
@@ -144,7 +184,8 @@ class Workspace:
         ]
         return json_response({"value": items})
 
-    def _sizes(self, request: Request) -> Response:
+    def _sizes(self, request: Request, location: str) -> Response:
+        _check_location(location)
         return json_response({"value": [_size(name) for name in SIZES]})
 
     # datastores
@@ -161,11 +202,13 @@ class Workspace:
         kind = (properties.get("credentials") or {}).get("credentialsType")
         with self._lock:
             self.datastores[name] = {**properties, "credentials": {"credentialsType": kind}}
+            self._created.setdefault(("datastores", name), now())
         return json_response(self._datastore_body(name), 201)
 
     def _datastore_body(self, name: str) -> dict[str, Any]:
         if own := self.datastores.get(name):
-            return {"id": f"{ROOT}/datastores/{name}", "name": name, "properties": own, "systemData": CREATED}
+            made = system_data(self._created["datastores", name])
+            return {"id": f"{ROOT}/datastores/{name}", "name": name, "properties": own, "systemData": made}
         if name not in DATASTORES:
             raise RefusedError(404, "UserError", f"Could not find datastore with name: {name}")
         kind = "None" if self.is_identity_based else "AccountKey"
@@ -201,6 +244,7 @@ class Workspace:
                 is_new = (name, version) not in assets
                 if request.method == "PUT" and (is_new or kind == "environments"):
                     assets[name, version] = request.json()["properties"]
+                    self._created.setdefault((kind, name, version), now())
                 elif is_new:
                     raise RefusedError(404, "UserError", f"{kind}/{name}/versions/{version} is not there")
                 created = request.method == "PUT" and is_new
@@ -210,7 +254,8 @@ class Workspace:
 
     def _body(self, kind: str, name: str, version: str) -> dict[str, Any]:
         properties = getattr(self, kind)[name, version]
-        base = {"id": f"{ROOT}/{kind}/{name}/versions/{version}", "name": version, "systemData": CREATED}
+        made = system_data(self._created[kind, name, version])
+        base = {"id": f"{ROOT}/{kind}/{name}/versions/{version}", "name": version, "systemData": made}
         kind = f"Microsoft.MachineLearningServices/workspaces/{kind}/versions"
         return {**base, "type": kind, "properties": {**properties, "provisioningState": "Succeeded"}}
 
@@ -269,6 +314,22 @@ def find_size(name: str) -> str:
         message = f"The specified vm size {name} is not supported in {LOCATION}."
         raise RefusedError(400, "BadRequest", message)
     return known[name.lower()]
+
+
+def quota_of(size: str, *, is_spot: bool) -> tuple[str, int]:
+    """The quota that a node of a size counts for, and its cores."""
+    family, cores, *_ = SIZES[find_size(size)]
+    return (LOW_PRIORITY if is_spot else family), cores
+
+
+def _usage_kind(name: str) -> str:
+    return "lowPriorityCores" if name == LOW_PRIORITY else "vmFamily"
+
+
+def _check_location(name: str) -> None:
+    if name.lower() != LOCATION:
+        message = f"No registered resource provider found for location '{name}'."
+        raise RefusedError(400, "NoRegisteredProviderFound", message)
 
 
 def _size(name: str) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from batchai_magics import cell
 from batchai_magics.backends.base import FileRef, JobNeeds
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError
+from batchai_magics.jobs.submit import submit
 from batchai_magics.models.cluster_spec import ClusterSpec, ManualScale, ScaleSettings
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
@@ -48,6 +50,16 @@ def test_what_a_backend_cannot_do_is_refused_by_name(place: Place) -> None:
     with pytest.raises(CapabilityError, match=r"secrets\[\]"):
         place.backend.create(place.job(), spec)
     assert not place.backend.list(place.experiment, Kind.JOB)
+
+
+def test_what_a_backend_cannot_do_is_refused_before_files_are_stored(place: Place) -> None:
+    request = cell.parse("refused", "print(1)", settings=place.settings)
+    beyond = replace(request, spec=place.spec(batchaiMoons="2"))
+    with pytest.raises(CapabilityError, match=r"properties\.batchaiMoons"):
+        submit(place.backend, beyond, place.settings)
+    if place.backend.storage and place.settings.share in place.backend.storage.shares():
+        files = place.backend.storage.list(place.settings.share)
+        assert [file.path for file in files if "refused" in file.path] == []
 
 
 @pytest.mark.lacks("slurm_options")

@@ -64,9 +64,9 @@ class AzureMLBackend(BackendBase):
         self._workspace = workspace_id(settings)
         self.jobs = Jobs(connection)
         self.clusters = Clusters(connection)
-        self._creation = JobCreation(connection, self.jobs, settings)
+        self.usages = self.prices = Quota(self.clusters)
+        self._creation = JobCreation(connection, self.jobs, self.usages, settings)
         self.logs = JobLogs(connection, self.jobs)
-        self.usages = self.prices = Quota(connection, self.clusters)
         self._outputs = OutputFiles(Datastores(connection))
         self._recent = RecentResources(self.jobs, self.clusters)
         self.jobs.facts = RunRecords(self.logs).facts
@@ -101,8 +101,13 @@ class AzureMLBackend(BackendBase):
             return self._creation.create(id, spec, records)
         raise CapabilityError(f"a {id.kind.noun} is not created from here", code="NotSupported")
 
+    def check(self, job: JobSpec) -> None:
+        """Checks a job against the capabilities, and against what the service supports; sends nothing."""
+        super().check(job)
+        self._creation.check(job)
+
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
-        """Stores a job's files as code; there is nothing else to create: clusters are the user's."""
+        """Keeps a job's files until it is created; there is nothing to create: clusters are the user's."""
         self._check_workspace(needs.job)
         self._creation.keep(needs.files)
         return self._runs(needs.job)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, cast
 
-from batchai_magics.backends.azureml import compute_messages
+from batchai_magics.backends.azureml import compute_messages, service_limits
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import job_id
+from batchai_magics.backends.azureml.location_facts import LocationFacts
 from batchai_magics.backends.base.resource_requests import Listing, Patch, Spec
 from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError
@@ -36,8 +37,9 @@ _UNSUPPORTED = {
 class Clusters:
     """The clusters of a workspace."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, location: LocationFacts | None = None) -> None:
         self._connection = connection
+        self.location = location or LocationFacts(connection)
         self._jobs: dict[str, ResourceId | None] = {}
 
     def create(self, id: ResourceId, spec: Spec) -> Cluster:
@@ -50,6 +52,8 @@ class Clusters:
         try:
             found = self.show(id)
         except NotFoundError:
+            service_limits.check_cluster_name(id.name)
+            self.location.known_size(wanted.vm_size)
             body = compute_messages.cluster_body(wanted, self._connection.workspace.location)
             data = self._connection.create(self._connection.request("PUT", _path(id), body))
             return compute_messages.parse_cluster(data, id)
@@ -184,7 +188,12 @@ def _check_supported(spec: ClusterSpec) -> None:
 
 
 def _check_scale(scale: ScaleSettings | None) -> None:
-    """Raises a CapabilityError if running jobs are to be ended: the service's nodes leave when they idle."""
+    """Raises a CapabilityError if running jobs are to be ended: the service's nodes leave when they idle.
+
+    Raises:
+        SpecError: The cluster could never have a node.
+    """
+    service_limits.check_scale(scale)
     if scale and scale.manual and scale.manual.node_deallocation_option is DeallocationOption.TERMINATE:
         raise CapabilityError(
             "properties.scaleSettings.manual.nodeDeallocationOption is not supported by the azureml backend",

@@ -29,15 +29,18 @@ class CodeSnapshots:
         self._connection = connection
         self._stored: set[str] = set()  # paths of versions that are known to be there
 
-    def store(self, files: Mapping[str, bytes]) -> str:
-        """The id of the code with the programs of nodes and these files; uploads it unless it is there."""
-        contents = {**_programs(), **{f"{SEGMENTS}/files/{name}": data for name, data in files.items()}}
+    def id_of(self, files: Mapping[str, bytes]) -> str:
+        """The id of the code with the programs of nodes and these files; sends nothing."""
+        return f"{self._connection.address.path}/{_path(_digest(_contents(files)))}"
+
+    def store(self, files: Mapping[str, bytes]) -> None:
+        """Uploads the code with the programs of nodes and these files unless it is there."""
+        contents = _contents(files)
         digest = _digest(contents)
-        path = f"codes/{SEGMENTS}-{digest[:32]}/versions/1"
+        path = _path(digest)
         if path not in self._stored and not self._exists(path):
             self._upload(path, contents, digest)
         self._stored.add(path)
-        return f"{self._connection.address.path}/{path}"
 
     def _exists(self, path: str) -> bool:
         try:
@@ -66,6 +69,14 @@ class CodeSnapshots:
         parts = urlsplit(address)
         path = f"{parts.path.rstrip('/')}/{_FOLDER}/{quote(name)}"
         self._connection.write_blob(parts._replace(path=path).geturl(), data)
+
+
+def _contents(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    return {**_programs(), **{f"{SEGMENTS}/files/{name}": data for name, data in files.items()}}
+
+
+def _path(digest: str) -> str:
+    return f"codes/{SEGMENTS}-{digest[:32]}/versions/1"
 
 
 def _digest(contents: Mapping[str, bytes]) -> str:

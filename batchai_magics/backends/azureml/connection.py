@@ -108,9 +108,9 @@ class Connection(ArmClient):
         full = f"{self.address.path}/{path}" if path else self.address.path
         return ArmRequest(method, full, query or {}, body, version=self.settings.api_version)
 
-    def location_request(self, path: str) -> ArmRequest:
-        """A request for the quotas (`usages`) or VM sizes (`vmSizes`) in the workspace's location."""
-        full = f"{self.address.location_path(self.workspace.location)}/{path}"
+    def location_request(self, path: str, location: str = "") -> ArmRequest:
+        """A request for the quotas (`usages`) or VM sizes (`vmSizes`) of a location, else the workspace's."""
+        full = f"{self.address.location_path(location or self.workspace.location)}/{path}"
         return ArmRequest("GET", full, version=self.settings.api_version)
 
     def items(self, request: ArmRequest) -> Iterator[Mapping[str, Any]]:

@@ -12,9 +12,10 @@ from batchai_magics.backends.azureml.job_names import EXPERIMENT, NAME, SEGMENTS
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, packed
 from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
 from batchai_magics.backends.azureml.run_plan import RunPlan
+from batchai_magics.backends.azureml.service_limits import LONGEST_VARIABLE, max_lifetime_s
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.job_spec import JobPriority, JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.wire_times import duration
@@ -23,9 +24,7 @@ from batchai_magics.records.record_files import CHANNELS, LABELS
 DIGEST = "batchai_digest"  # among the properties of our jobs
 START = f"{SEGMENTS}/start.py"
 _SLACK_S = 120  # added to the job's own time limit, so that the job can end itself and report why
-_LONGEST = 100_000  # characters of a variable: a program cannot be started with many more
 _PYTHON = '"$(command -v python3 || command -v python)"'
-_TIERS = {JobPriority.LOW: "Basic", JobPriority.NORMAL: "Standard", JobPriority.HIGH: "Premium"}
 Body = dict[str, Any]
 
 
@@ -38,6 +37,7 @@ class JobAssets:
         environment: The id of its environment.
         compute: The id of its compute; empty for none.
         size: The VM size of a job without a compute.
+        is_spot: Whether its nodes may be preempted.
         datastores: The datastore of each mount, by its path below the mount root.
         share: The path of the default share there.
     """
@@ -46,6 +46,7 @@ class JobAssets:
     environment: str
     compute: str = ""
     size: str = ""
+    is_spot: bool = False
     datastores: Mapping[str, str] = field(default_factory=dict)
     share: str = "autoafs"
 
@@ -65,7 +66,8 @@ def job_body(
     """
     outputs = _outputs(spec, run.plan.guid, assets, settings)
     inputs = _inputs(spec)
-    limit_s = int(duration(spec.constraints.max_wall_clock_time).total_seconds()) + _SLACK_S
+    own_limit_s = int(duration(spec.constraints.max_wall_clock_time).total_seconds())
+    limit_s = min(own_limit_s + _SLACK_S, max_lifetime_s(is_spot=assets.is_spot))
     properties: Body = {
         "jobType": "Command",
         "command": _command(inputs, outputs),
@@ -87,15 +89,14 @@ def job_body(
         "identity": _identity(settings.identity) if settings.identity else {},
     }
     given = {name: value for name, value in optional.items() if value}
-    return {"properties": {**properties, **_compute_target(spec, assets), **given}}
+    return {"properties": {**properties, **_compute_target(assets), **given}}
 
 
-def _compute_target(spec: JobSpec, assets: JobAssets) -> Body:
-    """Where the job runs: its cluster, else serverless compute of a tier."""
+def _compute_target(assets: JobAssets) -> Body:
+    """Where the job runs: its cluster, else serverless compute of one of its two tiers."""
     if assets.compute:
         return {"computeId": assets.compute}
-    tier = "Spot" if "spot" in spec.backend_options else _TIERS[spec.scheduling_priority]
-    return {"queueSettings": {"jobTier": tier}}
+    return {"queueSettings": {"jobTier": "Spot" if assets.is_spot else "Standard"}}
 
 
 def digest(spec: JobSpec) -> str:
@@ -165,9 +166,9 @@ def _resources(spec: JobSpec, assets: JobAssets) -> Body:
 def _variables(spec: JobSpec, bundle: Body) -> dict[str, str]:
     """Ours, and secrets, if the user accepts that they are visible; the other variables are in the plan."""
     own = {SPEC: packed(spec.to_wire()), RUN: packed(bundle)}
-    if len(own[RUN]) > _LONGEST:
+    if len(own[RUN]) > LONGEST_VARIABLE:
         own[RUN] = packed({**bundle, "records": {}})
-    if max(map(len, own.values())) > _LONGEST:
+    if max(map(len, own.values())) > LONGEST_VARIABLE:
         problem = Problem("properties", "it is too long for this service", "put long texts into files")
         raise SpecError([problem], what=spec.what)
     secrets = {item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value}

@@ -10,10 +10,10 @@ from batchai_magics.backends.azureml.settings import AzureMLSettings
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
     from batchai_magics.config import Settings
-    from batchai_magics.models.job_spec import JobSpec
 
 IMPLEMENTED_IN = "batchai_magics.backends.azureml.azureml_backend"
 OWN_SETTINGS = AzureMLSettings
+IS_PAID = True
 
 
 def complete_settings(settings: Settings) -> Settings:
@@ -31,15 +31,6 @@ def open_backend(settings: Settings) -> Backend:
 
     own = settings.for_backend(AzureMLSettings)
     return AzureMLBackend(Connection(WorkspaceAddress.of(settings), own), settings)
-
-
-def forecast(settings: Settings, job: JobSpec) -> str:
-    """The nodes of a job, the quota left for them and their price; or why the service does not say."""
-    backend = open_backend(settings)
-    try:
-        return backend.prices.forecast(job) if backend.prices else ""
-    finally:
-        backend.close()
 
 
 def check_choice(settings: Settings) -> str:

@@ -1,16 +1,15 @@
-"""Quotas, VM sizes and prices of the workspace's location: whether a job will wait, and what it costs."""
+"""Quotas and prices of the workspace's location: whether a job can run, whether it waits, what it costs."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from batchai_magics.backends.azureml import service_limits
 from batchai_magics.backends.azureml.clusters import Clusters, is_serverless
-from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.quota_messages import Estimate, SizeFacts, core_quota, queue_reason
-from batchai_magics.errors import ServiceError, SpecError
+from batchai_magics.backends.service import api_errors
+from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, ServiceError, SpecError
 from batchai_magics.models.cluster_spec import VmPriority
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.prices import Price
@@ -19,26 +18,25 @@ from batchai_magics.models.resources import Cluster
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.subscription import Usage
 
-_SIZES_S, _USAGES_S = 3600.0, 60.0  # how long what was read is used
-
 
 class Quota:
     """The facets `usages` and `prices`, estimates made of both, and the reasons why jobs wait."""
 
-    def __init__(
-        self, connection: Connection, clusters: Clusters, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._connection, self._clusters, self._clock = connection, clusters, clock
-        self._read: dict[str, tuple[float, Sequence[Mapping[str, Any]]]] = {}
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters, self._location = clusters, clusters.location
 
     def list(self, location: str) -> Sequence[Usage]:
-        """The usage of each quota in the workspace's location, whatever other one is asked for."""
-        return [Usage.from_wire(item) for item in self._items("usages", 0.0)]
+        """The usage of each quota in a location.
+
+        Raises:
+            ServiceError: The service is not there.
+        """
+        return [Usage.from_wire(item) for item in self._location.usages(location)]
 
     def node_price(self, cluster: Cluster) -> Price | None:
         """The price of a node of a cluster, by the service's estimates."""
-        facts = self.size(cluster.spec.vm_size)
-        per_hour = facts.price(is_spot=_is_spot(cluster)) if facts else None
+        facts = self._location.size(cluster.spec.vm_size)
+        per_hour = facts.price(is_spot=is_low_priority(cluster)) if facts else None
         return Price(per_hour, facts.currency) if facts and per_hour is not None else None
 
     def nodes_of(self, job: JobSpec, cluster: Cluster) -> Cluster:
@@ -46,23 +44,39 @@ class Quota:
         if not is_serverless(cluster.id):
             return cluster
         size = (job.backend_options.get("size") or cluster.spec.vm_size).split()[-1]
-        priority = VmPriority.LOW_PRIORITY if "spot" in job.backend_options else VmPriority.DEDICATED
+        priority = VmPriority.LOW_PRIORITY if service_limits.is_spot(job) else VmPriority.DEDICATED
         spec = cluster.spec.model_copy(update={"vm_size": size, "vm_priority": priority})
         return replace(cluster, spec=spec)
 
+    def nodes_for(self, job: JobSpec) -> tuple[Cluster, SizeFacts]:
+        """The cluster with the nodes that a job gets, and their size; reads only.
+
+        Raises:
+            ConflictError: They exceed the quota, whatever ends.
+            NotFoundError: There is no such cluster or VM size.
+            SpecError: The cluster never has so many nodes, or its nodes never so much time.
+        """
+        cluster = self.nodes_of(job, self._cluster(ResourceId.parse(job.cluster.id)))
+        most = cluster.spec.scale_settings.most_nodes if cluster.spec.scale_settings else 0
+        if job.node_count > most and not is_serverless(cluster.id):
+            raise api_errors.too_many_nodes(job.node_count, cluster.id, most)
+        service_limits.check_lifetime(job, is_spot=is_low_priority(cluster))
+        size = self._location.known_size(cluster.spec.vm_size)
+        estimate = self._estimate_or_none(cluster, job.node_count)
+        if estimate and estimate.exceeds_quota:
+            raise _quota_exceeded(estimate)
+        return cluster, size
+
     def forecast(self, job: JobSpec) -> str:
-        """The nodes of a job, the quota that is left for them and their price."""
+        """The nodes of a job, the quota that is left for them and their price; or why it is refused."""
         try:
-            cluster = self._clusters.show(ResourceId.parse(job.cluster.id))
-            estimate = self.estimate(self.nodes_of(job, cluster), job.node_count)
-        except (ServiceError, SpecError) as error:
+            cluster, _ = self.nodes_for(job)
+            estimate = self.estimate(cluster, job.node_count)
+        except (CapabilityError, ConflictError, NotFoundError, SpecError) as error:
+            return f"problem: {error.message}"
+        except ServiceError as error:
             return f"quota and price are unknown: {error.message}"
         return estimate.sentence if estimate else ""
-
-    def size(self, name: str) -> SizeFacts | None:
-        """A VM size; None if the location does not have it."""
-        sizes = map(SizeFacts.from_wire, self._items("vmSizes", _SIZES_S))
-        return next((size for size in sizes if size.name.lower() == name.lower()), None)
 
     def estimate(
         self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
@@ -75,32 +89,53 @@ class Quota:
             size: The VM size of a serverless job; by default the cluster's.
             is_spot: Whether a serverless job's nodes may be preempted; by default, whether the cluster's may.
         """
-        facts = self.size(size or cluster.spec.vm_size)
+        facts = self._location.size(size or cluster.spec.vm_size)
         if facts is None:
             return None
         if is_spot is None:
-            is_spot = _is_spot(cluster)
+            is_spot = is_low_priority(cluster)
         present = sum(cluster.node_states.of(state) for state in (NodeState.IDLE, NodeState.PREPARING))
-        quota = core_quota(self._items("usages", _USAGES_S), facts.family, is_spot=is_spot)
+        quota = core_quota(self._location.recent_usages(), facts.family, is_spot=is_spot)
         return Estimate(node_count, facts, max(0, node_count - present), quota, is_spot)
 
     def waiting(
         self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
     ) -> str:
         """Why a queued job waits; the arguments are those of `estimate`."""
+        return queue_reason(
+            cluster, node_count, self._estimate_or_none(cluster, node_count, size=size, is_spot=is_spot)
+        )
+
+    def _estimate_or_none(
+        self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
+    ) -> Estimate | None:
+        """The estimate; None where it cannot be read: not everyone may read quotas."""
         try:
-            estimate = self.estimate(cluster, node_count, size=size, is_spot=is_spot)
-        except ServiceError:  # not everyone may read quotas; the cluster tells something too
-            estimate = None
-        return queue_reason(cluster, node_count, estimate)
+            return self.estimate(cluster, node_count, size=size, is_spot=is_spot)
+        except ServiceError:
+            return None
 
-    def _items(self, kind: str, life_s: float) -> Sequence[Mapping[str, Any]]:
-        read_at, items = self._read.get(kind, (float("-inf"), ()))
-        if self._clock() - read_at >= life_s:
-            items = [*self._connection.items(self._connection.location_request(kind))]
-            self._read[kind] = self._clock(), items
-        return items
+    def _cluster(self, id: ResourceId) -> Cluster:
+        try:
+            return self._clusters.show(id)
+        except NotFoundError:
+            hint = "List them with `%batchai cluster list`, or leave the cluster out."
+            raise NotFoundError(f"there is no cluster {id.name}", code="ClusterNotFound", hint=hint) from None
 
 
-def _is_spot(cluster: Cluster) -> bool:
+def is_low_priority(cluster: Cluster) -> bool:
+    """Whether the nodes of a cluster may be preempted."""
     return cluster.spec.vm_priority is VmPriority.LOW_PRIORITY
+
+
+def _quota_exceeded(estimate: Estimate) -> ConflictError:
+    """The error for nodes that the service refuses: it queues only what fits into the whole quota."""
+    limit, size = estimate.quota.limit if estimate.quota else 0, estimate.size
+    most, kind = limit // max(1, size.cores), "low-priority " * estimate.is_spot
+    text = (
+        f"{estimate.node_count} × {size.name} need {estimate.node_count * size.cores} {kind}cores, "
+        f"and the quota is {limit}"
+    )
+    fewer = f"Ask for at most {most} node{'s' * (most != 1)}, choose" if most else "Choose"
+    hint = f"{fewer} another VM size, or raise the quota in Azure's portal. Nothing was sent."
+    return ConflictError(text, code="QuotaExceeded", hint=hint)

@@ -134,8 +134,9 @@ class Estimate:
 
     @property
     def exceeds_quota(self) -> bool:
-        """Whether the whole quota is too small, whatever ends."""
-        return self.will_queue and self.quota is not None and self.needed_cores > self.quota.limit
+        """Whether the whole quota is too small, whatever ends: the service refuses such a job."""
+        needed = self.node_count * self.size.cores if self.new_node_count else 0
+        return self.quota is not None and 0 <= self.quota.limit < needed
 
     @property
     def price_per_hour(self) -> float | None:
@@ -155,7 +156,7 @@ class Estimate:
         if self._free_words:
             words += f", {self._free_words}"
         if self.exceeds_quota:
-            words += f": will queue until the quota is raised to {self.needed_cores} cores"
+            words += f": more than the quota, which must be raised to {self.node_count * self.size.cores}"
         elif self.will_queue:
             words += ": will queue"
         if self.price_per_hour is not None:
@@ -190,7 +191,8 @@ def queue_reason(cluster: Cluster, node_count: int, estimate: Estimate | None = 
 
 
 def _reasons(cluster: Cluster, node_count: int, estimate: Estimate | None) -> Iterator[str]:
-    states, most = cluster.node_states, _most_nodes(cluster)
+    scale = cluster.spec.scale_settings
+    states, most = cluster.node_states, scale.most_nodes if scale else 0
     if most < node_count:
         yield f"it can have at most {most} node{'s' * (most != 1)}"
     for error in cluster.errors:
@@ -205,13 +207,6 @@ def _reasons(cluster: Cluster, node_count: int, estimate: Estimate | None) -> It
     for state, words in _TAKEN.items():
         if states.of(state) and ready < node_count:
             yield _count(states.of(state), *words)
-
-
-def _most_nodes(cluster: Cluster) -> int:
-    scale = cluster.spec.scale_settings
-    if scale and scale.auto_scale:
-        return scale.auto_scale.maximum_node_count
-    return scale.manual.target_node_count if scale and scale.manual else 0
 
 
 def _count(number: int, one: str, many: str) -> str:

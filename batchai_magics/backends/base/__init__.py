@@ -12,7 +12,8 @@ Promises, each with a contract test in tests/contract:
  8. No method blocks for a job's duration; only `follow` waits.
  9. `terminate` ends every process of the job; `delete` of a job does that first; a command on a node ends
     when its output is no longer read.
-10. A spec beyond `capabilities` is rejected, naming the field, before anything is sent or written.
+10. A spec beyond `capabilities` is rejected, naming the field, before anything is sent or written; `check`
+    does so before the files of a job are stored.
 11. Uploads are atomic and resumable, and their digest is checked.
 12. `status` reports for each job and cluster what `show` does, in one request for any number of them.
 13. `tail` returns the bytes of `read` for all logs at once; repeatable; a truncated log restarts at 0.

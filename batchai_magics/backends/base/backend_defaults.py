@@ -105,6 +105,10 @@ class BackendDefaults:
         """Nothing: the default runs every image."""
         return ""
 
+    def check(self: Backend, job: JobSpec) -> None:
+        """Checks a job against the capabilities."""
+        check_supported(self.capabilities, job)
+
     def close(self) -> None:
         """Releases nothing: the default holds no resources."""
 

@@ -23,7 +23,6 @@ from batchai_magics.models.backend_options import BackendOption, declared_by
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.protocol import Backend
-    from batchai_magics.models.job_spec import JobSpec
 
 
 GROUP = "batchai_magics.backends"
@@ -208,13 +207,9 @@ def backend_options(settings: Settings | None = None) -> tuple[BackendOption, ..
     return declared_by(sections)
 
 
-def forecast(settings: Settings, job: JobSpec) -> str:
-    """What a job is going to cost and wait for, as a paid backend tells before it is submitted; else nothing.
-
-    A backend's module may have this function.
-    """
-    function = getattr(BACKENDS.opening(settings.backend), "forecast", None)
-    return str(function(settings, job)) if function else ""
+def is_paid(settings: Settings) -> bool:
+    """Whether the nodes of the backend cost money, as its module says with `IS_PAID`."""
+    return bool(getattr(BACKENDS.opening(settings.backend), "IS_PAID", False))
 
 
 def host_note(settings: Settings, job: JobSpec) -> str:

@@ -108,6 +108,14 @@ class Backend(Protocol):
             CapabilityError: The user named the image (`batchaiNeedsImage`), so the job cannot be created.
         """
 
+    def check(self, job: JobSpec) -> None:
+        """Raises what `create` would raise for the description alone; sends and writes nothing.
+
+        Raises:
+            CapabilityError: A field that the backend cannot honour.
+            SpecError: A value that is impossible here, on whatever cluster.
+        """
+
     def create(
         self, id: ResourceId, spec: Spec, *, owner: str = "", records: Mapping[str, str] | None = None
     ) -> Resource:

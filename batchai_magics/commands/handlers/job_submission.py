@@ -24,8 +24,8 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import BatchAIError, UsageError, command_error
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submission_recorder import SubmissionRecorder, records_of_another
-from batchai_magics.jobs.submit import next_run
-from batchai_magics.jobs.watch_records import watch_records, with_watch_settings
+from batchai_magics.jobs.submit import checked, next_run
+from batchai_magics.jobs.watch_records import watch_records
 from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
 from batchai_magics.models.documents.description import load_file, name_after
 from batchai_magics.models.field_types import duplicates
@@ -106,7 +106,7 @@ def to_cell_request(submission: Submission) -> CellRequest:
 
 def submit(context: Context, submission: Submission) -> Job:
     """Creates the job."""
-    request = with_watch_settings(to_cell_request(submission), context.settings, context.backend)
+    request = checked(context.backend, to_cell_request(submission), context.settings)
     recorder = SubmissionRecorder(request, context.settings)
     experiment_commands.ensure(context, submission.id.parent)
     records = submission.records or recorder.files(request)

@@ -80,4 +80,5 @@ def ensure(context: Context, id: ResourceId) -> None:
 
 def list_usages(context: Context, arguments: Namespace) -> Sequence[Usage]:
     """The usage of each quota."""
-    return USAGES.of(context.backend).list(arguments.location or context.settings.location)
+    asked = arguments.location or location(context, workspace_id(context.settings))
+    return USAGES.of(context.backend).list(asked)

@@ -5,12 +5,17 @@ Requests are only made to a paid backend for its prices, and to a server for wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sized
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sized
 
-from batchai_magics.backends.base.backend_registry import forecast, host_note
+from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base.backend_registry import host_note, is_paid, open_backend
 from batchai_magics.cell.cell_request import CellRequest, describe
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
+from batchai_magics.errors import BatchAIError
+from batchai_magics.jobs import submit
+from batchai_magics.jobs.sweeps import sweep_submission
 from batchai_magics.launch import job_site
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.job_bounds import JobBounds
@@ -25,6 +30,11 @@ _MAX_TRIALS = 20  # that a dry run lists
 
 def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
     """The description, the uploads, the processes per node, and the problems found."""
+    return _text(request, settings, lambda backend: submit.checked(backend, request, settings))
+
+
+def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> DisplayText:
+    """The text of a job; `check` raises what its backend refuses before anything is sent."""
     is_default = request.cluster == settings.cluster
     gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
     JobBounds.of(settings).check(request.spec, gpus_per_node=gpus)
@@ -35,11 +45,23 @@ def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
         job_site.describe_threads(_job_variables(request), plan.processes_per_node),
         *_gpu_order(plan, _job_variables(request)),
     ]
-    if is_default and request.spec.node_count > settings.cluster_nodes:
+    if is_paid(settings):
+        lines += filter(None, [_forecast(request, settings, check)])
+    elif is_default and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
-    lines += filter(None, [host_note(settings, request.spec), forecast(settings, request.spec)])
+    lines += filter(None, [host_note(settings, request.spec)])
     return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))
+
+
+def _forecast(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> str:
+    """What the job is going to cost and wait for, or why it is refused."""
+    with contextlib.closing(open_backend(settings)) as backend:
+        try:
+            check(backend)
+        except BatchAIError as error:
+            return f"problem: {error.message}"
+        return backend.prices.forecast(request.spec) if backend.prices else ""
 
 
 def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText:
@@ -48,7 +70,10 @@ def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText
     shown = [f"  {number}  {_values(trial)}" for number, trial in enumerate(request.trials[:_MAX_TRIALS], 1)]
     rest = len(request.trials) - len(shown)
     more = [f"  … and {rest} more trials"] if rest else []
-    return DisplayText("\n".join([head, *shown, *more, "", dry_run_text(request.first, settings)]))
+    text = _text(
+        request.first, settings, lambda backend: sweep_submission.check_sweep(backend, request, settings)
+    )
+    return DisplayText("\n".join([head, *shown, *more, "", text]))
 
 
 def _values(trial: Mapping[str, Parameter]) -> str:

@@ -11,9 +11,9 @@ from batchai_magics.cell import CellRequest
 from batchai_magics.cell.sweep_options import TPE
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
-from batchai_magics.errors import ConflictError
+from batchai_magics.errors import CapabilityError, ConflictError
 from batchai_magics.jobs.submission_recorder import SubmissionRecorder
-from batchai_magics.jobs.submit import job_needs
+from batchai_magics.jobs.submit import checked, job_needs
 from batchai_magics.jobs.sweeps import sweep_steps
 from batchai_magics.jobs.sweeps.optuna_study import optuna_module
 from batchai_magics.jobs.sweeps.sweep_definition import (
@@ -54,6 +54,7 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
     if request.search == TPE or request.options.prune:
         optuna_module()
     first = request.template or request.first
+    check_sweep(backend, request, settings)
     recorder = SubmissionRecorder(first, settings)
 
     def complete(job: CellRequest) -> CellRequest:
@@ -72,6 +73,20 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
     sweep.step()
     warning = f"Warning: {host}." if host else ""
     return SubmittedSweep(sweep, " ".join(filter(None, (_note(note, again), warning))))
+
+
+def check_sweep(backend: Backend, request: SweepRequest, settings: Settings) -> None:
+    """Raises what the backend refuses of a sweep; nothing is sent for it.
+
+    Raises:
+        CapabilityError: It cannot run sweeps, or cannot do what the trials require.
+        SpecError: A value of a job is impossible there.
+    """
+    if backend.storage is None:
+        text = f"sweeps are not supported by the {backend.capabilities.name} backend"
+        hint = "Their definitions are kept on a file share. Submit jobs instead. Nothing was sent."
+        raise CapabilityError(text, code="NotSupported", hint=hint)
+    checked(backend, request.template or request.first, settings)
 
 
 def _definition(files: SweepFiles, request: SweepRequest) -> tuple[SweepDefinition, str]:

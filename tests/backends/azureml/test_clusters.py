@@ -13,7 +13,7 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
-from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError
+from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError, NotFoundError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -25,7 +25,7 @@ from tests.world import until
 def spec(**properties: object) -> ClusterSpec:
     scale = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 2}}
     account = {"adminUserName": "me", "adminUserSshPublicKey": "ssh-rsa AAAA"}
-    wanted = {"vmSize": "Standard_NC6", "scaleSettings": scale, "userAccountSettings": account}
+    wanted = {"vmSize": "Standard_NC4as_T4_v3", "scaleSettings": scale, "userAccountSettings": account}
     return ClusterSpec.from_wire({"properties": {**wanted, **properties}})
 
 
@@ -48,7 +48,7 @@ def test_a_created_cluster_is_shown_as_it_was_described(clusters: Clusters, gpus
     shown = clusters.show(gpus)
     assert shown.spec == made.spec
     assert shown.spec.scale_settings == spec().scale_settings
-    assert (shown.spec.vm_size, shown.spec.vm_priority.value) == ("Standard_NC6", "lowpriority")
+    assert (shown.spec.vm_size, shown.spec.vm_priority.value) == ("Standard_NC4as_T4_v3", "lowpriority")
     assert shown.spec.user_account_settings.admin_user_name == "me"
     assert [cluster.id.name for cluster in clusters.list(gpus.workspace_id)] == ["gpus"]
 
@@ -58,7 +58,7 @@ def test_a_new_cluster_scales_to_zero_unless_told_otherwise(
 ) -> None:
     context = Context(settings)
     with contextlib.closing(context.backend):
-        made = run(parse(["cluster", "create", "-n", "own", "-s", "Standard_NC6"]), context)
+        made = run(parse(["cluster", "create", "-n", "own", "-s", "Standard_NC4as_T4_v3"]), context)
     assert made.notes[0].startswith("The cluster scales between 0 and 2 nodes, since they cost money")
     ensure_defaults(backend, settings)
     for name in ("own", settings.cluster):
@@ -105,10 +105,10 @@ def test_nodes_tell_their_state_and_job(azure: AzureStandIn, clusters: Clusters,
 def test_the_text_of_a_compute_error_is_shown(
     azure: AzureStandIn, clusters: Clusters, gpus: ResourceId
 ) -> None:
-    azure.workspace.cores["standardNCFamily"] = 6
+    azure.workspace.cores["Standard NCASv3_T4 Family"] = 4
     clusters.create(gpus, spec(scaleSettings=fixed(2)))
     (error,) = clusters.show(gpus).errors
-    assert (error.code, "Maximum allowed: 6" in error.message) == ("ClusterCoreQuotaReached", True)
+    assert (error.code, "Maximum allowed: 4" in error.message) == ("ClusterCoreQuotaReached", True)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,33 @@ def test_settings_that_have_no_counterpart_are_refused_before_anything_is_sent(
     with pytest.raises(CapabilityError, match=rf"properties\.{field}[.\w]* is not supported"):
         clusters.create(gpus, spec(**{field: value}))
     assert azure.exchanges == []
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "reason"),
+    [
+        ("g", {}, "3 to 32 letters, digits and hyphens"),
+        ("my_gpus", {}, "3 to 32 letters, digits and hyphens"),
+        ("gpus", {"vmSize": "Standard_NC6"}, "there is no VM size Standard_NC6 in eastus"),
+        ("gpus", {"scaleSettings": fixed(0)}, "at least one node"),
+        (
+            "gpus",
+            {"scaleSettings": {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 0}}},
+            "at least one",
+        ),
+    ],
+)
+def test_a_cluster_that_the_service_refuses_is_not_asked_for(
+    azure: AzureStandIn,
+    clusters: Clusters,
+    workspace: ResourceId,
+    name: str,
+    changed: dict[str, object],
+    reason: str,
+) -> None:
+    with pytest.raises(BatchAIError, match=reason):
+        clusters.create(workspace.child(Kind.CLUSTER, name), spec(**changed))
+    assert [each for each in azure.exchanges if each.request.method == "PUT"] == []
 
 
 def test_serverless_compute_is_a_cluster_that_needs_no_creation(

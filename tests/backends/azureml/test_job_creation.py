@@ -69,6 +69,16 @@ def test_spot_nodes_and_other_sizes_are_asked_for(create, azure, experiment) -> 
 
 
 @pytest.mark.parametrize(
+    ("priority", "tier"), [("low", "Spot"), ("normal", "Standard"), ("high", "Standard")]
+)
+def test_a_priority_is_one_of_the_tiers_of_serverless_compute(
+    create, azure, experiment, priority, tier
+) -> None:
+    create(schedulingPriority=priority)
+    assert sent(azure, experiment)["queueSettings"] == {"jobTier": tier}
+
+
+@pytest.mark.parametrize(
     ("toolkit", "given", "distribution"),
     [
         ("horovodSettings", {"pythonScriptFilePath": "a.py", "processCount": 4}, ("Mpi", 2)),

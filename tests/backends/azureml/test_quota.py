@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection
+from batchai_magics.backends.azureml.location_facts import LocationFacts
 from batchai_magics.backends.azureml.quota import Quota
+from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.output.dry_run import dry_run_text
+from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
+from batchai_magics.errors import ServiceError
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.prices import Price
@@ -24,7 +31,7 @@ FAMILY = "StandardNCADSA100v4Family"
 
 @pytest.fixture
 def quota(connection: Connection) -> Quota:
-    return Quota(connection, Clusters(connection))
+    return Quota(Clusters(connection))
 
 
 @pytest.fixture
@@ -77,13 +84,13 @@ def test_a_job_is_forecast_before_it_is_submitted(
 ) -> None:
     azure.computes.add("gpus", size=A100)
     azure.workspace.cores[FAMILY] = 24
-    assert "24 of 24 cores free: will queue until the quota is raised to 48" in quota.forecast(job_on(gpus))
+    assert "NC24ads_A100_v4 need 48 cores, and the quota is 24" in quota.forecast(job_on(gpus))
     serverless = workspace.child(Kind.CLUSTER, "serverless")
     assert quota.forecast(job_on(serverless)) == ("2 × DS3_v2, 100 of 100 cores free; about 0.46 USD an hour")
 
 
 def test_a_forecast_that_is_impossible_says_why(quota: Quota, gpus: ResourceId) -> None:
-    assert quota.forecast(job_on(gpus)).startswith("quota and price are unknown: ")
+    assert quota.forecast(job_on(gpus)) == "problem: there is no cluster gpus"
 
 
 def test_a_dry_run_tells_the_forecast(azure: AzureStandIn, settings: Settings) -> None:
@@ -124,16 +131,35 @@ def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(
 
 def test_the_usages_of_the_location_are_listed(azure: AzureStandIn, quota: Quota) -> None:
     azure.workspace.cores_in_use[FAMILY] = 24
-    usage = next(usage for usage in quota.list("anywhere") if usage.name == FAMILY)
+    usage = next(usage for usage in quota.list("eastus") if usage.name == FAMILY)
     assert (usage.current, usage.limit) == (24, 100)
+
+
+def test_a_location_that_the_service_does_not_know_is_refused(quota: Quota) -> None:
+    with pytest.raises(ServiceError, match="mars"):
+        quota.list("mars")
+
+
+def test_the_usages_of_the_workspace_are_listed_unless_a_location_is_given(
+    backend: AzureMLBackend, settings: Settings
+) -> None:
+    context = Context(settings)
+    with contextlib.closing(context.backend):
+        listed = run(parse(["list-usages"]), context).value
+        assert FAMILY in [usage.name for usage in listed]
+        with pytest.raises(ServiceError, match="mars"):
+            run(parse(["list-usages", "-l", "mars"]), context)
 
 
 def test_sizes_are_read_once_an_hour_and_usages_once_a_minute(
     azure: AzureStandIn, connection: Connection, gpus: ResourceId
 ) -> None:
     now = [0.0]
-    clusters, cluster = Clusters(connection), azure.computes.add("gpus")
-    quota, shown = Quota(connection, clusters, clock=lambda: now[0]), clusters.show(gpus)
+    clusters, cluster = (
+        Clusters(connection, LocationFacts(connection, clock=lambda: now[0])),
+        azure.computes.add("gpus"),
+    )
+    quota, shown = Quota(clusters), clusters.show(gpus)
     for now[0] in range(0, 120, 10):
         quota.estimate(shown, 1)
     paths = [exchange.request.path.rpartition("/")[2] for exchange in azure.exchanges]

@@ -38,10 +38,10 @@ def usage(name: str, current: int, limit: int, kind: str = "vmFamily") -> dict[s
     }
 
 
-def test_a_full_quota_lets_a_job_queue() -> None:
+def test_a_job_that_exceeds_the_quota_would_wait_for_ever() -> None:
     estimate = Estimate(2, A100, 2, CoreQuota(24, 24))
     assert estimate.sentence == (
-        "2 × NC24ads_A100_v4, 0 of 24 cores free: will queue until the quota is raised to 48 cores"
+        "2 × NC24ads_A100_v4, 0 of 24 cores free: more than the quota, which must be raised to 48"
         "; about 7.35 USD an hour"
     )
 

@@ -137,19 +137,19 @@ def test_a_restart_by_the_service_is_an_attempt(
 def test_a_queued_job_says_what_its_cluster_and_the_quota_lack(
     azure: AzureStandIn, backend: AzureMLBackend, start: Starter
 ) -> None:
-    azure.workspace.cores["standardNCFamily"] = 6
-    azure.computes.add("gpus", size="Standard_NC6", minimum=3)
+    azure.workspace.cores["Standard NCASv3_T4 Family"] = 4
+    azure.computes.add("gpus", size="Standard_NC4as_T4_v3", minimum=3)
     id = start(status="Queued", computeId=f"{ROOT}/computes/gpus", resources={"instanceCount": 3})
     waiting = shown(backend, id).waiting
     assert "exceeding quota limits" in waiting
-    assert "3 × NC6, 0 of 6 cores free: will queue until the quota is raised to 12 cores" in waiting
+    assert "3 × NC4as_T4_v3, 0 of 4 cores free: more than the quota, which must be raised to 12" in waiting
 
 
 def test_a_serverless_job_says_what_the_quota_lacks(
     azure: AzureStandIn, backend: AzureMLBackend, start: Starter
 ) -> None:
-    azure.workspace.cores["standardDSv2Family"] = 0
-    assert "1 × DS3_v2, 0 of 0 cores free" in shown(backend, start(status="Queued")).waiting
+    azure.workspace.cores_in_use["standardDSv2Family"] = 100
+    assert "1 × DS3_v2, 0 of 100 cores free: will queue" in shown(backend, start(status="Queued")).waiting
 
 
 def test_the_nodes_of_a_job_are_those_that_run_it(
