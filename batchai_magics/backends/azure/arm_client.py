@@ -111,9 +111,9 @@ class ArmClient(ABC):
             if response is not None:
                 raise arm_protocol.arm_error(response.status_code, response.text(), url, hints) from error
             if isinstance(error, ClientAuthenticationError):
-                raise arm_protocol.no_credentials_error(hints) from None
+                raise arm_protocol.sign_in_error(str(error), hints) from None
             raise arm_protocol.unreachable_error(url, str(error), hints) from error
-        except AzureError as error:
+        except (AzureError, OSError) as error:  # an OSError: the file of certificates is missing
             raise arm_protocol.unreachable_error(url, str(error), hints) from error
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,6 +97,10 @@ class Hints:
 
 
 OWN_SERVER = Hints()
+_REFUSED_SIGN_IN = "Correct AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or run `az login`."
+_FAILED_SIGN_IN = re.compile(r"(?:Authentication failed: |ERROR: |(?=AADSTS\d))(.+)")
+_NETWORK_FAILURE = re.compile(r"connect|proxy|certificate|SSL|timed out|resolve", re.IGNORECASE)
+_MISSING_BUNDLE = re.compile(r"TLS CA certificate bundle, invalid path: (.+?)[\"')]*$")
 
 
 def parse_object(text: str, url: str, hints: Hints = OWN_SERVER) -> Mapping[str, Any]:
@@ -144,22 +149,40 @@ def storage_error(status: int, text: str, code: str) -> ServiceError:
 
 def unreachable_error(url: str, reason: str, hints: Hints = OWN_SERVER) -> UnreachableError:
     """The error for a server that does not respond; `reason` is the message of the network library."""
+    if missing := _MISSING_BUNDLE.search(reason):
+        text = f"{url} cannot be reached: there are no certificates in {missing[1]}"
+        hint = "Correct or unset REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE), which names this file."
+        return UnreachableError(text, code="CertificatesMissing", hint=hint)
     if "CERTIFICATE_VERIFY_FAILED" in reason or "SSLError" in reason or "certificate" in reason.lower():
         text = f"the certificate of {url} is not trusted here"
         return UnreachableError(text, code="CertificateNotTrusted", hint=hints.certificate)
     if "WRONG_VERSION_NUMBER" in reason:
         text = f"{url} does not speak TLS"
         return UnreachableError(text, code="EndpointUnreachable", hint="Is it http://?")
-    is_refused = "refused" in reason.lower()
-    why = "nothing is listening there" if is_refused else _shortened(reason)
+    why = "nothing is listening there" if "refused" in reason.lower() else _shortened(reason)
+    if "proxy" in reason.lower():
+        text = f"{url} cannot be reached through the proxy: {why}"
+        return UnreachableError(text, code="ProxyUnreachable", hint="Correct or unset HTTPS_PROXY.")
     text = f"{url} cannot be reached: {why}"
     return UnreachableError(text, code="EndpointUnreachable", hint=hints.unreachable)
 
 
-def no_credentials_error(hints: Hints = OWN_SERVER) -> ServiceError:
-    """The error when there is neither a token nor any Azure credential."""
-    text = "there is no token, and no credentials of Azure"
-    return ServiceError(text, code="NoCredentials", hint=hints.credentials)
+def sign_in_failure(message: str) -> str:
+    """Why a credential was refused, by what Azure's libraries say of all that they tried; else empty."""
+    found = _FAILED_SIGN_IN.search(message)
+    return found[1].strip() if found else ""
+
+
+def sign_in_error(message: str, hints: Hints = OWN_SERVER) -> ServiceError:
+    """The error of a sign-in: why it failed, or that there is neither a token nor any Azure credential."""
+    reason = sign_in_failure(message)
+    if not reason:
+        text = "there is no token, and no credentials of Azure"
+        return ServiceError(text, code="NoCredentials", hint=hints.credentials)
+    if _NETWORK_FAILURE.search(reason):
+        return unreachable_error("Azure's sign-in", reason, hints)
+    text = f"Azure refuses the sign-in: {_shortened(reason)}"
+    return ServiceError(text, code="SignInRefused", hint=_REFUSED_SIGN_IN)
 
 
 def _wrong_endpoint(url: str, what: str, hints: Hints) -> ServiceError:

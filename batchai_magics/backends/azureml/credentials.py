@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from batchai_magics.backends.azure.arm_protocol import sign_in_failure
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -33,7 +35,7 @@ class SignIn:
         self._chosen: TokenCredential | None = None
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        """A token for these scopes; without credentials and a person, the library's own error."""
+        """A token for these scopes; the library's error if it refuses, or without credentials or a person."""
         with self._lock:
             if self._chosen is None:
                 return self._first_token(*scopes, **options)
@@ -47,8 +49,8 @@ class SignIn:
         candidate: TokenCredential = DefaultAzureCredential()
         try:
             token = candidate.get_token(*scopes, **options)
-        except ClientAuthenticationError:
-            if not self._is_interactive():
+        except ClientAuthenticationError as error:
+            if sign_in_failure(str(error)) or not self._is_interactive():
                 raise
             candidate = DeviceCodeCredential(prompt_callback=_ask)
             token = candidate.get_token(*scopes, **options)

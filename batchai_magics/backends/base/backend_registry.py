@@ -23,6 +23,7 @@ from batchai_magics.models.backend_options import BackendOption, declared_by
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.protocol import Backend
+    from batchai_magics.models.job_spec import JobSpec
 
 
 GROUP = "batchai_magics.backends"

@@ -105,3 +105,26 @@ def test_an_error_of_storage_is_read_from_its_xml() -> None:
 @pytest.mark.parametrize("text", ["", "<", "<!DOCTYPE x [<!ENTITY a 'b'>]><Error>&a;</Error>"])
 def test_an_error_of_storage_without_a_body_has_its_code_from_the_header(text: str) -> None:
     assert arm_protocol.storage_error(404, text, "ShareNotFound").code == "ShareNotFound"
+
+
+NOTHING = """DefaultAzureCredential failed to retrieve a token from the included credentials.
+Attempted credentials:
+\tEnvironmentCredential: EnvironmentCredential authentication unavailable. Environment variables are not set.
+\tAzureCliCredential: Azure CLI not found on path"""
+EXPIRED = NOTHING.replace(
+    "Azure CLI not found on path", "ERROR: AADSTS700082: The refresh token has expired."
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "said"),
+    [
+        (NOTHING, "NoCredentials", "no credentials of Azure"),
+        (EXPIRED, "SignInRefused", "AADSTS700082: The token has expired."),
+        ("Authentication failed: Unable to get authority", "SignInRefused", "Unable to get authority"),
+        ("Authentication failed: Connection timed out", "EndpointUnreachable", "Connection timed out"),
+    ],
+)
+def test_a_sign_in_that_fails_says_why(message, code, said):
+    error = arm_protocol.sign_in_error(message)
+    assert (error.code, said in error.message) == (code, True)

@@ -64,17 +64,50 @@ def test_a_token_that_expires_is_renewed_unnoticed(connection, azure) -> None:
     assert connection.history_json("runs/one/details")["status"] == "Starting"
 
 
-def test_credentials_that_are_refused_say_how_to_sign_in(connection, azure, monkeypatch) -> None:
-    monkeypatch.setenv("AZURE_CLIENT_SECRET", "wrong")
-    with pytest.raises(ServiceError, match="credentials") as caught:
+def without_credentials(monkeypatch) -> None:
+    for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # nothing else is tried
+
+
+def test_missing_credentials_say_how_to_sign_in(connection, azure, monkeypatch) -> None:
+    without_credentials(monkeypatch)
+    with pytest.raises(ServiceError, match="no credentials of Azure") as caught:
         _ = connection.workspace
     assert "az login" in caught.value.hint
 
 
+FAILURES = [
+    ("AZURE_CLIENT_SECRET", "wrong", "Azure refuses the sign-in: .*AADSTS7000215", "AZURE_CLIENT_SECRET"),
+    ("HTTPS_PROXY", "http://127.0.0.1:9", "through the proxy: nothing is listening there", "HTTPS_PROXY"),
+    ("REQUESTS_CA_BUNDLE", "/nope.pem", "there are no certificates in /nope.pem", "REQUESTS_CA_BUNDLE"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "reason", "advice"), FAILURES)
+@pytest.mark.parametrize("is_interactive", [True, False])
+def test_a_sign_in_that_fails_says_why(
+    connection, azure, monkeypatch, name, value, reason, advice, is_interactive
+) -> None:
+    connection._credential._is_interactive = lambda: is_interactive  # nobody is asked for a code
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ServiceError, match=reason) as caught:
+        _ = connection.workspace
+    assert advice in caught.value.hint
+    assert "no credentials" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "value", "reason", "advice"), FAILURES[1:])
+def test_a_request_that_fails_says_why(connection, azure, monkeypatch, name, value, reason, advice) -> None:
+    connection._credential.get_token("https://management.azure.com/.default")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UnreachableError, match=reason) as caught:
+        _ = connection.workspace
+    assert advice in caught.value.hint
+
+
 def test_a_person_signs_in_with_a_device_code(connection, azure, monkeypatch, capsys) -> None:
-    for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # nothing else is tried
+    without_credentials(monkeypatch)
     azure.sign_in.is_code_approved = True
     connection._credential._is_interactive = lambda: True
     assert connection.workspace.location == "eastus"
