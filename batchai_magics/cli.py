@@ -195,18 +195,21 @@ def _watch_run(job: Job, interrupt_message: str) -> int:
         return job_exit(watch_run(job, console_for(sys.stdout))).exit_code
     except KeyboardInterrupt:
         print(f"\n{interrupt_message}", file=sys.stderr, flush=True)
-        _cancel_if_interrupted(job)
-        return INTERRUPTED
+        return _cancel_if_interrupted(job)
 
 
-def _cancel_if_interrupted(job: Job) -> None:
-    """Cancel the job if a second interrupt follows soon."""
+def _cancel_if_interrupted(job: Job) -> int:
+    """Cancel the job if a second interrupt follows soon; returns the exit code."""
+    from batchai_magics.commands.handlers.job_wait import CANCELLED_CODE
+
     try:
         print(f"\nInterrupt again within {_GRACE_S:.0f} s to cancel the job.", file=sys.stderr, flush=True)
         time.sleep(_GRACE_S)
     except KeyboardInterrupt:
         job.cancel()
         print(f"\nCancelled {job.name}.", file=sys.stderr)
+        return CANCELLED_CODE
+    return INTERRUPTED
 
 
 def _confirm(invocation: Invocation) -> None:
@@ -326,7 +329,7 @@ def _save_defaults(invocation: Invocation) -> None:
         save_settings(chosen)
 
 
-def _follow(stream: Stream, *, on_interrupt: Callable[[], None] = lambda: None) -> int:
+def _follow(stream: Stream, *, on_interrupt: Callable[[], int] = lambda: INTERRUPTED) -> int:
     from contextlib import closing
 
     from batchai_magics.commands.output.command_progress import CommandExit
@@ -341,8 +344,7 @@ def _follow(stream: Stream, *, on_interrupt: Callable[[], None] = lambda: None) 
                     _print(part, texts)
     except KeyboardInterrupt:
         print(f"\n{stream.interrupt_message}", file=sys.stderr, flush=True)
-        on_interrupt()
-        return INTERRUPTED
+        return on_interrupt()
     return code
 
 

@@ -114,7 +114,7 @@ def test_an_interrupt_leaves_the_job_running(interrupted):
 def test_a_second_interrupt_cancels_the_job(interrupted):
     interrupted.send_signal(signal.SIGINT)
     assert "Cancelled train." in interrupted.communicate(timeout=PATIENCE_S)[1]
-    assert interrupted.returncode == 130
+    assert interrupted.returncode == 143
 
 
 def test_a_terminal_shows_log_nodes_progress_and_metrics(folder):
@@ -151,7 +151,7 @@ def test_an_interrupt_on_a_terminal_leaves_the_job_running(folder):
     read_until(ours, "Interrupt again")
     process.send_signal(signal.SIGINT)
     assert "Cancelled train." in rest_of(ours).decode()
-    assert process.wait(PATIENCE_S) == 130
+    assert process.wait(PATIENCE_S) == 143
 
 
 def test_watch_prints_new_states_in_a_pipe_and_a_table_on_a_terminal(folder):

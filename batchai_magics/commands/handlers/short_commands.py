@@ -19,7 +19,7 @@ from batchai_magics.commands.output.command_progress import (
     job_stream,
 )
 from batchai_magics.commands.output.command_result import ValueWithNotes
-from batchai_magics.commands.output.job_list import JobList
+from batchai_magics.commands.output.job_list import JobList, NewestFirst
 from batchai_magics.errors import NotFoundError, UsageError, visible
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import CHUNK_BYTES, read_redacted
@@ -137,9 +137,9 @@ def active(context: Context, arguments: Namespace) -> ValueWithNotes:
 
 
 def watched(context: Context, arguments: Namespace) -> JobList:
-    """The jobs that wait or run and the newest others: what `watch` shows at one moment."""
+    """The jobs that wait or run and the newest others, newest first: what `watch` shows at one moment."""
     found = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
     jobs = [job for job in found if isinstance(job, JobResource)]
     newest = {job.id.key for job in jobs[-MAX_WATCHED:]}
     shown = (job for job in jobs if job.id.key in newest or not job.state.is_final)
-    return JobList(shown, context.backend, has_elapsed=True)
+    return NewestFirst(shown, context.backend, has_elapsed=True)

@@ -216,6 +216,19 @@ class JobList(list[JobResource]):
         return {job.id.key: progress_text(job, progress, now) for job, progress in seen if progress}
 
 
+class NewestFirst(JobList):
+    """Jobs that are shown the newest first."""
+
+    def to_table(self) -> Table:
+        """The rows in that order."""
+        table = super().to_table()
+        return replace(table, rows=table.rows[::-1])
+
+    def to_summaries(self) -> list[dict[str, Any]]:
+        """The jobs in that order."""
+        return super().to_summaries()[::-1]
+
+
 def _first_line(note: str) -> str:
     line = (note.strip().splitlines() or [""])[0]
     return line if len(line) <= MAX_NOTE else f"{line[: MAX_NOTE - 1]}…"

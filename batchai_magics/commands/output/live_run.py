@@ -69,19 +69,19 @@ def watch_run(job: Job, console: Console) -> JobResource:
 
 
 def watch_table(tables: Iterable[Table], console: Console) -> None:
-    """Shows the newest of some tables until there are no more, its last rows if it is too long."""
+    """Shows the newest of some tables until there are no more, its first rows if it is too long."""
     with Live(console=console, auto_refresh=False) as live:
         for table in tables:
             count = max(1, console.height - 2)
-            newest = Table(table.titles, table.rows[-count:])
-            live.update(fitted_table(newest, console.width), refresh=True)
+            top = Table(table.titles, table.rows[:count])
+            live.update(fitted_table(top, console.width), refresh=True)
 
 
 def print_new_states(tables: Iterable[Table], stream: TextIO) -> None:
-    """Prints a line for each job whose state is new: its name and state."""
+    """Prints a line for each job whose state is new, the newest job last: its name and state."""
     known: dict[str, str] = {}
     for table in tables:
-        for name, state in _states(table):
+        for name, state in reversed(list(_states(table))):
             if known.get(name) != state:
                 print(f"{name}  {state}", file=stream, flush=True)
             known[name] = state

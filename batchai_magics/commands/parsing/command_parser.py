@@ -101,9 +101,17 @@ SYNONYMS = {
     **dict.fromkeys(("status", "describe", "info"), "show"),
     **dict.fromkeys(("submit", "start", "train", "sbatch"), "run"),
     **dict.fromkeys(("get", "fetch", "pull"), "download"),
+    "version": "--version",
     **{"log": "logs", "tail": "logs", "top": "watch"},
 }
 """What users of other programs type: the command here."""
+_VERSION = "--version"
+_FLAG_SYNONYMS = {
+    "": {"-V": _VERSION, "-v": _VERSION},
+    "ps": dict.fromkeys(("-a", "-A", "--all"), "batchai job list"),
+    "logs": {"-n": "--tail", "--lines": "--tail", "--stderr": "--err"},
+}
+"""The same for options, by the words of a command."""
 _HELP = frozenset(o.HELP.flags)
 _AZ = "az"
 _PROGRAMS = (_AZ, PROGRAM)
@@ -168,7 +176,7 @@ def _parse_with_program(words: Sequence[str], settings: Settings | None) -> Invo
 def _group_help(path: Sequence[str], rest: Sequence[str]) -> DisplayText:
     """The help of a group named alone; raises UsageError for an unknown command."""
     if rest and not _HELP.intersection(rest):
-        raise _unknown_word(path, rest[0])
+        raise _unknown_word(path, rest)
     return group_help(path)
 
 
@@ -179,7 +187,7 @@ def arguments_of(command: CommandSpec, words: Sequence[str], settings: Settings 
         options, words, make_error=lambda message: _usage_error(program, message), allow_abbreviations=True
     )
     if extra:
-        raise _unknown_option(program, extra[0], options)
+        raise _unknown_option(command.words, extra[0], options)
     missing = [
         option for option in options if option.is_required and getattr(arguments, option.name) in (None, [])
     ]
@@ -194,12 +202,19 @@ def _usage_error(program: str, message: str, guess: str = "") -> UsageError:
     return UsageError(f"{program}: {message}", hint=hint)
 
 
-def _unknown_word(path: Sequence[str], word: str) -> UsageError:
-    program = " ".join((PROGRAM, *path))
+def _unknown_word(path: Sequence[str], words: Sequence[str]) -> UsageError:
+    program, word = " ".join((PROGRAM, *path)), words[0]
     known = subcommands(path, COMMANDS)
+    commands = f"Commands: {', '.join(known)}."
     if word.startswith("-"):
-        return _usage_error(program, f"a command is missing before {word}", f"Commands: {', '.join(known)}.")
-    guess = _guess(path, word, known) or f"Commands: {', '.join(known)}."
+        flags = (*_HELP, *(() if path else (_VERSION,)))
+        meant = _FLAG_SYNONYMS[""].get(word) if not path else None
+        guess = _meant(meant) or did_you_mean(word, flags) or commands
+        return _usage_error(program, f"a command is missing before {word}", guess)
+    if word == "help":
+        guess = _meant(" ".join((*path, *words[1:], "--help")))
+    else:
+        guess = _guess(path, word, known) or commands
     return _usage_error(program, f"'{word}' is not in the '{program}' command group.", guess)
 
 
@@ -207,7 +222,11 @@ def _guess(path: Sequence[str], word: str, known: Sequence[str]) -> str:
     """What a wrong word may stand for: another program's word, a command deeper down, or a similar one."""
     meant = "" if path else SYNONYMS.get(word.lower()) or _deeper_command(word)
     near = did_you_mean(word, (*known, *(() if path else SHELL_WORDS), *legacy_words(path)))
-    return f'Did you mean "{meant}"?' if meant else near
+    return _meant(meant) or near
+
+
+def _meant(words: str | None) -> str:
+    return f'Did you mean "{words}"?' if words else ""
 
 
 def _deeper_command(word: str) -> str:
@@ -216,14 +235,16 @@ def _deeper_command(word: str) -> str:
     return next((words for words in found if words.startswith("job ")), next(iter(found), ""))
 
 
-def _unknown_option(program: str, word: str, options: Sequence[Option]) -> UsageError:
-    if word.startswith("-"):
+def _unknown_option(command: str, word: str, options: Sequence[Option]) -> UsageError:
+    if meant := _FLAG_SYNONYMS.get(command, {}).get(word):
+        guess = _meant(meant)
+    elif word.startswith("-"):
         flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
         guess = did_you_mean(word.split("=")[0], flags)
     else:
         named = next((each for each in options if each.name in _NAMING and not each.is_positional), None)
-        guess = f'Did you mean "{named.flags[-1]} {word}"?' if named else ""
-    return _usage_error(program, f"unrecognized arguments: {word}", guess)
+        guess = _meant(f"{named.flags[-1]} {word}" if named else None)
+    return _usage_error(f"{PROGRAM} {command}", f"unrecognized arguments: {word}", guess)
 
 
 def az_command_words(words: Sequence[str]) -> list[str] | DisplayText:

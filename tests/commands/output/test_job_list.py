@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from batchai_magics.commands.output.command_result import Result
-from batchai_magics.commands.output.job_list import JOBS_PER_CHUNK, MAX_METRICS_READ, JobList
+from batchai_magics.commands.output.job_list import JOBS_PER_CHUNK, MAX_METRICS_READ, JobList, NewestFirst
+from batchai_magics.commands.output.live_run import watch_table
+from batchai_magics.commands.output.text_table import Table
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -36,6 +40,21 @@ def listed(tmp_path: Path, text: str, **options: object) -> dict[str, object]:
     backend.write(text)
     table = JobList([resource(ExecutionState.SUCCEEDED, exit_code=0)], backend, **options).to_table()
     return dict(zip(table.titles, table.rows[0], strict=True))
+
+
+def test_the_newest_job_is_shown_first(tmp_path: Path) -> None:
+    many = jobs(MAX_METRICS_READ + 1)
+    shown = NewestFirst(many, ScriptedBackend(tmp_path))
+    names = [job.id.name for job in reversed(many)]
+    assert [row[0] for row in shown.to_table().rows] == names
+    assert [each["name"] for each in shown.to_summaries()] == names
+
+
+def test_a_table_that_is_too_long_keeps_its_first_rows() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=40, height=4)
+    watch_table([Table(("Name",), tuple((f"job-{number}",) for number in range(9)))], console)
+    assert "job-0" in console.file.getvalue()
+    assert "job-8" not in console.file.getvalue()
 
 
 KERAS = "".join(f"epoch={n} loss={3 - n} accuracy=0.{n}\nepoch={n} val_loss={4 - n}\n" for n in (1, 2))

@@ -178,6 +178,15 @@ def test_every_example_is_a_line_that_can_be_read(words, rest):
         ("runn", "run"),
         ("wait", "job wait"),
         ("sho", "show"),
+        ("help", "--help"),
+        ("help logs", "logs --help"),
+        ("job help", "job --help"),
+        ("--verison", "--version"),
+        ("-V", "--version"),
+        ("version", "--version"),
+        ("ps -a", "batchai job list"),
+        ("ps --all", "batchai job list"),
+        ("logs x -n 5", "--tail"),
     ],
 )
 def test_an_unknown_command_suggests_the_one_that_is_meant(word, meant):
