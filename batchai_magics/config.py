@@ -51,6 +51,7 @@ class Settings:
     storage_account: str = setting("", "storage account of mounts, where a line or a file names none")
     storage_key: str = setting("", "its key", is_secret=True)
     provenance: str = setting("full", "what runs record of their code, variables and git state: full, none")
+    run_policy: str = setting("reuse", "what an unchanged cell does: reuse (show its run), new (run again)")
     notify: str = setting("", "where notifications go: URLs or commands, one per line", is_secret=True)
     notify_link: str = setting("", "link in notifications; {name} and {experiment} are the job's")
     notify_stalled: int = setting(15, "minutes without output that count as no progress; 0: never")
@@ -88,6 +89,7 @@ class Backends(Collection[str], Protocol):
 CHOICES = {
     "ui": ("auto", "widget", "html", "text"),
     "provenance": ("full", "none"),
+    "run_policy": ("reuse", "new"),
 }  # setting → allowed values
 TABLES = ("prices",)  # settings with a number of at least 0 by name, as a mapping in the file or as text
 

@@ -52,7 +52,13 @@ def test_the_environment_names_the_file(file):
 
 @pytest.mark.parametrize("item", general_settings(), ids=lambda item: item.name)
 def test_every_setting_has_its_variable(item, file):
-    choices = {"backend": "local", "ui": "html", "provenance": "none", "prices": "gpu=3.06"}
+    choices = {
+        "backend": "local",
+        "ui": "html",
+        "provenance": "none",
+        "run_policy": "new",
+        "prices": "gpu=3.06",
+    }
     value = "7" if isinstance(item.default, int) else choices.get(item.name, "/some/thing")
     settings = load({f"BATCHAI_{item.name.upper()}": value}, path=file)
     assert str(getattr(settings, item.name)) == value

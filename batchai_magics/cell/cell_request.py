@@ -131,12 +131,13 @@ class Notebook:
 
 @dataclass(frozen=True)
 class _Target:
-    """Where the job is created, and the path of its mounted share."""
+    """Where the job is created, and the path of its mounted share; `is_new`: also if its run exists."""
 
     workspace: ResourceId
     experiment: str
     job: str
     share_path: str
+    is_new: bool
 
 
 @dataclass(frozen=True)
@@ -304,7 +305,8 @@ def _target(options: CellOptions, settings: Settings, notebook: Notebook) -> _Ta
     workspace = workspace_id(settings, options.workspace or "")
     experiment = check_name(options.experiment or settings.experiment, Kind.EXPERIMENT)
     job = check_name(name, Kind.JOB)
-    return _Target(workspace, experiment, job, f"{MOUNT_ROOT}/{settings.share_mount}")
+    is_new = options.is_new or (settings.run_policy == "new" and not options.is_same)
+    return _Target(workspace, experiment, job, f"{MOUNT_ROOT}/{settings.share_mount}", is_new)
 
 
 def _account_key(options: CellOptions, env: Mapping[str, str], settings: Settings) -> AccountKey:
@@ -389,7 +391,7 @@ def _request(
         uploads=uploads,
         variable=options.variable or "job",
         is_waiting=options.is_waiting,
-        is_new=options.is_new,
+        is_new=target.is_new,
         is_same=options.is_same,
         is_growing=options.is_growing,
         is_dry_run=options.is_dry_run,

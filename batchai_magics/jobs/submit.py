@@ -38,6 +38,7 @@ class Submitted:
     Attributes:
         job: The handle.
         is_new: Whether the job was created; else an identical run was found.
+        has_ended: Whether the run that was found has ended, so that nothing runs.
         kept: The previous run of the name if the cell was edited since; else empty.
         grown: A message about nodes added to the cluster; else empty.
         host: That a new job runs on the host, without its image; else empty.
@@ -47,6 +48,7 @@ class Submitted:
 
     job: Job
     is_new: bool
+    has_ended: bool = False
     kept: str = ""
     grown: str = ""
     host: str = ""
@@ -62,6 +64,12 @@ class Submitted:
     @property
     def _run_note(self) -> str:
         name = self.job.name
+        if self.has_ended:
+            where = self.file or "this cell"
+            text = (
+                f"Warning: {name}, submitted earlier from {where}, has ended; showing that run, nothing ran."
+            )
+            return f"{text} To run it again: --new, or the setting run_policy = new."
         if not self.is_new:
             where = self.file or "this cell"
             return f"{name} was already submitted from {where}; showing that run. Use --new to run it again."
@@ -148,7 +156,8 @@ def _create_or_find(
             with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
                 job = _create(backend, experiment, same or latest, asked)
                 _keep_patterns(job)
-                return Submitted(job, is_new=False)
+                found = next((run for run in runs if run.id.key == job.id.key), None)
+                return Submitted(job, is_new=False, has_ended=found is not None and found.state.is_final)
     return _next_run_of_edited(backend, request, experiment, names)
 
 

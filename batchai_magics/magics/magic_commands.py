@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -138,7 +139,7 @@ class BatchAIMagics(Magics):
         submitted = submit(self.context.backend, request, settings)
         job = submitted.job
         if submitted.note:
-            print(submitted.note)
+            print(submitted.note, file=sys.stderr if submitted.has_ended else sys.stdout)
         self._bind(request.variable, job)
         if not request.is_waiting:
             return job

@@ -101,10 +101,33 @@ def test_a_job_is_shown_and_read_from_a_line(run, fail, capsys):
 
 @pytest.mark.slow
 def test_a_cell_that_ran_before_says_so(run, capsys):
-    run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
-    assert "--new" not in capsys.readouterr().out
-    run("%%batchai_job again\nprint(1)")
+    run("%%batchai_job ended\nprint(1)").wait(PATIENCE_S)
+    capsys.readouterr()
+    run("%%batchai_job ended\nprint(1)")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(
+        "Warning: ended, submitted earlier from this cell, has ended; showing that run"
+    )
+
+
+@pytest.mark.slow
+def test_a_cell_of_a_running_job_shows_it_and_says_so(run, capsys):
+    cell = "%%batchai_job again\nimport time\ntime.sleep(1000)"
+    job = run(cell)
+    run(cell)
     assert "again was already submitted from this cell" in capsys.readouterr().out
+    job.cancel()
+    job.wait(PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_an_unchanged_cell_runs_again_where_the_settings_say_so(run, monkeypatch, capsys):
+    monkeypatch.setenv("BATCHAI_RUN_POLICY", "new")
+    names = [run("%%batchai_job nightly\nprint(1)").wait(PATIENCE_S).name for _ in range(2)]
+    assert names == ["nightly", "nightly-2"]
+    assert run("%%batchai_job nightly --same\nprint(1)").name == "nightly-2"
+    assert "has ended" in capsys.readouterr().err
 
 
 @pytest.mark.slow
