@@ -64,14 +64,11 @@ class Submitted:
     @property
     def _run_note(self) -> str:
         name = self.job.name
+        where = self.file or "this cell"
         if self.has_ended:
-            where = self.file or "this cell"
-            text = (
-                f"Warning: {name}, submitted earlier from {where}, has ended; showing that run, nothing ran."
-            )
-            return f"{text} To run it again: --new, or the setting run_policy = new."
+            text = f"Warning: {name} was already submitted from {where} and has ended: nothing ran"
+            return f"{text}, showing that run. To run it again: --new, or the setting run_policy = new."
         if not self.is_new:
-            where = self.file or "this cell"
             return f"{name} was already submitted from {where}; showing that run. Use --new to run it again."
         if self.kept:
             what = f"{self.file} or its options" if self.file else "The cell"

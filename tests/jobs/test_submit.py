@@ -128,7 +128,7 @@ def test_a_script_is_named_where_a_cell_would_be(tmp_path):
     source = CellSource(tmp_path, file="train.py")
     lab = Taken(tmp_path, "resnet")
     same = submit(lab, request(source=source), SETTINGS)
-    assert "resnet, submitted earlier from train.py, has ended; showing that run, nothing ran" in same.note
+    assert "resnet was already submitted from train.py" in same.note
     assert submit(lab, edited(source=source), SETTINGS).note.startswith("train.py or its options changed")
 
 
