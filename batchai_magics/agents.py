@@ -22,6 +22,7 @@ from batchai_magics.commands.handlers.short_commands import LogSelection
 from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
 from batchai_magics.follow import changes
+from batchai_magics.follow.job_errors import error_of, failed_run, paths_of
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import last_lines, read_redacted
 from batchai_magics.jobs.submit import find
@@ -30,6 +31,7 @@ from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.resources import JobResource
 from batchai_magics.options.option import DisplayText
+from batchai_magics.records.job_error import SourcePaths
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -170,12 +172,13 @@ class AgentTools:
     def first_failure(self, job: str) -> Data:
         """Show which process of a job failed first, and its last lines."""
         handle = self._find(job)
-        shown = handle.show()
-        first = next((rank for rank in shown.ranks if rank.exit_code), None)
+        shown, paths = handle.show(), paths_of(handle.show())
+        error, first = error_of(handle.backend, shown), failed_run(shown).first
         number = first.rank if first else None
-        lines = {name: _last_lines(handle, name, number) for name in (ERR, OUT)}
+        lines = {name: _last_lines(handle, name, number, paths) for name in (ERR, OUT)}
         failure = {"rank": first.rank, "node": first.node, "exit_code": first.exit_code} if first else None
-        return {"state": shown.word, "first": failure, "errors": _errors(shown), "last_lines": lines}
+        told = {"state": shown.word, "error": error and _visible(error.to_data()), "first": failure}
+        return {**told, "errors": _errors(shown), "last_lines": lines}
 
     def stacks(self, job: str) -> Data:
         """Show the Python stack of each rank of a running job, and which rank differs from the others."""
@@ -195,7 +198,7 @@ class AgentTools:
         if offset < 0:
             offset = max(0, read_redacted(handle.backend, place, 0, 1).size - limit)
         chunk = read_redacted(handle.backend, place, offset, limit)
-        text = LogSelection(rank).of(chunk).decode(errors="replace")
+        text = paths_of(handle.show()).shown_in(LogSelection(rank).of(chunk).decode(errors="replace"))
         is_complete = chunk.is_complete and chunk.end >= chunk.size
         position = {
             "offset": offset,
@@ -285,12 +288,23 @@ def _status(handle: Job) -> Data:
     percent = f"{progress.percent} %, {visible_lines(progress.words)}" if progress else None
     more = {"waiting": job.waiting, "progress": percent, "attempts": len(job.attempts) or 1}
     nodes = [node.id for node in handle.backend.nodes(job.id)]
-    return {**state_summary(job), **more, "nodes": nodes, "errors": _errors(job)}
+    error = error_of(handle.backend, job)
+    told = {"error": _visible(error.to_data())} if error else {}
+    return {**state_summary(job), **more, "nodes": nodes, "errors": _errors(job), **told}
 
 
-def _last_lines(handle: Job, name: str, rank: int | None) -> list[str]:
+def _last_lines(handle: Job, name: str, rank: int | None, paths: SourcePaths) -> list[str]:
     lines = last_lines(handle.backend, FileRef(handle.id, name), FAILURE_LINES, rank=rank)
-    return list(map(visible_lines, lines))
+    return [visible_lines(paths.with_cell_line(line)) for line in lines]
+
+
+def _visible(value: Any) -> Any:
+    """JSON whose texts have their control characters written out."""
+    if isinstance(value, dict):
+        return {name: _visible(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(_visible, value))
+    return visible_lines(value) if isinstance(value, str) else value
 
 
 def _errors(job: JobResource) -> list[str]:

@@ -141,9 +141,10 @@ def test_a_job_is_shown_in_short(home, tmp_path):
     lines = shell("show", "bad").stdout.splitlines()
     assert lines[0].startswith("bad  failed  default · 1 node")
     assert "Loss       0.5" in lines
-    assert any("failed first, with exit code 3" in line for line in lines)
+    assert any(line.startswith("bad failed after ") for line in lines)
+    assert any(line.endswith(": rank 0: exit code 3: no such luck") for line in lines)
     assert "  no such luck" in lines
-    assert lines[-1] == "Log: batchai logs bad --err"
+    assert lines[-1] == "Log: batchai logs bad"
     shown = json.loads(shell("show", "bad", "-o", "json").stdout)
     assert (shown["state"], shown["exit_code"], shown["metric"]["value"]) == ("failed", 3, 0.5)
     of_az = json.loads(shell("az", "batchai", "show", "bad", "-o", "json").stdout)
@@ -199,7 +200,7 @@ def test_wait_takes_the_exit_code_of_the_job(home, tmp_path):
     waited = shell("job", "wait", "-n", "bad")
     assert waited.returncode == 7
     assert waited.stdout == ""
-    assert "Job failed with exit code 7" in waited.stderr
+    assert ": rank 0: exit code 7\n" in waited.stderr
     streamed = shell("job", "file", "stream", "-j", "bad", "-f", "stdout.txt")
     assert (streamed.stdout, streamed.returncode) == ("out\n", 0)
 

@@ -31,7 +31,7 @@ def to_html(card: JobOverview) -> str:
         card_parts.details_table(card.details),
         *map(card_parts.problem, card.problems),
         *(card_parts.warning(f"Warning: {warning}") for warning in card.warnings),
-        _html_log("first failure", card.failure),
+        _html_log("first failure", list(card.failure_lines)),
         _html_log("last lines", clean_lines(card.lines)),
         card_parts.reopen_hint(card.reopen_command) if card.reopen_command else "",
     )
@@ -44,7 +44,7 @@ def to_text(card: JobOverview) -> str:
     lines += [f"  {label:<{width}}  {value}" for label, value in card.details.items()]
     lines += [f"  ! {problem}" for problem in card.problems]
     lines += [f"  warning: {warning}" for warning in card.warnings]
-    for label, tail in (("first failure", card.failure), ("last lines", clean_lines(card.lines))):
+    for label, tail in (("first failure", card.failure_lines), ("last lines", clean_lines(card.lines))):
         if tail:
             lines += [f"-- {label} --", *tail]
     if card.reopen_command:

@@ -9,6 +9,7 @@ from .job_events import (
     ConnectionLost as ConnectionLost,
     ConnectionRestored as ConnectionRestored,
     Event as Event,
+    FailureFound as FailureFound,
     LogBytes as LogBytes,
     LogFault as LogFault,
     MetricMismatched as MetricMismatched,

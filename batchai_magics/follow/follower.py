@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, StatusPoller, StatusSnapshot
+from batchai_magics.follow.job_errors import error_of
 from batchai_magics.follow.job_events import (
     Event,
+    FailureFound,
     LogBytes,
     LogFault,
     MetricMismatched,
@@ -247,6 +249,7 @@ class Follower:
         return [MetricsAdded(self.id, records)] if records else []
 
     def _end(self, job: JobResource) -> list[Event]:
-        self.is_over = True
-        last = self._metric_streams.finish()
-        return [*([MetricsAdded(self.id, last)] if last else []), StateChanged(job)]
+        error = error_of(self.backend, job)
+        self.is_over, last = True, self._metric_streams.finish()
+        found = [FailureFound(self.id, error)] if error else []
+        return [*([MetricsAdded(self.id, last)] if last else []), *found, StateChanged(job)]

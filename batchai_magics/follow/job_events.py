@@ -15,6 +15,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.telemetry_records import TelemetryRecord
+from batchai_magics.records.job_error import JobError
 from batchai_magics.records.rank_stacks import duration_text
 
 if TYPE_CHECKING:
@@ -161,6 +162,14 @@ class LogFault:
 
 
 @dataclass(frozen=True)
+class FailureFound:
+    """Why the job failed; precedes the final state."""
+
+    job: ResourceId
+    error: JobError
+
+
+@dataclass(frozen=True)
 class Standstill:
     """A running job has printed nothing for `limit_s` or longer.
 
@@ -220,6 +229,7 @@ Event = (
     | UsageSampled
     | LogBytes
     | LogFault
+    | FailureFound
     | Standstill
     | MetricsAdded
     | MetricMismatched

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError, WaitInterrupted
 from batchai_magics.follow import Event, endings, events
+from batchai_magics.follow.job_errors import error_of
 from batchai_magics.jobs import argument_checks, job_files
 from batchai_magics.jobs.job_costs import job_costs
 from batchai_magics.jobs.job_files import all_files, one_level
@@ -32,6 +33,7 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.artifacts import Artifact
+from batchai_magics.records.job_error import JobError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,6 +103,11 @@ class Job(JobPages):
         execution = self.show().execution
         return execution.exit_code if execution else None
 
+    @property
+    def error(self) -> JobError | None:
+        """Why the job failed: rank, place in the code, exception and last lines; None if it did not fail."""
+        return error_of(self.backend, self.show())
+
     def ranks(self) -> tuple[RankExit, ...]:
         """The exit of each process, first failure first; empty before the job ends."""
         return self.show().ranks
@@ -120,7 +127,7 @@ class Job(JobPages):
         return read_result(self.backend, self.show())
 
     def wait(self, timeout_s: float | None = None) -> Job:
-        """Blocks until the job has ended; `state` then says how.
+        """Blocks until the job has ended; `state` then says how, and `error` why it failed.
 
         Args:
             timeout_s: Seconds to wait at most; by default forever. The job keeps running afterwards, as after
@@ -389,6 +396,8 @@ class Job(JobPages):
 
     def __repr__(self) -> str:
         try:
-            return f"<Job {self.name}: {self.show().word}>"
+            job = self.show()
+            error = error_of(self.backend, job)
+            return f"<Job {error.sentence if error else f'{self.name}: {job.word}'}>"
         except NotFoundError:
             return f"<Job {self.name}: deleted>"

@@ -1,4 +1,4 @@
-"""Reads the log files of a job: text, records, progress, references to lines of the cell.
+"""Reads the log files of a job: text, records, progress.
 
 Everything displayed comes from `read_redacted`, which redacts secrets; `chunks` yields the raw bytes.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
-from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
-from batchai_magics.cell.cell_job_spec import OF_CELL
-from batchai_magics.cell.working_copy import is_of_folder
+from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, failure_logs
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams, in_order_of_writing
@@ -32,11 +30,6 @@ T = TypeVar("T")
 CHUNK_BYTES = 1 << 20
 MAX_READS = 3  # attempts to read a file that is replaced meanwhile
 TAIL_BYTES = 1 << 16
-FIRST_LINE = 2  # of the script in its cell; the magic line is line 1
-
-_SCRIPT = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
-_RUN = re.compile(r"-\d+$")
-_PLACE = re.compile(r'File "(?P<folder>[^"\n]*[/\\])?(?P<file>[^"/\\\n]+)", line (?P<line>\d+)')
 
 
 def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
@@ -88,7 +81,7 @@ def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:
 
 
 def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None = None) -> tuple[str, ...]:
-    """The last `count` lines within the last 64 KiB of a log, redacted.
+    """The last `count` lines at the end of a log, redacted; see `failure_logs.last_lines`.
 
     Args:
         backend: The backend of the job.
@@ -96,15 +89,7 @@ def last_lines(backend: Backend, file: FileRef, count: int, *, rank: int | None 
         count: The maximum number of lines.
         rank: Only the lines of this rank, if the backend records which rank wrote what.
     """
-    size = read_redacted(backend, file, 0, 1).size
-    begin = max(0, size - TAIL_BYTES)
-    chunk = read_redacted(backend, file, begin, TAIL_BYTES)
-    data = chunk.data
-    if rank is not None and chunk.spans:
-        parts = [data[s.start - begin : s.end - begin] for s in chunk.spans if s.rank == rank]
-        data = b"".join(parts)
-    lines = (line.rstrip(b"\r\n") for line in lines_at_end(data, count))
-    return tuple(line.decode("utf-8", errors="replace") for line in lines)
+    return failure_logs.last_lines(partial(read_redacted, backend, file), count, rank=rank)
 
 
 def read_redacted(backend: Backend, file: FileRef, offset: int, limit: int) -> Chunk:
@@ -173,32 +158,6 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
         parts.append(own)
     records = in_order_of_writing([*parts, streams.finish()])
     return LogMetrics(records, notices=notices_of(streams.mismatches, records, start))
-
-
-def script_name(job: JobResource) -> str:
-    """The file name of the script that the cell contains; empty for a job without one or of a folder."""
-    if job.spec.job_preparation and is_of_folder(job.spec.job_preparation.command_line):
-        return ""
-    found = _SCRIPT.findall(job.spec.settings.model_dump_json())
-    names = (job.id.name, _RUN.sub("", job.id.name))
-    own = {f"{name}{ending}.py" for name in names for ending in ("", OF_CELL)}
-    return next((name for name in found if name in own), "")
-
-
-def with_cell_lines(lines: Sequence[str], script: str) -> list[str]:
-    """Appends the line number in the cell to log lines that refer to a line of `script`.
-
-    The script's folder is removed from them.
-    """
-    return [_with_cell_line(line, script) for line in lines]
-
-
-def _with_cell_line(line: str, script: str) -> str:
-    place = _PLACE.search(line) if script else None
-    if place is None or place["file"] != script:
-        return line
-    short = line.replace(place["folder"] or "", "", 1)
-    return f"{short}  ← line {int(place['line']) + FIRST_LINE - 1} of the cell"
 
 
 def progress_of(backend: Backend, job: JobResource) -> Progress | None:

@@ -9,14 +9,13 @@ from datetime import datetime, timezone
 from itertools import groupby
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.follow.job_errors import error_of
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import (
     has_progress,
     last_lines,
     progress_of,
     progress_text,
-    script_name,
-    with_cell_lines,
 )
 from batchai_magics.jobs.latest_metrics import LogEnds
 from batchai_magics.jobs.metric_settings import metric_preferences
@@ -26,19 +25,18 @@ from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
-from batchai_magics.models.job_execution import ERR, OUT, RankExit, node_name
+from batchai_magics.models.job_execution import OUT
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import NodeState
+from batchai_magics.records.job_error import JobError
 
 MAX_LINES = 40
 LOG_RECORD = re.compile(r'^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|params)": ')
 """What a line of log() starts with (`RECORD` in widgets/frontend/job/log_rows.js)."""
 MAX_LINE_LENGTH = 300
-MISSING_MODULE = re.compile(r"^\s*ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 READ_LINES = 500  # of which LAST_LINES are shown, once lines of log() are folded
 LAST_LINES = 20
-FAILURE_LINES = 12
 MOST_RATES = 8
 MOST_METRICS = 10  # with their figures …
 MOST_NAMES = 20  # … and by name only
@@ -48,10 +46,10 @@ MOST_NAMES = 20  # … and by name only
 class JobOverview:
     """A job as every display shows it.
 
-    `failure_lines` are the last lines of the process that failed first; `activity` says what a job without
-    output is doing. `now` is when it was collected, the end of the elapsed time of a running job.
-    `reopen_command` reopens the live view. `is_refreshed`: it tells when it was made, until the job ends.
-    `notices` say which numbers of the log were not read, and why.
+    `error` says why it failed; `activity` says what a job without output is doing. `now` is when it was
+    collected, the end of the elapsed time of a running job. `reopen_command` reopens the live view.
+    `is_refreshed`: it tells when it was made, until the job ends. `notices` say which numbers of the log were
+    not read, and why.
     """
 
     job: JobResource
@@ -60,7 +58,7 @@ class JobOverview:
     counts: NodeStateCounts | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
-    failure_lines: tuple[str, ...] = ()
+    error: JobError | None = None
     reopen_command: str = ""
     progress: Progress | None = None
     activity: str = ""
@@ -92,9 +90,9 @@ class JobOverview:
         return elapsed_time((end - start).total_seconds())
 
     @property
-    def failure(self) -> list[str]:
-        """The last lines of the first failure, with locations in the cell's script also as cell lines."""
-        return with_cell_lines(clean_lines(self.failure_lines), script_name(self.job))
+    def failure_lines(self) -> tuple[str, ...]:
+        """The last lines of the process that failed first."""
+        return self.error.lines if self.error else ()
 
     @property
     def details(self) -> dict[str, str]:
@@ -106,7 +104,7 @@ class JobOverview:
         if self.job.cost:
             facts["cost"] = self.job.cost.text
         if execution and execution.exit_code is not None:
-            facts["exit code"] = str(execution.exit_code)
+            facts["exit code"] = f"{execution.exit_code}{_failed_node(self.error)}"
         if self.counts is not None and not self.job.state.is_final:
             facts["nodes"] = _nodes(self.counts)
         if self.is_refreshed and not self.job.state.is_final:
@@ -121,27 +119,13 @@ class JobOverview:
 
     @property
     def problems(self) -> list[str]:
-        """Why the job failed: its first failed process, else the errors of the service."""
-        execution, first = self.job.execution, first_failure(self.job)
-        if first:
-            meaning = f": {first.meaning}" if first.meaning else ""
-            node = node_name(first.node)
-            text = f"rank {first.rank} on {node} failed first, with exit code {first.exit_code}"
-            return [f"{text}{meaning}", *self._missing_module]
+        """Why the job failed, and what may help; why it was stopped."""
+        if self.error:
+            return [self.error.sentence, *self.error.hints]
+        execution = self.job.execution
         if execution is None or self.job.is_cancelled:
             return []
-        return [f"{error.code}: {error.message}" for error in execution.errors if not error.is_warning]
-
-    @property
-    def _missing_module(self) -> list[str]:
-        """Which Python lacks a module, and how the job gets it."""
-        found = next((match for line in self.failure_lines if (match := MISSING_MODULE.search(line))), None)
-        if found is None:
-            return []
-        python = getattr(self.job.spec.settings, "python_interpreter_path", None)
-        where = python or "the Python of the nodes (`python` on their PATH)"
-        package = found["name"].partition(".")[0]
-        return [f"{where} has no module {found['name']}: add --with {package}, or install it with --prep"]
+        return [error.message for error in execution.errors if not error.is_warning]
 
     @property
     def warnings(self) -> list[str]:
@@ -163,11 +147,9 @@ def _nodes(counts: NodeStateCounts) -> str:
     return ", ".join(f"{counts.of(state)} {state.value}" for state in present) or "none yet"
 
 
-def first_failure(job: JobResource) -> RankExit | None:
-    """The process that failed first; None if none did or the job was terminated from outside."""
-    if job.execution is None or job.execution.exit_code is None:
-        return None
-    return next((rank for rank in job.ranks if rank.exit_code), None)
+def _failed_node(error: JobError | None) -> str:
+    """Where the process ran that failed first: ` (rank 2 on node 1)`."""
+    return f" (rank {error.rank} on {error.node})" if error and error.rank is not None else ""
 
 
 def job_overview(job: Job) -> JobOverview:
@@ -181,11 +163,11 @@ def job_overview(job: Job) -> JobOverview:
         notices=() if records else LogEnds(job.backend, shown, job.patterns).notices,
         progress=progress_of(job.backend, shown),
         lines=recent_lines(last_lines(job.backend, FileRef(job.id, OUT), READ_LINES), LAST_LINES),
-        failure_lines=_failure_lines(job, shown, FAILURE_LINES),
+        error=error_of(job.backend, shown),
     )
 
 
-def short_overview(job: Job, failure_lines: int) -> JobOverview:
+def short_overview(job: Job) -> JobOverview:
     """The overview of a job without its last lines, made from the ends of its logs."""
     shown = job.show_with_cost()
     ends = LogEnds(job.backend, shown, job.patterns)
@@ -199,7 +181,7 @@ def short_overview(job: Job, failure_lines: int) -> JobOverview:
         metrics={metric.summary.label: metric.summary.text} if metric and metric.summary else {},
         notices=ends.notices,
         progress=progress_of(job.backend, shown),
-        failure_lines=_failure_lines(job, shown, failure_lines),
+        error=error_of(job.backend, shown),
     )
 
 
@@ -209,13 +191,6 @@ def _counts(job: Job, shown: JobResource) -> NodeStateCounts | None:
         return None
     cluster = job.backend.show(ResourceId.parse(shown.spec.cluster.id))
     return cluster.node_states if isinstance(cluster, Cluster) else None
-
-
-def _failure_lines(job: Job, shown: JobResource, count: int) -> tuple[str, ...]:
-    if not shown.has_failed:
-        return ()
-    first = first_failure(shown)
-    return last_lines(job.backend, FileRef(job.id, ERR), count, rank=first.rank if first else None)
 
 
 def metrics_of(

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.cell.run_cell import FILE, FOLDER, MOST_BYTES, VERSION
 from batchai_magics.errors import JobFailedError, NotFoundError, StorageError
+from batchai_magics.follow.job_errors import error_of
 from batchai_magics.jobs.job_logs import chunks
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -33,21 +34,17 @@ def read_result(backend: Backend, job: JobResource) -> Any:
         text = f"job {job.id.name} has no result yet: it is {job.word}"
         raise NotFoundError(text, code=_NO_RESULT, hint="job.wait() waits for it.")
     if job.state is ExecutionState.FAILED:
-        _refuse_failed(job)
+        _refuse_failed(backend, job)
     if not any(directory.id == FOLDER for directory in job.spec.output_directories or ()):
         raise NotFoundError(f"the cell of job {job.id.name} sets no `result`", code=_NO_RESULT, hint=_HINT)
     return _read(backend, job)
 
 
-def _refuse_failed(job: JobResource) -> NoReturn:
-    execution = job.execution
-    reasons = "; ".join(error.message for error in execution.errors) if execution else ""
-    text = f"job {job.id.name} has no result: it {_outcome(job)}" + (f": {reasons}" if reasons else "")
-    raise JobFailedError(text, exit_code=execution.exit_code if execution else None, hint="See job.log().")
-
-
-def _outcome(job: JobResource) -> str:
-    return "failed" if job.has_failed else f"was {job.word}"
+def _refuse_failed(backend: Backend, job: JobResource) -> NoReturn:
+    execution, error = job.execution, error_of(backend, job)
+    reasons = "; ".join(each.message for each in execution.errors) if execution else ""
+    text = f"no result: {error}" if error else f"no result: {job.id.name} was {job.word}: {reasons}"
+    raise JobFailedError(text, exit_code=execution.exit_code if execution else None)
 
 
 def _read(backend: Backend, job: JobResource) -> Any:

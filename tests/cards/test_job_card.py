@@ -12,14 +12,14 @@ from batchai_magics.jobs.job_overview import (
     MAX_LINES,
     JobOverview,
     clean_lines,
-    first_failure,
     recent_lines,
 )
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.job_execution import Attempt, RankExit
+from batchai_magics.models.job_execution import Attempt
 from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.job_error import JobError
 from tests.widgets.scripted_job import FAILURE, START, resource
 
 NOW = START + timedelta(hours=1, minutes=2, seconds=3)
@@ -46,9 +46,10 @@ def test_a_card_says_state_size_and_time():
 
 
 def test_a_failed_card_says_what_failed_first():
-    card = JobOverview(resource(ExecutionState.FAILED, **FAILURE), NOW, failure_lines=("boom",))
+    error = JobError("resnet", "KeyError: 'x'", 34, rank=2, place="train.py:3", lines=("boom",))
+    card = JobOverview(resource(ExecutionState.FAILED, **FAILURE), NOW, error=error)
     for text in (to_html(card), to_text(card)):
-        assert "rank 2 on node-1 failed first, with exit code 1" in text
+        assert "resnet failed after 34 s: rank 2, train.py:3: KeyError: " in text
         assert "non-zero exit code" not in text  # it is said once
         assert "boom" in text
 
@@ -143,14 +144,6 @@ def test_the_clock_of_a_card_stops_with_its_job():
     assert JobOverview(replace(waited, execution=began), NOW).elapsed == "2:03"
 
 
-def test_a_job_that_was_ended_from_outside_has_no_first_failure():
-    ended = resource(ExecutionState.FAILED, ranks=[RankExit(2, "node-1", 143)])
-    assert first_failure(ended) is None
-    assert first_failure(resource(ExecutionState.QUEUED)) is None
-    failed = resource(ExecutionState.FAILED, exit_code=3, ranks=[RankExit(0, "a", 0), RankExit(1, "b", 3)])
-    assert first_failure(failed) == RankExit(1, "b", 3)
-
-
 def test_the_nodes_of_a_job_that_ended_are_others_business():
     counts = NodeStateCounts(idle_node_count=2)
     assert "nodes" not in JobOverview(resource(ExecutionState.SUCCEEDED), NOW, counts=counts).details
@@ -186,10 +179,10 @@ def test_an_odd_number_of_processes_is_not_divided():
 
 
 def test_a_card_names_a_node_as_the_view_does():
-    first = RankExit(1, "tvm-1690037429_2-20261121t033128z-p", 1)
-    job = resource(ExecutionState.FAILED, exit_code=1, ranks=[first])
-    for text in (to_html(JobOverview(job, START)), to_text(JobOverview(job, START))):
-        assert "rank 1 on node 2 failed first, with exit code 1" in text
+    error = JobError("resnet", "exit code 1", rank=1, node="node 2")
+    card = JobOverview(resource(ExecutionState.FAILED, exit_code=1), START, error=error)
+    for text in (to_html(card), to_text(card)):
+        assert "1 (rank 1 on node 2)" in text
         assert "tvm-" not in text
 
 
@@ -197,16 +190,3 @@ def test_lines_of_log_leave_room_for_what_else_was_printed():
     records = tuple(f'{{"time": 1700000000.5, "rank": 0, "step": {step}, "loss": 0.5}}' for step in range(90))
     shown = recent_lines(("begin", *records, "saved", records[0], "end"), 4)
     assert shown == ("… 90 log() records", "saved", records[0], "end")
-
-
-def test_a_missing_module_names_the_python_and_what_to_do():
-    line = "ModuleNotFoundError: No module named 'einops.layers'"
-    card = JobOverview(
-        resource(ExecutionState.FAILED, **FAILURE),
-        NOW,
-        failure_lines=("Traceback (most recent call last):", line),
-    )
-    told = card.problems[1]
-    assert "the Python of the nodes" in told
-    assert told.endswith("has no module einops.layers: add --with einops, or install it with --prep")
-    assert len(replace(card, failure_lines=("ValueError: 3",)).problems) == 1

@@ -13,7 +13,6 @@ from batchai_magics.cards.job_card import job_html
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import script_name, with_cell_lines
 from batchai_magics.jobs.job_overview import job_overview, short_overview
 from batchai_magics.jobs.submit import find, submit
 from batchai_magics.models.states import ExecutionState
@@ -118,7 +117,7 @@ def test_a_pattern_that_a_cell_gains_is_kept_with_its_run(world: World) -> None:
 
 def test_the_card_tells_numbers_that_were_not_read(world: World) -> None:
     job = world.run("j", "for i in range(5): print(f'the wobble was {i}.5 today')")
-    for overview in (job_overview(job), short_overview(job, 0)):
+    for overview in (job_overview(job), short_overview(job)):
         assert "--metric 'wobble=" in "\n".join(overview.warnings)
 
 
@@ -180,5 +179,5 @@ def test_a_failure_in_a_script_with_variables_names_its_line(world: World) -> No
         "j --use lr", "\nprint(1 / lr)", settings=world.settings, notebook=cell.Notebook(names={"lr": 0})
     )
     job = submit(world.backend, request, world.settings).job.wait(PATIENCE_S)
-    lines = with_cell_lines(job.log(file="stderr.txt").splitlines(), script_name(job.show()))
-    assert any("line 2, in <module>  ← line 3 of the cell" in line for line in lines), lines
+    assert job.error.place == "cell line 3"
+    assert any("line 2, in <module>  ← line 3 of the cell" in line for line in job.error.lines), job.error

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import FileRef, Seal
+from batchai_magics.backends.base import FileRef, Seal, failure_logs
 from batchai_magics.errors import FileChangedError, StorageError
 from batchai_magics.jobs import job_logs
 from batchai_magics.jobs.job_handle import Job
@@ -63,9 +63,10 @@ def test_the_last_lines_are_of_one_rank_where_ranks_are_known(backend):
 
 
 def test_the_last_lines_of_a_rank_are_found_also_in_a_long_log(backend, monkeypatch):
-    monkeypatch.setattr(job_logs, "TAIL_BYTES", 16)
+    monkeypatch.setattr(failure_logs, "WINDOW_BYTES", 16)
+    backend.write("7 of 1\n", rank=1)
     for number in range(9):
-        backend.write(f"{number} of {number % 2}\n", rank=number % 2)
+        backend.write(f"{number} of 0\n", rank=0)
     assert last_lines(backend, STDOUT, 1, rank=1) == ("7 of 1",)
 
 

@@ -50,7 +50,7 @@ def test_a_cell_that_sets_none_is_told_how(world: World) -> None:
 
 def test_a_job_that_failed_has_none_even_if_it_was_set(world: World) -> None:
     job = world.run("r", "result = 1\nraise SystemExit(3)")
-    with pytest.raises(JobFailedError, match="it failed: Job failed with non-zero exit code") as caught:
+    with pytest.raises(JobFailedError, match=r"no result: r failed after .*: rank 0: exit code 3") as caught:
         _ = job.result
     assert caught.value.exit_code == 3
 

@@ -44,7 +44,7 @@ def test_a_job_ends_when_its_condition_is_met_and_says_why(world: World) -> None
     assert error.message in to_text(job_overview(job))
     assert error.message in job.log(file="execution.log")
     assert job_exit(shown).exit_code == 143
-    with pytest.raises(JobFailedError, match="it was stopped: stop-if"):
+    with pytest.raises(JobFailedError, match="no result: r was stopped: stop-if"):
         _ = job.result
 
 

@@ -114,12 +114,13 @@ def test_a_missing_file_is_named_with_those_that_are(backend, job, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_card_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_first(backend, job):
+def test_the_error_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_first(backend, job):
     for rank in (0, 2):
         backend.write(f"words of {rank}\n", "stderr.txt", rank=rank)
-    assert job_overview(job).failure_lines == ()
+    assert job.error is None
     backend.finish(ExecutionState.FAILED, **FAILURE)
-    assert job_overview(job).failure_lines == ("words of 2",)
+    assert job_overview(job).error == job.error
+    assert (job.error.rank, job.error.lines) == (2, ("words of 2",))
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_wait_ends_with_the_job(run, fail, shell, capsys):
     assert "\nhi\n" in told.out  # a terminal shows no view: it gets the log
     assert "Job state: succeeded" in told.out
     told = fail("%%batchai_job bad --wait\nraise SystemExit(3)")
-    assert 'JobFailedError: the job "bad" failed with exit code 3' in told
+    assert "JobFailedError: bad failed after " in told
     assert "Traceback" not in told
 
 

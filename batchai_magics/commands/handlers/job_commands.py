@@ -114,7 +114,7 @@ def wait(context: Context, arguments: Namespace) -> Stream:
 
     goal, limit = WaitGoal(arguments.until or ENDED), short_duration("--timeout", arguments.timeout)
     id = resource_commands.show(context, arguments, Kind.JOB).id
-    parts = watch_job(context.backend, id)
+    parts = watch_job(context.backend, id, is_az=arguments.is_az)
     if arguments.until or limit:
         timeout_s = duration(limit).total_seconds() if limit else None
         parts = wait_for(context.backend, id, goal, timeout_s)

@@ -1,4 +1,4 @@
-"""The messages of `job wait`, in the words of `az batchai job wait`."""
+"""The messages of `job wait` and `run`: those about states in the words of `az batchai job wait`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from batchai_magics.follow import (
     ConnectionLost,
     ConnectionRestored,
     Event,
+    FailureFound,
     LogBytes,
     MetricsAdded,
     Standstill,
@@ -31,6 +32,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.stop_conditions import conditions_of, stop_condition
+from batchai_magics.records.job_error import JobError
 
 CANCELLED_CODE = 143  # 128 + SIGTERM; 130 means that watching was interrupted
 TIMEOUT_CODE = 124  # as timeout(1)
@@ -39,9 +41,19 @@ ENDED = "ended"
 _NO_EXIT_CODE = 255
 
 
-def watch_job(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> StreamParts:
-    """Yields messages about state changes, the bytes of `logs`, and at the end the job's exit code."""
+def watch_job(
+    backend: Backend, id: ResourceId, *, logs: Collection[str] = (), is_az: bool = False
+) -> StreamParts:
+    """Yields messages about state changes, the bytes of `logs`, and at the end the job's exit code.
+
+    Args:
+        backend: The backend of the job.
+        id: The job.
+        logs: The logs to print.
+        is_az: Whether a failure is told in the words of `az`.
+    """
     last: JobResource | None = None
+    error: JobError | None = None
     files, limit_s = [FileRef(id, name) for name in logs], stalled_s() if logs else 0.0
     for event in events(backend, id, files=files, stalled_s=limit_s):
         if isinstance(event, LogBytes):
@@ -49,12 +61,15 @@ def watch_job(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -
         elif isinstance(event, StateChanged):
             yield from (Message(line) for line in _changes(last, event.job))
             last = event.job
+        elif isinstance(event, FailureFound):
+            error = event.error
         elif isinstance(event, ConnectionLost | ConnectionRestored):
             yield connection_message(event)
         elif isinstance(event, Standstill):
             yield Message(event.sentence)
     if last is not None:
-        yield job_exit(last)
+        yield from map(Message, _end_lines(last, error, logs, is_az=is_az))
+        yield job_exit(last, error)
 
 
 class WaitGoal:
@@ -80,9 +95,9 @@ class WaitGoal:
         self._evaluation.add(records, now)
         return self._evaluation.reason(now).removeprefix(STOP_IF).strip()
 
-    def exit_of(self, job: JobResource) -> CommandExit:
+    def exit_of(self, job: JobResource, error: JobError | None) -> CommandExit:
         """The exit code after the job has ended without reaching a condition."""
-        end = job_exit(job)
+        end = job_exit(job, error)
         if self.counts_end or end.exit_code:
             return end
         return CommandExit(NOT_REACHED_CODE, f'the job "{job.id.name}" ended before --until was met')
@@ -90,7 +105,7 @@ class WaitGoal:
 
 def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float | None = None) -> StreamParts:
     """Yields messages until the goal is reached, the job has ended or the time is up, and the exit code."""
-    stop, last = threading.Event(), None
+    stop, last, error = threading.Event(), None, None
     timer = threading.Timer(timeout_s, stop.set) if timeout_s is not None else None
     if timer:
         timer.daemon = True
@@ -104,8 +119,11 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
             if isinstance(event, StateChanged):
                 yield from (Message(line) for line in _changes(last, event.job))
                 last = event.job
+            elif isinstance(event, FailureFound):
+                error = event.error
         if last is not None and last.state.is_final:
-            yield goal.exit_of(last)
+            yield from map(Message, _end_lines(last, error))
+            yield goal.exit_of(last, error)
         else:
             text = f'the job "{id.name}" is still running: --until was not met within {timeout_s:g} s'
             yield Message(text)
@@ -137,8 +155,6 @@ def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
     yield from _starts(last, job)
     if last is None or job.state is not last.state:
         yield f"Job state: {job.word}"
-        if job.state.is_final:
-            yield from _outcome(job)
     if job.waiting and not (last and last.waiting == job.waiting):
         yield f"Job is waiting: {job.waiting}"
 
@@ -150,12 +166,26 @@ def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:
         yield from (f"Job was restarted: {each.sentence}" for each in job.attempts[:-1][-1:])
 
 
+def _end_lines(
+    job: JobResource, error: JobError | None, logs: Collection[str] = (), *, is_az: bool = False
+) -> Iterator[str]:
+    """How an ended job ended; the last lines of a failure, unless its log was printed."""
+    if not job.state.is_final:
+        return
+    if is_az or error is None:
+        yield from _outcome(job)
+    else:
+        yield error.sentence
+        yield from (f"  {line}" for line in error.lines if error.log not in logs)
+        yield from error.hints
+    errors = job.execution.errors if job.execution and not (is_az and job.has_failed) else ()
+    yield from (f"Warning: {each.message}" for each in errors if each.is_warning)
+
+
 def _outcome(job: JobResource) -> Iterator[str]:
     took = _end_and_duration(job.execution)
     if job.state is ExecutionState.SUCCEEDED:
         yield f"Job completed at {took}"
-        errors = job.execution.errors if job.execution else ()
-        yield from (f"Warning: {error.message}" for error in errors if error.is_warning)
     elif job.is_cancelled:
         yield f"Job was cancelled at {took}"
     elif job.is_stopped:
@@ -187,7 +217,7 @@ def _error(error: ErrorDetail) -> str:
     return f"Error message: {error.message}\nDetails:\n  {details}"
 
 
-def job_exit(job: JobResource) -> CommandExit:
+def job_exit(job: JobResource, error: JobError | None = None) -> CommandExit:
     """The exit code of an ended job, and why it did not succeed."""
     if job.state is ExecutionState.SUCCEEDED:
         return CommandExit(0)
@@ -197,7 +227,8 @@ def job_exit(job: JobResource) -> CommandExit:
         return CommandExit(CANCELLED_CODE, f'the job "{job.id.name}" was stopped by its --stop-if condition')
     code = job.execution.exit_code if job.execution else None
     how = "without an exit code" if code is None else f"with exit code {code}"
-    return CommandExit(_NO_EXIT_CODE if code is None else code, f'the job "{job.id.name}" failed {how}')
+    text = error.sentence if error else f"{job.id.name} failed {how}"
+    return CommandExit(_NO_EXIT_CODE if code is None else code, text)
 
 
 def _utc_time(moment: datetime) -> str:

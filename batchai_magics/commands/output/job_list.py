@@ -68,14 +68,21 @@ class JobList(list[JobResource]):
         return as_json([job.with_cost(costs.of_job(job)) if costs else job for job in self])
 
     def to_summaries(self) -> list[dict[str, Any]]:
-        """The jobs in the JSON of `show`; the headline metric of a long log lacks its best value."""
+        """The jobs in the JSON of `show`, without what only whole logs tell: best values, exceptions."""
         from batchai_magics.commands.output.job_summary import job_summary  # imports the log readers
+        from batchai_magics.follow.job_errors import error_without_logs
         from batchai_magics.models.runs.labels import Labels
 
         costs, labels, headlines = self._costs, self._run_labels, self._headlines()
         shown = [job.with_cost(costs.of_job(job)) for job in self] if costs else self
         return [
-            job_summary(job, labels.get(job.id.key, Labels()), headlines.get(job.id.key)) for job in shown
+            job_summary(
+                job,
+                labels.get(job.id.key, Labels()),
+                headlines.get(job.id.key),
+                error_without_logs(job),
+            )
+            for job in shown
         ]
 
     def _headlines(self) -> Mapping[str, MetricSummary]:

@@ -7,15 +7,15 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.commands.output.az_json import format_time
-from batchai_magics.jobs.job_overview import JobOverview, first_failure
+from batchai_magics.follow.job_errors import error_of
 from batchai_magics.metrics.record import json_value
-from batchai_magics.models.job_execution import node_name
 from batchai_magics.models.runs.labels import Labels
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
     from batchai_magics.metrics.runs.metric_summary import MetricSummary
     from batchai_magics.models.resources import JobResource
+    from batchai_magics.records.job_error import JobError
 
 _DIGITS = 3  # of seconds, behind the point
 
@@ -29,11 +29,13 @@ def summary_of(job: Job) -> dict[str, Any]:
     labels = job.labels() if job.backend.records else Labels()
     records = job.records() if shown.execution else []
     metric = summarize(records, preferences=metric_preferences()).headline if records else None
-    return job_summary(shown, labels, metric)
+    return job_summary(shown, labels, metric, error_of(job.backend, shown))
 
 
-def job_summary(job: JobResource, labels: Labels, metric: MetricSummary | None) -> dict[str, Any]:
-    """The summary of a job with its headline metric: times in UTC, durations in seconds."""
+def job_summary(
+    job: JobResource, labels: Labels, metric: MetricSummary | None, error: JobError | None = None
+) -> dict[str, Any]:
+    """The summary of a job, with its headline metric and error: times in UTC, durations in seconds."""
     facts = {
         **state_summary(job),
         **_durations(job),
@@ -47,7 +49,7 @@ def job_summary(job: JobResource, labels: Labels, metric: MetricSummary | None) 
         "tags": list(labels.tags),
         "note": labels.note,
         "metric": _metric(metric) if metric else None,
-        "failure": _failure(job),
+        "failure": error.to_data() if error else {},
     }
     return _filled(facts)
 
@@ -80,15 +82,6 @@ def _metric(metric: MetricSummary) -> dict[str, Any]:
     figures = {"value": metric.headline_value, "step": metric.last_step, **best}
     numbers = {name: json_value(each) for name, each in figures.items()}
     return _filled({"name": metric.name, "unit": metric.unit, **numbers})
-
-
-def _failure(job: JobResource) -> dict[str, Any]:
-    """Why a job failed: the process that failed first, in fields and in words."""
-    if not job.has_failed:
-        return {}
-    first = first_failure(job)
-    place = {"rank": first.rank, "node": node_name(first.node)} if first else {}
-    return _filled({**place, "message": "; ".join(JobOverview(job, datetime.now(timezone.utc)).problems)})
 
 
 def _filled(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,6 @@ STATE_STYLES = {
 }
 PIPE_WIDTH = 1 << 16
 MIN_COLUMN = 6  # narrowest width of a column that is cut on a terminal
-FAILURE_LINES = 8  # of the process that failed first
 _GAP = 2
 _SCOPES = ("Resource Group", "Workspace", "Cluster RG", "Cluster Workspace", "Cluster", "Tool")
 """Titles of columns that are left out where all rows have the same."""
@@ -150,7 +149,7 @@ def read_overview(job: Job) -> JobOverview:
     """What the text of a job needs, from the ends of its logs."""
     from batchai_magics.jobs.job_overview import short_overview
 
-    return short_overview(job, FAILURE_LINES)
+    return short_overview(job)
 
 
 def job_text(overview: JobOverview, scope: str = "") -> Text:
@@ -163,7 +162,7 @@ def job_text(overview: JobOverview, scope: str = "") -> Text:
         ),
         _facts(facts),
         *(Text(visible_lines(problem), "red") for problem in overview.problems),
-        *(Text(visible_lines(f"  {line}")) for line in overview.failure),
+        *(Text(visible_lines(f"  {line}")) for line in overview.failure_lines),
         *(Text(visible_lines(f"Warning: {warning}"), "yellow") for warning in overview.warnings),
         Text(f"Log: {log_command(overview)}{scope}", "dim"),
     ]
@@ -173,7 +172,7 @@ def job_text(overview: JobOverview, scope: str = "") -> Text:
 def log_command(overview: JobOverview) -> str:
     """The command that shows the log which is of interest now."""
     if overview.job.state.is_final:
-        return f"batchai logs {overview.job.id.name}" + " --err" * overview.job.has_failed
+        return f"batchai logs {overview.job.id.name}"
     return f"batchai logs {overview.job.id.name} -f"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from batchai_magics.backends.base import Chunk
+from batchai_magics.follow.job_errors import failed_run, paths_of
 from batchai_magics.jobs.job_files import directories_of
-from batchai_magics.jobs.job_logs import script_name
-from batchai_magics.jobs.job_overview import clean_lines, first_failure
+from batchai_magics.jobs.job_overview import clean_lines
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import (
     MetricPreferences,
@@ -19,6 +19,7 @@ from batchai_magics.models.job_execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire_times import duration
+from batchai_magics.records.job_error import JobError, SourcePaths
 from batchai_magics.widgets.core.feed import PageData, milliseconds
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.merged_log import MERGED
@@ -40,7 +41,17 @@ def failure_report(job: JobResource, read: Read, files: Iterable[OutputFile]) ->
     failed = [rank for rank in job.ranks if rank.exit_code]
     if not failed:
         return _preparation_report(read, files)
-    return _ranks_report(failed, read) if first_failure(job) else {}
+    return _with_paths(_ranks_report(failed, read), paths_of(job)) if failed_run(job).first else {}
+
+
+def _with_paths(report: PageData, paths: SourcePaths) -> PageData:
+    """The report with paths in the job's copy as the user's own; the page links those of the cell."""
+    shown = dict(report)
+    for name in {"lines", "before"} & shown.keys():
+        shown[name] = list(map(paths.shown, shown[name]))
+    if "others" in shown:
+        shown["others"] = [_with_paths(other, paths) for other in shown["others"]]
+    return shown
 
 
 def _ranks_report(failed: Sequence[RankExit], read: Read) -> PageData:
@@ -110,7 +121,6 @@ def facts_of(feed: JobFeed) -> PageData:
     job = feed.job
     if job is None:
         return {}
-    failed = first_failure(job)
     return {
         **execution_of(job),
         "name": job.id.name,
@@ -122,13 +132,13 @@ def facts_of(feed: JobFeed) -> PageData:
         "processes": max(len(job.ranks), feed.processes, 1),
         "errors": _errors(job),
         "warnings": _warnings(job),
-        "first_failure": failed and _failure(failed),
+        "failure": feed.error and _failure(feed.error),
         "problem": feed.problem,
         "attempt": len(job.attempts),
         "before": _before(job),
         "log_faults": feed.faults,
         "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
-        "script": script_name(job),
+        "script": paths_of(job).script,
         "way_back": f"%batchai job show -n {job.id.name}",
         "warm_up": feed.warm_up,
         "charts": _charts(feed),
@@ -206,8 +216,8 @@ def _warnings(job: JobResource) -> list[str]:
     return [error.message for error in (job.execution.errors if job.execution else ()) if error.is_warning]
 
 
-def _failure(rank: RankExit) -> PageData:
-    return {"rank": rank.rank, "node": rank.node, "exit_code": rank.exit_code, "meaning": rank.meaning}
+def _failure(error: JobError) -> PageData:
+    return {"cause": f"{error.cause[:1].upper()}{error.cause[1:]}", "hints": list(error.hints)}
 
 
 def execution_of(job: JobResource) -> PageData:

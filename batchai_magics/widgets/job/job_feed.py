@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.base import Chunk
 from batchai_magics.follow import (
     Event,
+    FailureFound,
     Follower,
     LogBytes,
     LogFault,
@@ -32,6 +33,7 @@ from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
+from batchai_magics.records.job_error import JobError
 from batchai_magics.widgets.core.feed import Feed, Source
 from batchai_magics.widgets.job.job_activity import describe_activity
 from batchai_magics.widgets.job.log_numbers import RecordHistory, StepPoints
@@ -86,6 +88,7 @@ class JobFeed(Feed[Event]):
         self.history: deque[list[int]] = deque(maxlen=MAX_NODE_HISTORY)
         self.warm_up: int | None = None  # steps
         self._warm_up_due = 8
+        self.error: JobError | None = None  # why it failed
         self.standstill = ""  # that the job prints nothing, and where its ranks are
         self._unread = MetricSuggester()
 
@@ -118,6 +121,8 @@ class JobFeed(Feed[Event]):
             self.metric_notices.append(event.notice)
         elif isinstance(event, LogFault):
             self.faults.append(f"{event.file.path} is not complete: {event.fault}")
+        elif isinstance(event, FailureFound):
+            self.error = event.error
         elif isinstance(event, Standstill):
             self.standstill = event.sentence
         elif isinstance(event, StateChanged):

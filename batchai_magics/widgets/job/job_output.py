@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.errors import BatchAIError
-from batchai_magics.jobs.job_overview import READ_LINES, JobOverview, first_failure, metrics_of, recent_lines
+from batchai_magics.jobs.job_overview import READ_LINES, JobOverview, metrics_of, recent_lines
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
 from batchai_magics.models.job_execution import ERR
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 LAST_LINES = 12
-FAILURE_LINES = 12
 
 
 def card_of(feed: JobFeed, way_back: str) -> JobOverview | None:
@@ -52,7 +51,7 @@ def card_of(feed: JobFeed, way_back: str) -> JobOverview | None:
         metrics=metrics_of(feed.records, feed.preferences),
         progress=feed.progress,
         lines=recent_lines(tail.lines(READ_LINES), LAST_LINES + 1) if tail else (),
-        failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
+        error=feed.error,
         reopen_command=way_back,
         activity=feed.activity,
         is_refreshed=True,
@@ -79,23 +78,6 @@ def chart_bundle(feed: JobFeed) -> Bundle:
         f"{label} {text}" for label, text in metrics_of(feed.records, feed.preferences).items()
     )
     return figure(plot(feed.records, preferences=feed.preferences), f"Charts of {name}: {numbers}")
-
-
-def _failure_lines(feed: JobFeed) -> tuple[str, ...]:
-    """The last lines of the rank that failed first, else of stderr."""
-    ranks = feed.job.ranks if feed.job else ()
-    failed = first_failure(feed.job) if feed.job else None
-    first = failed.rank if failed else None
-    tail = feed.tails.get(ERR if ranks else _preparation_log(feed))
-    if tail is None:
-        return ()
-    return (tail.lines(FAILURE_LINES, rank=first) if first is not None else ()) or tail.lines(FAILURE_LINES)
-
-
-def _preparation_log(feed: JobFeed) -> str:
-    """The preparation log that explains why no process was started; stderr if it is empty."""
-    logs = [file for file, tail in feed.tails.items() if "job_prep" in file and tail.end]
-    return min(logs, key=lambda file: not file.startswith("stderr"), default=ERR)
 
 
 LINGER_S = 1.5  # between the last message and freezing

@@ -13,6 +13,7 @@ import pytest
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.job_summary import job_summary, summary_of
+from batchai_magics.follow.job_errors import error_without_logs
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.latest_metrics import TAIL_BYTES
 from batchai_magics.models.job_execution import RankExit
@@ -76,7 +77,8 @@ def test_a_metric_that_is_no_number_stays_json(tmp_path: Path) -> None:
 
 def test_the_process_that_failed_first_is_named() -> None:
     ranks = (RankExit(2, "tvm-1690037429_2-20261121t033128z-p", 9), RankExit(0, "n", 0))
-    shown = job_summary(resource(ExecutionState.FAILED, exit_code=9, ranks=ranks), Labels(), None)
+    job = resource(ExecutionState.FAILED, exit_code=9, ranks=ranks)
+    shown = job_summary(job, Labels(), None, error_without_logs(job))
     assert shown["failure"]["rank"] == 2
     assert shown["failure"]["node"] == "node 2"
     assert "exit code 9" in shown["failure"]["message"]

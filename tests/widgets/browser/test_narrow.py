@@ -70,7 +70,7 @@ def test_a_narrow_view_tells_all_of_why_a_job_failed(lab, tmp_path):
     page.locator(".ba-progress", has_text="failed at step 120/500").wait_for()
     narrow(page)
     view = page.locator(".ba-view")
-    expect(view.locator(".ba-problem")).to_have_text("Rank 2 on node-1 failed first, with exit code 1")
+    expect(view.locator(".ba-problem")).to_have_text("Rank 2: exit code 1: RuntimeError: NCCL is gone")
     until(lambda: view.evaluate(LACKING) == [])
 
 

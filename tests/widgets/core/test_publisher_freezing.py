@@ -41,7 +41,7 @@ def test_an_ended_job_without_a_page_is_frozen_without_widget_view(publisher, ba
     assert set(card) == {"text/html", "text/plain"}
     assert set(chart) == {"image/png", "text/plain"}
     assert "<script" not in card["text/html"]
-    assert "rank 2 on node-1 failed first" in card["text/plain"]
+    assert "resnet failed after 34 s: rank 2: exit code 1" in card["text/plain"]
     assert sum(map(len, [*card.values(), *chart.values()])) < 200_000
     assert publisher.outputs() == []
 

@@ -4,7 +4,7 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.cards.job_card import to_text
-from batchai_magics.jobs.job_logs import script_name
+from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_overview import job_overview
 from batchai_magics.widgets.job.job_facts import failure_report
 from tests.patience import PATIENCE_S
@@ -49,7 +49,7 @@ def test_the_first_failing_rank_is_named_with_its_own_last_lines(world):
 
 def test_a_traceback_leads_to_the_line_of_the_cell(world):
     job = world.run("bad --nodes 1 --processes 2", SCRIPT)
-    assert script_name(job.show()) == "bad.py"
+    assert paths_of(job.show()).script == "bad.py"
     line = SCRIPT.split("\n").index('    raise ValueError("bad batch")') + 2
     assert f"in fail  ← line {line} of the cell" in to_text(job_overview(job))
 
@@ -72,4 +72,5 @@ def test_a_job_that_was_ended_from_outside_has_no_first_failure(world):
     job.wait(PATIENCE_S)
     assert [rank.rank for rank in job.show().ranks if rank.exit_code]
     assert failure(world, job) == {}
-    assert "failed first" not in to_text(job_overview(job))
+    assert job.error is None
+    assert "failed" not in to_text(job_overview(job))

@@ -78,11 +78,9 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
     lab.open("fails", widget, FAILING)
     run_all(lab, 2)
     panel = lab.page.get_by_role("region", name="first failure")
-    lab.page.locator(
-        ".ba-problem", has_text=re.compile(r"Rank 2 on node \d+ failed first, with exit code 1$")
-    ).wait_for()
+    lab.page.locator(".ba-problem", has_text="Rank 2, cell line 4: ValueError: bad batch").wait_for()
     panel.get_by_text("The last lines of rank 2 in stderr.txt").wait_for()
-    expect(lab.page.get_by_text("failed first").locator("visible=true")).to_have_count(1)
+    expect(lab.page.get_by_text("Rank 2, cell line 4").locator("visible=true")).to_have_count(1)
     panel.get_by_text("ValueError: bad batch").wait_for()
     expect(panel.get_by_text("3 other processes")).to_have_count(1)
     panel.get_by_role("button", name="cell line 4").click()

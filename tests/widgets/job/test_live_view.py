@@ -163,7 +163,7 @@ def test_an_ended_job_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job
     expect(lab.page.locator(".jp-RenderedImage img")).to_be_hidden()  # the page keeps the live view
     card, chart = (output["data"] for output in lab.save()["cells"][1]["outputs"])
     assert set(card) == {"text/html", "text/plain"}
-    assert "rank 2 on node-1 failed first" in "".join(card["text/html"])
+    assert "resnet failed after 34 s: rank 2" in "".join(card["text/html"])
     assert set(chart) == {"image/png", "text/plain"}
     assert sum(len("".join(value)) for value in [*card.values(), *chart.values()]) < 200_000
 

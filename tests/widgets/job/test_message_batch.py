@@ -2,6 +2,7 @@ import numpy as np
 
 from batchai_magics.backends.base import Chunk, FileRef, Span
 from batchai_magics.follow import (
+    FailureFound,
     LogBytes,
     LogFault,
     MetricMismatched,
@@ -16,6 +17,7 @@ from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.job_error import JobError
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.job_facts import facts_of
 from batchai_magics.widgets.job.job_feed import JobFeed
@@ -160,10 +162,13 @@ def test_the_end_is_told_once():
 
 def test_the_head_says_what_failed_first():
     feed = JobFeed(processes=4)
+    feed.take(
+        FailureFound(JOB, JobError("resnet", "KeyError: 'x'", rank=2, place="cell line 4", hints=("h",)))
+    )
     feed.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
     facts = facts_of(feed)
     assert facts["state"] == "failed"
-    assert facts["first_failure"] == {"rank": 2, "node": "node-1", "exit_code": 1, "meaning": ""}
+    assert facts["failure"] == {"cause": "Rank 2, cell line 4: KeyError: 'x'", "hints": ["h"]}
     assert facts["ended"] - facts["started"] == 34_000
 
 

@@ -233,7 +233,7 @@ export interface JobFacts {
   exit_code: number | null;
   errors: { code: string; message: string }[];
   warnings: string[]; // problems that did not fail the job
-  first_failure: { rank: number; node: string; exit_code: number; meaning: string } | null;
+  failure: { cause: string; hints: string[] } | null; // why it failed, in one line, and what may help
   problem: string;
   attempt: number;
   before: string[];

@@ -145,15 +145,6 @@ export class FailurePanel {
 }
 
 /**
- * Describes the first failure in one sentence.
- * @param {{rank?: number, node?: string, exit_code?: number, meaning?: string}} failure
- */
-export function failureTitle({ rank, node = "", exit_code: code, meaning = "" }) {
-  const words = meaning && `: ${meaning}`;
-  return `Rank ${rank} on ${nodeName(node)} failed first, with exit code ${code}${words}`;
-}
-
-/**
  * Names the source of the output; the header shows how it failed.
  * @param {LastOutput} words
  */

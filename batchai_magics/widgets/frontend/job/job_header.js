@@ -4,7 +4,6 @@ import { copyText, el, setText } from "../core/dom.js";
 import { duration, span } from "../core/format.js";
 import { BUSY, gone } from "../core/kernel.js";
 import { EndNotification } from "./end_notification.js";
-import { failureTitle } from "./failure_report.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("../core/messages.d.ts").JobFacts} JobFacts */
@@ -108,8 +107,8 @@ function describe(facts) {
  * @param {JobFacts} facts
  */
 function reasonsOf(facts) {
-  const first = facts.state === "failed" ? facts.first_failure : null;
-  const reasons = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
+  const failure = facts.state === "failed" ? facts.failure : null;
+  const reasons = failure ? [failure.cause, ...failure.hints] : facts.errors.map((error) => error.message);
   return [facts.problem, ...reasons].filter(Boolean);
 }
 

@@ -1,0 +1,30 @@
+"""What may help after a failure: a sentence for each known mistake."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from batchai_magics.models.resources import JobResource
+from batchai_magics.records.job_error import JobError
+
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+
+
+def hints_of(job: JobResource, error: JobError) -> tuple[str, ...]:
+    """What may help after this failure."""
+    return tuple(filter(None, (hint(job, error) for hint in _HINTS)))
+
+
+def _missing_module(job: JobResource, error: JobError) -> str:
+    """Which Python lacks a module, and how the job gets it."""
+    found = _MISSING_MODULE.match(error.exception)
+    if found is None:
+        return ""
+    python = getattr(job.spec.settings, "python_interpreter_path", None)
+    where = python or "the Python of the nodes (`python` on their PATH)"
+    package = found["name"].partition(".")[0]
+    return f"{where} has no module {found['name']}: add --with {package}, or install it with --prep"
+
+
+_HINTS: tuple[Callable[[JobResource, JobError], str], ...] = (_missing_module,)

@@ -1,0 +1,282 @@
+"""Why a job failed: the process, the place in the user's code, the exception and the last lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+MAX_BYTES = 2048  # of the JSON of an error
+MAX_TEXT = 300  # characters of an exception, a reason or a line
+FIRST_LINE = 2  # of the script in its cell; the magic line is line 1
+MAX_LINES, MAX_HINTS = 12, 2
+
+_START = re.compile(
+    r"^(?P<prefix>.*?)(?:Exception Group |Original )?Traceback \(most recent call last\):\s*$"
+)
+_IGNORED = re.compile(r"Exception ignored |Exception in thread ")
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
+_UNREADABLE = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
+_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|^<|/run_(?:cell|script|ranks)\.py$"
+)
+_ERROR_WORDS = re.compile(
+    r"error|fatal|fail|exception|cannot|can't|no such|not found|denied|abort|unrecogni[sz]ed", re.IGNORECASE
+)
+_PLACE = re.compile(r'File "(?P<file>[^"/\\\n]+)", line (?P<line>\d+)')
+
+
+class RaisedError(NamedTuple):
+    """An exception as a traceback prints it, and where the user's code raised it."""
+
+    exception: str
+    file: str = ""
+    line: int = 0
+
+
+def is_library(file: str) -> bool:
+    """Whether a file of Python code is an installed package, Python's own or what starts a script."""
+    return _LIBRARY.search(file) is not None
+
+
+def raised_in(lines: Sequence[str]) -> RaisedError | None:
+    """The exception of the last traceback in these lines, and the innermost place that is no library's.
+
+    What Python ignores or raises in another thread counts only without another one. What stands before all
+    lines of a traceback, such as `[rank0]: `, is left out.
+    """
+    starts = [(at, match["prefix"]) for at, line in enumerate(lines) if (match := _START.match(line))]
+    fatal = [start for start in starts if not _is_ignored(lines, start[0])]
+    for at, prefix in reversed(fatal or starts):
+        if found := _raised([line.removeprefix(prefix) for line in lines[at + 1 :]]):
+            return found
+    return None if starts else _syntax_error(lines)
+
+
+def _is_ignored(lines: Sequence[str], at: int) -> bool:
+    return at > 0 and _IGNORED.search(lines[at - 1]) is not None
+
+
+def _raised(lines: Sequence[str]) -> RaisedError | None:
+    """The exception below the frames of a traceback."""
+    frames: list[tuple[str, int]] = []
+    for line in lines:
+        if match := _FRAME.match(line):
+            frames.append((match["file"], int(match["line"])))
+        elif frames and line[:1].strip():
+            own = [frame for frame in frames if not is_library(frame[0])] or frames
+            return RaisedError(line.strip()[:MAX_TEXT], *own[-1])
+    return None
+
+
+def _syntax_error(lines: Sequence[str]) -> RaisedError | None:
+    """The error of a script that Python cannot read, which has no heading."""
+    ends = [at for at, line in enumerate(lines) if _UNREADABLE.match(line)]
+    return _raised(lines[max(0, ends[-1] - 4) : ends[-1] + 1]) if ends else None
+
+
+class SourcePaths(NamedTuple):
+    """How places in a job's copy of the user's files are shown: as the user's own.
+
+    Attributes:
+        folder: The name of the folder with the copy that was sent; empty without one.
+        run: The name of the run's folder, in which working directories are.
+        script: The file name of a cell's script, whose lines are those of the cell; empty for other jobs.
+    """
+
+    folder: str = ""
+    run: str = ""
+    script: str = ""
+
+    def shown(self, line: str) -> str:
+        """The line with paths in the copy as the user's own."""
+        copies = [re.escape(self.folder)] * bool(self.folder)
+        copies += [rf"{re.escape(self.run)}/workdir/[^/\"'\n]+"] * bool(self.run)
+        if not any(name and name in line for name in (self.folder, self.run)):
+            return line
+        copy = f"(?:{'|'.join(copies)})/"
+        return re.sub(rf"(?<=[\"'])/[^\"'\n]*?{copy}|(?<![^\s(=:,<])/(?!/)[^\s\"']*?{copy}", "", line)
+
+    def shown_in(self, text: str) -> str:
+        """The text with paths in the copy as the user's own."""
+        return "\n".join(map(self.shown, text.split("\n")))
+
+    def with_cell_line(self, line: str) -> str:
+        """The line with paths as the user's own; one that refers to the cell's script names the cell line."""
+        line = self.shown(line)
+        place = _PLACE.search(line) if self.script else None
+        if place is None or place["file"] != self.script:
+            return line
+        return f"{line}  ← line {int(place['line']) + FIRST_LINE - 1} of the cell"
+
+    def place(self, raised: RaisedError) -> str:
+        """Where an exception was raised: `cell line 11`, `train.py:3`."""
+        file = self.shown(f'"{raised.file}"').strip('"')
+        if file == self.script:
+            return f"cell line {raised.line + FIRST_LINE - 1}"
+        return f"{file}:{raised.line}"
+
+
+NO_PATHS = SourcePaths()
+
+
+class LastOutput(NamedTuple):
+    """The last lines of a log, without secrets and control characters."""
+
+    file: str
+    lines: tuple[str, ...] = ()
+
+    @property
+    def last_line(self) -> str:
+        """The last line with text; empty without any."""
+        return next((line.strip() for line in reversed(self.lines) if line.strip()), "")
+
+
+class JobError(NamedTuple):
+    """Why a job failed; its JSON has at most `MAX_BYTES`.
+
+    Attributes:
+        job: The job's name.
+        reason: What ended it, in one line: an exception, a signal, the service's message.
+        seconds: How long it ran; None if it did not start.
+        rank: The process that failed first; None if none did.
+        node: The short name of its node, or of the one whose preparation failed.
+        exit_code: Its exit code, or the job's; None without one.
+        place: Where in the cell or script: `cell line 11`, `train.py:3`; empty if unknown.
+        exception: The exception as Python prints it; empty if there was none.
+        log: The file that `lines` are from.
+        lines: The last lines of that process.
+        hints: What may help.
+    """
+
+    job: str
+    reason: str
+    seconds: float | None = None
+    rank: int | None = None
+    node: str = ""
+    exit_code: int | None = None
+    place: str = ""
+    exception: str = ""
+    log: str = ""
+    lines: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The failure in one line: `boom failed after 12 s: rank 2, cell line 11: KeyError: 'labels'`."""
+        after = "" if self.seconds is None else f" after {elapsed_text(self.seconds)}"
+        return f"{self.job} failed{after}: {self.cause}"
+
+    @property
+    def cause(self) -> str:
+        """The failure without job and time: `rank 2, cell line 11: KeyError: 'labels'`."""
+        who = "" if self.rank is None else f"rank {self.rank}"
+        where = ", ".join(filter(None, (who, self.place)))
+        return f"{where}: {self.reason}" if where else self.reason
+
+    def to_data(self) -> dict[str, Any]:
+        """The error as JSON, without what is not known."""
+        fields = {
+            "message": self.sentence,
+            "rank": self.rank,
+            "node": self.node,
+            "exit_code": self.exit_code,
+            "place": self.place,
+            "exception": self.exception,
+            "log": self.log,
+            "lines": list(self.lines),
+            "hints": list(self.hints),
+        }
+        return {name: value for name, value in fields.items() if value not in (None, "", [])}
+
+    def bounded(self) -> JobError:
+        """The error with as many last lines as there is room for."""
+        made = self._replace(
+            reason=cut(self.reason),
+            exception=cut(self.exception),
+            place=cut(self.place),
+            lines=tuple(map(cut, self.lines)),
+            hints=tuple(map(cut, self.hints[:MAX_HINTS])),
+        )
+        while made.lines and made._size_bytes > MAX_BYTES:
+            made = made._replace(lines=made.lines[1:])
+        return made
+
+    @property
+    def _size_bytes(self) -> int:
+        return len(json.dumps(self.to_data(), ensure_ascii=False).encode(errors="replace"))
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence, *(f"  {line}" for line in self.lines), *self.hints])
+
+    def __repr__(self) -> str:
+        return f"<JobError: {self.sentence}>"
+
+
+class FailedProcess(NamedTuple):
+    """The process that failed first: its rank, its node, its exit code and what that means, if known."""
+
+    rank: int
+    node: str
+    exit_code: int
+    meaning: str = ""
+
+
+def error_of_process(
+    process: FailedProcess, outputs: Sequence[LastOutput], paths: SourcePaths = NO_PATHS
+) -> JobError:
+    """Why a process failed, of the last output on stderr, then on stdout; the job is left open."""
+    raised = [(output, found) for output in outputs if (found := raised_in(output.lines))]
+    output = raised[0][0] if raised else next((each for each in outputs if each.last_line), None)
+    made = JobError(
+        job="",
+        reason=_exit_reason(process, output),
+        rank=process.rank,
+        node=process.node,
+        exit_code=process.exit_code,
+        log=output.file if output else "",
+        lines=_shown_lines(output, paths),
+    )
+    if not raised:
+        return made
+    exception = paths.shown(raised[0][1].exception)
+    return made._replace(reason=exception, exception=exception, place=paths.place(raised[0][1]))
+
+
+def _exit_reason(process: FailedProcess, output: LastOutput | None) -> str:
+    """How a process without an exception ended, with its last line if that tells of an error."""
+    text = f"exit code {process.exit_code}"
+    if process.meaning:
+        return f"{text}: {process.meaning}"
+    last = output.last_line if output else ""
+    return f"{text}: {last}" if _ERROR_WORDS.search(last) else text
+
+
+def error_of_preparation(node: str, exit_code: int | None, output: LastOutput | None, what: str) -> JobError:
+    """Why `what` failed on a node, a setup task or the preparation of a job; the job is left open."""
+    last = output.last_line if output else ""
+    place = f"{what} on {node}" if node else what
+    reason = last or ("no exit code" if exit_code is None else f"exit code {exit_code}")
+    made = JobError("", reason, node=node, exit_code=exit_code, place=place)
+    return made._replace(log=output.file if output else "", lines=_shown_lines(output, NO_PATHS))
+
+
+def _shown_lines(output: LastOutput | None, paths: SourcePaths) -> tuple[str, ...]:
+    lines = [paths.with_cell_line(line) for line in (output.lines if output else ())]
+    return tuple(lines[-MAX_LINES:])
+
+
+def cut(text: str) -> str:
+    """The text with at most `MAX_TEXT` characters."""
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 2]} …"
+
+
+def elapsed_text(seconds: float) -> str:
+    """A duration of one or two units: `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = max(0, round(seconds))
+    for size, unit, smaller, small in ((3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {unit}" + f" {rest} {small}" * bool(rest)
+    return f"{whole} s"

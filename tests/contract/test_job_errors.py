@@ -1,0 +1,59 @@
+"""Why a job failed, the same wherever it ran."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.jobs.job_handle import Job
+from tests.contract.place import Place
+
+pytestmark = pytest.mark.slow
+FAILS = """
+import os
+def load(batch):
+    return batch["labels"]
+print("step 1", flush=True)
+load({})
+"""
+
+
+def test_an_exception_is_told_with_its_rank_and_line_of_the_cell(place: Place) -> None:
+    job = place.run_cell("bad --nodes 1", FAILS)
+    error = job.error
+    assert error is not None
+    assert (error.rank, error.place, error.exception) == (0, "cell line 5", "KeyError: 'labels'")
+    assert error.exit_code == job.exit_code == 1
+    assert error.sentence in repr(job)
+    assert '  File "bad.py", line 4, in load  ← line 5 of the cell' in error.lines
+
+
+def test_a_failed_rank_is_told_with_its_own_last_lines(place: Place) -> None:
+    script = 'echo noise of $PMI_RANK >&2; test "$PMI_RANK" = 1 || exec sleep 1000; sleep 0.5; exit 3'
+    job = place.wait(place.start_ranks(script, count=2))
+    error = Job(place.backend, job.id).error
+    assert error is not None
+    assert (error.rank, error.exit_code, error.reason) == (1, 3, "exit code 3")
+    assert error.lines == ("noise of 1",)
+
+
+@pytest.mark.needs("preparation")
+def test_a_failed_preparation_is_told_with_its_output(place: Place) -> None:
+    job = place.run(jobPreparation={"commandLine": "echo begin; echo no such package >&2; exit 3"})
+    error = Job(place.backend, job.id).error
+    assert error is not None
+    assert "no such package" in error.sentence
+    assert error.lines[-1] == "no such package"
+
+
+@pytest.mark.needs("hidden_secrets")
+def test_the_error_has_no_secret(place: Place) -> None:
+    secrets = [{"name": "TOKEN", "value": "hunter2hunter2"}]
+    job = place.run('echo "RuntimeError: $TOKEN" >&2; exit 1', secrets=secrets)
+    error = Job(place.backend, job.id).error
+    assert error is not None
+    assert error.lines == (f"RuntimeError: {'*' * 14}",)
+    assert "hunter2" not in str(error.to_data())
+
+
+def test_a_job_that_was_cancelled_or_succeeded_has_none(place: Place) -> None:
+    assert Job(place.backend, place.run().id).error is None

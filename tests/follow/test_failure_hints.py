@@ -1,0 +1,19 @@
+"""What is advised after known mistakes."""
+
+from batchai_magics.follow.failure_hints import hints_of
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.job_error import JobError
+from tests.widgets.scripted_job import FAILURE, resource
+
+JOB = resource(ExecutionState.FAILED, **FAILURE)
+
+
+def test_a_missing_module_names_the_python_and_what_to_do():
+    text = "ModuleNotFoundError: No module named 'einops.layers'"
+    (hint,) = hints_of(JOB, JobError("resnet", text, exception=text))
+    assert "the Python of the nodes" in hint
+    assert hint.endswith("has no module einops.layers: add --with einops, or install it with --prep")
+
+
+def test_any_other_failure_has_none():
+    assert hints_of(JOB, JobError("resnet", "ValueError: 3", exception="ValueError: 3")) == ()
