@@ -201,7 +201,8 @@ class BatchAIMagics(Magics):
             return
         from batchai_magics.widgets import show
 
-        show(job, ui=self.context.settings.ui)
+        names = [name for name, value in self._namespace.items() if value is job and name[:1] != "_"]
+        show(job, ui=self.context.settings.ui, names=names)
 
     def show_sweep(self, sweep: Sweep) -> None:
         """Display a sweep below the cell, live if possible; one that was waited for, as one line."""

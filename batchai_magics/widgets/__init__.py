@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from batchai_magics.widgets.core.publisher import Publisher
     from batchai_magics.widgets.dashboards.dashboard_output import Subject
     from batchai_magics.widgets.job.job_feed import JobFeed
+    from batchai_magics.widgets.job.job_output import LiveJobOutput
 
 TIERS = ("auto", "widget", "html", "text")
 
@@ -34,11 +36,12 @@ __all__ = [
 ]
 
 
-def show(job: Job, *, ui: str = "auto") -> None:
+def show(job: Job, *, ui: str = "auto", names: Sequence[str] = ()) -> None:
     """Shows a job beneath the running cell and keeps it up to date until it has ended; returns immediately.
 
     Args:
         job: The job to show.
+        names: The variables that hold the job, and hold the next run once it is run again from its view.
         ui: `widget` (a live view, also after the job has ended), `html` (a refreshed card), `text` (a card
             of the current state) or `auto`: a live view for the requesting page, and a card once the job has
             ended; text where only text can be shown.
@@ -50,14 +53,13 @@ def show(job: Job, *, ui: str = "auto") -> None:
         _show_text(job)
         return
     from batchai_magics.widgets.core import display
-    from batchai_magics.widgets.job.job_output import JobCardOutput, LiveJobOutput
+    from batchai_magics.widgets.job.job_output import JobCardOutput
 
     feed = _publisher().feed(job.id.key, lambda: _open(job))
     if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
         output = JobCardOutput(job, feed)
     else:
-        work = _publisher().run_in_background
-        output = LiveJobOutput(job, feed, work=work, is_kept=ui == "widget", open_job=_embed_job)
+        output = _live_output(job, feed, names, is_kept=ui == "widget")
     output.open()
     _publisher().add(output)
 
@@ -149,6 +151,28 @@ def _open(job: Job) -> tuple[Source, JobFeed]:
     from batchai_magics.widgets.job.job_feed import open_feed
 
     return open_feed(job)
+
+
+def _live_output(
+    job: Job, feed: JobFeed, names: Sequence[str], *, is_kept: bool, id: str = ""
+) -> LiveJobOutput:
+    """The live output of a job, in which its next run takes its place when it is run again."""
+    from batchai_magics.widgets.core import display
+    from batchai_magics.widgets.job.job_output import LiveJobOutput
+
+    publisher = _publisher()
+
+    def continue_with(next_run: Job) -> str:
+        next_feed = publisher.feed(next_run.id.key, lambda: _open(next_run))
+        following = _live_output(next_run, next_feed, names, is_kept=is_kept, id=output.id)
+        following.replace(output)
+        publisher.add(following)
+        display.rebind(names, job, next_run)
+        return ""
+
+    work = publisher.run_in_background
+    output = LiveJobOutput(job, feed, work=work, is_kept=is_kept, open_job=continue_with, id=id)
+    return output
 
 
 def _embed_job(job: Job) -> str:

@@ -27,10 +27,10 @@ class CellOutput(ABC):
     `key` identifies what is shown: the id of a resource, in lower case.
     """
 
-    def __init__(self, key: str, feed: Feed[Any], *, clock: Clock) -> None:
+    def __init__(self, key: str, feed: Feed[Any], *, clock: Clock, id: str = "") -> None:
         self.key = key
         self.feed = feed
-        self.id = uuid.uuid4().hex
+        self.id = id or uuid.uuid4().hex
         self.second_id = f"{self.id}-second"
         self.is_frozen = False
         self.is_closed = False
@@ -134,6 +134,14 @@ class LiveOutput(CellOutput):
         """Shows the view and its hidden snapshot beneath the running cell."""
         self._show_view(display.show)
         display.show(self._snapshot(), self.second_id)
+
+    def replace(self, old: LiveOutput) -> None:
+        """Shows the view where `old`, an output of the same id, is shown; that one's view ends."""
+        with old._freezing:
+            old.is_frozen = True
+        self._show_view(display.update)
+        display.update(self._snapshot(), self.second_id)
+        old.close()
 
     def close(self) -> None:
         """Freezes the output and closes its model."""

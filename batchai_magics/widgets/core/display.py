@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -64,6 +64,20 @@ def snapshot_for(view_id: str, bundle: Bundle) -> Bundle:
     lost = f".jp-OutputArea-child:has(+ .jp-OutputArea-child [{mark}]):not(:has(.jp-OutputArea-output *))"
     style = f"<style>{lost} {{ display: none; }}</style>"
     return {**bundle, "text/html": f"<div {mark}>{style}{bundle['text/html']}</div>"}
+
+
+def rebind(names: Iterable[str], old: object, new: object) -> None:
+    """Lets variables of the notebook that hold a handle of `old`'s resource hold `new`."""
+    from IPython.core.getipython import get_ipython
+
+    variables = getattr(get_ipython(), "user_ns", {})
+    for name in names:
+        if _id_of(variables.get(name)) == _id_of(old):
+            variables[name] = new
+
+
+def _id_of(handle: object) -> object:
+    return getattr(handle, "id", None)
 
 
 def figure(ax: Axes, text: str) -> Bundle:

@@ -90,8 +90,8 @@ class JobCardOutput(CellOutput):
 
     feed: JobFeed
 
-    def __init__(self, job: Job, feed: JobFeed, *, clock: Clock = time.monotonic) -> None:
-        super().__init__(job.id.key, feed, clock=clock)
+    def __init__(self, job: Job, feed: JobFeed, *, clock: Clock = time.monotonic, id: str = "") -> None:
+        super().__init__(job.id.key, feed, clock=clock, id=id)
         self.job = job
 
     def open(self) -> None:
@@ -149,8 +149,9 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         is_kept: bool = False,
         open_job: OpenJob | None = None,
         clock: Clock = time.monotonic,
+        id: str = "",
     ) -> None:
-        super().__init__(job, feed, clock=clock)
+        super().__init__(job, feed, clock=clock, id=id)
         view = JobView(job, feed, view_id=self.id, work=work, open_job=open_job)
         self._attach(view, is_kept=is_kept)
         self._over_at: float | None = None

@@ -45,7 +45,8 @@ MAX_FILES = 1000  # per folder
 class RequestHandler:
     """Handles a page's requests about one job; a reply has the request's `id`. `feed` has its merged log.
 
-    `open_job` creates the view of another job and returns its model's id; without it, "run again" is off.
+    `open_job` creates the view of another job and returns the id of its model, or an empty text if it takes
+    the place of this view; without it, "run again" is off.
     """
 
     def __init__(self, job: Job, open_job: OpenJob | None = None, *, feed: JobFeed | None = None) -> None:

@@ -44,7 +44,7 @@ export class JobView {
   constructor(session, host, root) {
     this.session = session;
     this.host = host;
-    /** The view of the job that was submitted again from this one. */
+    /** The view of the job that was submitted again from this one, which it replaces. */
     this.next = el("div", { class: "ba-next", hidden: true });
     /** @type {import("../core/messages.d.ts").ChildView | null} */
     this.following = null;
@@ -122,9 +122,8 @@ export class JobView {
     const view = await this.host.get("embed")(id);
     this.following?.remove();
     this.following = view;
-    this.next.hidden = false;
     this.next.replaceChildren(view.el);
-    this.next.scrollIntoView({ block: "nearest" });
+    for (const part of /** @type {Iterable<HTMLElement>} */ (this.element.children)) part.hidden = part !== this.next;
   }
 
   #updateFacts() {
