@@ -7,7 +7,6 @@ import hashlib
 import re
 import shlex
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from batchai_magics.cell.cell_option_values import CellOptions, attempt_fields
 from batchai_magics.cell.run_cell import FOLDER as RESULT
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.errors import ScriptError, UsageError, did_you_mean
+from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models import mount_volumes
 from batchai_magics.models.backend_options import with_backend_options
 from batchai_magics.models.mount_volumes import AccountKey
@@ -26,53 +25,12 @@ from batchai_magics.models.toolkit_settings import Toolkit
 
 RUNNER_FILE = "run_cell.py"  # started in place of a script that needs variables or has a result
 _PLAIN_NAME = re.compile(r"[\w./-]+", re.ASCII)  # needs no quotes in a command line
-_FIRST_LINE = 2  # of the body in its cell; the magic line is line 1
 _DIGEST_LENGTH = 12
-_WIDTH = 100  # displayed width of a long line
-_WRITE = "write the training script below the magic line"
-
-
-def check_script(body: str) -> bytes:
-    """The script's bytes; raises UsageError for an empty cell, ScriptError for invalid Python."""
-    if not body.strip():
-        raise UsageError("the cell is empty", hint=_WRITE)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the run will print them
-            tree = ast.parse(body)
-            compile(tree, "<cell>", "exec", dont_inherit=True)
-        data = body.encode()
-    except SyntaxError as error:
-        raise _syntax_error(error, body) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise ScriptError(f"the script cannot be read as Python: {error}", line=_FIRST_LINE) from None
-    if not tree.body:
-        raise UsageError("the cell holds nothing but comments", hint=_WRITE)
-    return data
 
 
 def runner_program() -> dict[str, bytes]:
     """The content of `run_cell.py` by its file name."""
     return {RUNNER_FILE: Path(__file__).with_name(RUNNER_FILE).read_bytes()}
-
-
-def _syntax_error(error: SyntaxError, body: str) -> ScriptError:
-    number = max(error.lineno or 1, 1)
-    lines = re.split(r"\r\n|\r|\n", body)
-    text = lines[min(number, len(lines)) - 1]
-    line = number + _FIRST_LINE - 1
-    message = f"the script has a syntax error at line {line} of the cell: {error.msg}"
-    is_magic = text.lstrip().startswith(("!", "%", "?"))
-    hint = "the script is plain Python: lines with !, % or ? belong in another cell" if is_magic else ""
-    return ScriptError(f"{message}\n{_line_with_caret(text, (error.offset or 1) - 1)}", line=line, hint=hint)
-
-
-def _line_with_caret(text: str, column: int) -> str:
-    """The line, cut around `column` if long, with a caret below."""
-    at = len(text[: max(column, 0)].expandtabs(4))
-    start = max(at - _WIDTH + 10, 0)
-    shown = text.expandtabs(4)[start : start + _WIDTH]
-    return f"    {shown}\n    {' ' * (at - start)}^"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from batchai_magics.cell.cell_job_spec import (
     MOUNT_ROOT,
     Bundle,
     bundle,
-    check_script,
     runner_program,
     script_fields,
     script_file,
@@ -30,6 +29,8 @@ from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
 from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
+from batchai_magics.cell.remedies import names_of_notebook
+from batchai_magics.cell.script_check import check_script
 from batchai_magics.cell.script_environment import with_environment
 from batchai_magics.cell.script_folder import ScriptFolder
 from batchai_magics.cell.sweep_options import SweepOptions
@@ -69,6 +70,7 @@ class CellSource:
         uses: The variables of `--use`, by name.
         expanded: The variables that `--template` put into the script, by name.
         file: The name of the file that was submitted; empty for a cell.
+        remedies: What to write for the names that the script reads and only the notebook has.
     """
 
     folder: Path
@@ -79,6 +81,7 @@ class CellSource:
     uses: Mapping[str, object] = field(default_factory=dict, repr=False)
     expanded: Mapping[str, object] = field(default_factory=dict, repr=False)
     file: str = ""
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -198,9 +201,11 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     source = _source(options, body, target, notebook, account=account).with_files(program)
     spec, sent = _spec(options, source, target, settings, account=account)
     spec = values.filled(spec) if isinstance(values, ArgumentNames) else spec
-    notes = (*source.description.notes, *source.notes, *variable_notes(body, options.uses, notebook.names))
+    lacks = {} if options.is_described else names_of_notebook(body, notebook.names, options.uses)
+    notes = (*source.description.notes, *source.notes, *variable_notes(body, options.uses), *lacks.values())
     uses = {name: notebook.names[name] for name in options.uses}
     read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=expanded.read)
+    read = replace(read, remedies=lacks)
     if not options.is_described:
         read = replace(read, name=options.script, script=body, arguments=asked or "")
     request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)

@@ -38,16 +38,12 @@ def variable_names(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in texts for name in text.split(",") if name))
 
 
-def notes(body: str, names: Sequence[str], variables: Mapping[str, object]) -> Iterator[str]:
-    """Messages about shipped variables that the script does not read, and read ones that are not shipped."""
+def notes(body: str, names: Sequence[str]) -> Iterator[str]:
+    """Messages about shipped variables that the script does not read."""
     needed = free_names(body) if names else []
     for name in names:
         if name not in needed:
             yield f"--use {name}: the cell does not read it"
-    missing = [name for name in needed if name not in names and _is_data(variables.get(name))]
-    if missing:
-        text = ", ".join(missing)
-        yield f"the cell reads {text} of the notebook: --use {','.join(missing)} ships that too"
 
 
 def free_names(body: str) -> list[str]:
@@ -68,10 +64,6 @@ def _bound_by(node: ast.AST) -> str | None:
     if isinstance(node, ast.alias):
         return node.asname or node.name.partition(".")[0]
     return node.arg if isinstance(node, ast.arg) else None
-
-
-def _is_data(value: object) -> bool:
-    return isinstance(value, (int, float, str, bytes, list, tuple, dict, set))
 
 
 def _check(name: str, variables: Mapping[str, object]) -> None:

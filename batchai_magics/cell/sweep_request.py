@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
 from batchai_magics.cell.command_values import filled_fields, is_plain
+from batchai_magics.cell.remedies import NAME
 from batchai_magics.cell.search_space import (
     FORM,
     MAX_TRIALS,
@@ -129,7 +130,12 @@ class _Cell:
     def _parsed(self, parameters: Mapping[str, object]) -> CellRequest:
         notebook = replace(self.notebook, names={**self.notebook.names, **parameters})
         made = parse(self.line, self.body, settings=self.settings, notebook=notebook)
-        return replace(made, source=made.source and replace(made.source, line=self.written))
+        if made.source is None:
+            return made
+        lacks = {key: _remedy(key, text, parameters) for key, text in made.source.remedies.items()}
+        texts = dict(zip(made.source.remedies.values(), lacks.values(), strict=True))
+        notes = tuple(texts.get(note, note) for note in made.notes)
+        return replace(made, notes=notes, source=replace(made.source, line=self.written, remedies=lacks))
 
     def template(self, names: Sequence[str]) -> CellRequest | None:
         """The request with markers; None if an option refuses them, as one that takes a number does."""
@@ -137,6 +143,16 @@ class _Cell:
             return self._parsed({name: _MARKER.format(name) for name in names})
         except UsageError:  # what else is wrong with the cell, its first trial has reported
             return None
+
+
+def _remedy(key: str, text: str, parameters: Mapping[str, object]) -> str:
+    """What to write for a name that a script lacks, which may be a parameter of the sweep."""
+    name = key.removeprefix(f"{NAME} ")
+    return f"{name} is a parameter of the sweep: {_place(name)}" if name in parameters else text
+
+
+def _place(name: str) -> str:
+    return f"the script finds it as os.environ['PARAM_{name.upper()}']"
 
 
 def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) -> CellRequest:
@@ -264,7 +280,7 @@ def _check_uses(request: CellRequest, names: Sequence[str]) -> None:
     """Checks that no parameter of the sweep is shipped with `--use`: it has another value in each trial."""
     twice = [name for name in names if request.source and name in request.source.uses]
     if twice:
-        hint = f"The script finds it as os.environ['PARAM_{twice[0].upper()}']."
+        hint = f"T{_place(twice[0])[1:]}."
         raise UsageError(f"--use {twice[0]}: this is a parameter of the sweep", hint=hint)
 
 

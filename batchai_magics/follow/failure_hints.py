@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from batchai_magics.cell.remedies import missing_in
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import JobError
 
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 
 
-def hints_of(job: JobResource, error: JobError) -> tuple[str, ...]:
-    """What may help after this failure."""
+def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """What may help after this failure.
+
+    Args:
+        job: The job.
+        error: Its failure.
+        remedies: What the submission recorded for names and modules that the script may lack.
+    """
+    own = (remedies or {}).get(missing_in(error.exception))
+    if own:  # a module of the user is not to be installed
+        return (own,)
     return tuple(filter(None, (hint(job, error) for hint in _HINTS)))
 
 

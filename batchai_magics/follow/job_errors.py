@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.base.failure_logs import FailedRun, find_error
 from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT
+from batchai_magics.cell.remedies import missing_in
 from batchai_magics.cell.working_copy import is_of_folder
+from batchai_magics.errors import BatchAIError
 from batchai_magics.follow.failure_hints import hints_of
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import JobError, SourcePaths
+from batchai_magics.records.record_files import SUBMISSION
+from batchai_magics.records.submission import Submission
 
 _SCRIPT_PATH = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
 _RUN = re.compile(r"-\d+$")
@@ -30,7 +35,17 @@ def error_of(backend: Backend, job: JobResource) -> JobError | None:
         return [file.path for file in backend.files(job.id, STDOUTERR, "") if file.is_file]
 
     error = find_error(failed_run(job), read, files, paths_of(job))
-    return error._replace(hints=hints_of(job, error)).bounded()
+    return error._replace(hints=hints_of(job, error, _remedies(backend, job, error))).bounded()
+
+
+def _remedies(backend: Backend, job: JobResource, error: JobError) -> Mapping[str, str]:
+    """The remedies that the submission recorded, if one may be of use."""
+    if backend.records is None or not missing_in(error.exception):
+        return {}
+    try:
+        return Submission.from_text(backend.records.read(job.id, (SUBMISSION,))[SUBMISSION]).remedies
+    except (BatchAIError, KeyError, ValueError):  # it has no record
+        return {}
 
 
 def error_without_logs(job: JobResource) -> JobError | None:

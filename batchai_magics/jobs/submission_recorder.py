@@ -17,6 +17,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_job_spec import RUNNER_FILE
 from batchai_magics.cell.cell_request import CellSource
+from batchai_magics.cell.remedies import local_modules
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.config import Settings
 from batchai_magics.jobs.git_process import GitProcess, git_folder, options_without_filters, work_tree_of
@@ -178,6 +179,7 @@ class SubmissionRecorder:
             image=container.image_source_registry.image if container else "",
             python=platform.python_version(),
             package=__version__,
+            remedies={**source.remedies, **_modules(source, request.uploads)},
         )
 
 
@@ -234,6 +236,11 @@ def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, s
     for path, data in others[:MAX_UPLOADS]:
         is_small = len(data) <= MAX_HASHED
         yield path, f"sha256:{hashlib.sha256(data).hexdigest()}" if is_small else f"{len(data)} bytes"
+
+
+def _modules(source: CellSource, uploads: Mapping[str, bytes]) -> dict[str, str]:
+    """The remedies for modules that the script does not find; none for a description, which has none."""
+    return local_modules(source.folder, source.name, list(map(upload_name, uploads))) if source.script else {}
 
 
 def _without_secrets(variables: Mapping[str, object]) -> dict[str, object]:

@@ -94,6 +94,7 @@ class Provenance:
             data["code"] = submission.code._asdict()
             data["variables"] = {name: each._asdict() for name, each in submission.variables.items()}
             data["git"] = submission.git._asdict() if submission.git else None
+            del data["remedies"]  # for the message of a failure
         return {"run": self.run, **data, "machines": [machine._asdict() for machine in self.machines]}
 
     def facts(self) -> Iterator[tuple[str, str]]:

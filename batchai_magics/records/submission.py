@@ -64,6 +64,7 @@ class Submission(NamedTuple):
     python: str = ""  # of the submitter
     package: str = ""  # version of batchai_magics there
     resubmitted: str = ""  # the run whose submission this repeats
+    remedies: Mapping[str, str] = {}  # what the script may lack (`module x`), and what to write then
 
     def to_text(self) -> str:
         """The text of the file `submission.json`."""

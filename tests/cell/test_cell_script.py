@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.cell.cell_job_spec import bundle, check_script, script_file
+from batchai_magics.cell.cell_job_spec import bundle, script_file
+from batchai_magics.cell.script_check import check_script
 from batchai_magics.errors import ScriptError, UsageError
 
 
@@ -40,9 +41,32 @@ def test_a_long_line_is_shown_in_part():
     assert shown[0][shown[1].index("^")] == "="
 
 
-@pytest.mark.parametrize("line", ["!pip install x", "%matplotlib inline", "%%time", "?print"])
-def test_a_line_for_ipython_gets_a_hint(line):
-    assert "plain Python" in str(refused(f"x = 1\n{line}\n"))
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("%matplotlib inline", "plain Python"),
+        ("%%time", "plain Python"),
+        ("?print", "plain Python"),
+        ("print??", "plain Python"),
+        ("x = %pwd", "plain Python"),
+        ("!apt install -y gcc", "--prep 'apt install -y gcc'"),
+        ("files = !ls", "--prep ls"),
+        ("!pip install -q einops 'numpy<2'", "--with einops --with 'numpy<2'"),
+        ("%pip install einops", "--with einops"),
+        ("!python -m pip install -r reqs.txt", "--upload reqs.txt --prep 'pip install -r reqs.txt'"),
+        ("%env DATA=/data", "--env DATA=/data"),
+        ("await train()", "asyncio.run(main())"),
+        ("async with a: pass", "asyncio.run(main())"),
+        ("[x async for x in y]", "asyncio.run(main())"),
+    ],
+)
+def test_a_line_for_ipython_gets_a_hint(line, told):
+    assert told in refused(f"x = 1\n{line}\n").hint
+
+
+@pytest.mark.parametrize("line", ["x = = 1", "print 'why?'", "return 1"])
+def test_another_error_has_no_hint_about_ipython(line):
+    assert not refused(line).hint
 
 
 def test_the_future_of_this_package_is_not_the_scripts():

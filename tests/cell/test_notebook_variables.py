@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_told():
     request = cell("r --use lr,other", "print(lr, epochs)", lr=1, other=2, epochs=3)
     assert request.notes == (
         "--use other: the cell does not read it",
-        "the cell reads epochs of the notebook: --use epochs ships that too",
+        "the notebook has epochs, and the cell does not: add --use epochs",
     )
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from batchai_magics import cell
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.submit import submit
 from tests.contract.place import Place
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 FAILS = """
@@ -34,6 +39,20 @@ def test_a_failed_rank_is_told_with_its_own_last_lines(place: Place) -> None:
     assert error is not None
     assert (error.rank, error.exit_code, error.reason) == (1, 3, "exit code 3")
     assert error.lines == ("noise of 1",)
+
+
+@pytest.mark.parametrize(
+    ("script", "hint"), [("import helper", "add --upload helper.py"), ("print(lr)", "add --use lr")]
+)
+def test_what_the_notebook_has_and_the_job_lacks_is_named(
+    place: Place, tmp_path: Path, script: str, hint: str
+) -> None:
+    (tmp_path / "helper.py").touch()
+    notebook = cell.Notebook(names={"lr": 0.1}, folder=tmp_path)
+    request = cell.parse("lacks", script, settings=place.settings, notebook=notebook)
+    error = submit(place.backend, request, place.settings).job.wait(PATIENCE_S).error
+    assert error is not None
+    assert error.hints[0].endswith(hint)
 
 
 @pytest.mark.needs("preparation")

@@ -15,5 +15,11 @@ def test_a_missing_module_names_the_python_and_what_to_do():
     assert hint.endswith("has no module einops.layers: add --with einops, or install it with --prep")
 
 
+def test_a_module_of_the_user_is_never_advised_to_be_installed():
+    text = "ModuleNotFoundError: No module named 'helper.inner'"
+    error = JobError("resnet", text, exception=text)
+    assert hints_of(JOB, error, {"module helper": "add --upload helper.py"}) == ("add --upload helper.py",)
+
+
 def test_any_other_failure_has_none():
     assert hints_of(JOB, JobError("resnet", "ValueError: 3", exception="ValueError: 3")) == ()

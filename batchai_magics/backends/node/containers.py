@@ -37,6 +37,14 @@ def registry_of(image: str) -> str:
     return first if is_host and first not in HUB_HOSTS else HUB
 
 
+def hub_name(image: str) -> str:
+    """The full name at Docker Hub of an image without a registry in its name; empty for any other."""
+    first, slash, _ = image.partition("/")
+    if first in HUB_HOSTS or registry_of(image) != HUB:
+        return ""
+    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
+
+
 @contextlib.contextmanager
 def signed_in(folder: Path, image: str, *, username: str, password: str) -> Iterator[dict[str, str]]:
     """Signs in to the image's registry; yields the environment for docker and podman."""
@@ -245,9 +253,23 @@ class ContainerCommand:
         passed = [f"--env={name}" for name in self._forwarded]
         options = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
         run = shlex.join([*self.engine, "run", *options, *self._descriptors])
-        inner = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
-        line = f'{_COLLECT_NAMES}; exec {run}{self._tmpdir("--volume=")} "$@" --workdir="$PWD" {inner}'
+        choose, word = self._chosen(image)
+        inner = f"{word} /bin/bash -c {shlex.quote(command)}"
+        given = f'{self._tmpdir("--volume=")} "$@" --workdir="$PWD"'
+        line = f"{choose}{_COLLECT_NAMES}; exec {run}{given} {inner}"
         return f'{line} 3<&"$PMI_FD"' if self._descriptors else line
+
+    def _chosen(self, image: str) -> tuple[str, str]:
+        """The shell commands that choose the image's name, and the word for it.
+
+        podman knows no registry for a short name unless it is configured: then Docker Hub's is tried.
+        """
+        short, full = shlex.quote(image), hub_name(image)
+        if not (full and is_podman(self.engine)):
+            return "", short
+        engine = shlex.join(self.engine)
+        known = f"{engine} image exists {short} || {engine} pull --quiet {short} >/dev/null 2>&1"
+        return f"image={short}; {known} || image={shlex.quote(full)}; ", '"$image"'
 
     def _enroot_command(self, image: str, command: str) -> str:
         """The same for enroot: the first process imports the image, once for all processes of the job."""

@@ -153,6 +153,7 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
         from batchai_magics.backends.node import containers  # few jobs need it
 
         name = containers.image_name(image.server, image.name)
+        name = (containers.is_podman(engine) and containers.hub_name(name)) or name
         with containers.signed_in(sign_in, name, username=image.username, password=password) as env:
             argv = [*engine, "pull", name]
             yield Tool(argv, env, CONTAINER_FAILED, partial(_pull_problem, name), {"imageName": name})

@@ -54,6 +54,38 @@ def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> No
     assert container("podman").removals == [("podman", "rm", "--force", "name")]
 
 
+PODMAN = """#!/bin/bash
+case "$1 $2 $3" in
+    "image exists $KNOWN" | "pull --quiet $KNOWN") ;;
+    "image exists "* | "pull --quiet "*) exit 125 ;;
+    *) echo "${@: -4}" ;;
+esac
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "known", "used"),
+    [
+        ("python:3.12", "", "docker.io/library/python:3.12"),
+        ("pytorch/pytorch", "", "docker.io/pytorch/pytorch"),
+        ("mine", "mine", "mine"),
+        ("localhost/mine", "", "localhost/mine"),
+        ("quay.io/mine", "", "quay.io/mine"),
+        ("docker.io/library/python", "", "docker.io/library/python"),
+    ],
+)
+def test_podman_finds_a_short_name_at_docker_hub(tmp_path: Path, name: str, known: str, used: str) -> None:
+    podman = tmp_path / "podman"
+    podman.write_text(PODMAN)
+    podman.chmod(0o755)
+    line = container(str(podman), Image(name)).command("x")
+    done = subprocess.run(
+        ["bash", "-c", line], env={**os.environ, "KNOWN": known}, stdout=subprocess.PIPE, text=True
+    )
+    assert done.stdout == f"{used} /bin/bash -c x\n"
+
+
 IS_REMOVING = """#!/bin/bash
 echo x >> "$0.asked"
 [ "$(wc -l < "$0.asked")" -gt 2 ] && exit
