@@ -1,115 +1,51 @@
 """Translates the command line of a launcher (torchrun, accelerate, deepspeed, mpirun) to options of a job.
 
 The job's own launcher starts the processes, so the counts of the line become options, its rendezvous options
-are dropped, and the script with its arguments is passed on.
+are dropped, and the script or module with its arguments is passed on.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 
-from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.cell.launcher_counts import JobCounts
+from batchai_magics.cell.launcher_files import accelerate_config, config_options
+from batchai_magics.cell.launcher_options import OptionReader
+from batchai_magics.cell.launchers import ACCELERATE, LAUNCHERS, NAMES, TORCH_LAUNCH, TORCHRUN, Launcher
+from batchai_magics.errors import UsageError
 
-_ANY = ("auto", "gpu", "cpu")  # counts that depend on the node
-
-
-@dataclass(frozen=True)
-class _Launcher:
-    """A launcher's options, without their dashes and with `-` for `_`.
-
-    Attributes:
-        toolkit: The toolkit that starts the same processes.
-        processes: Options with the number of processes on each node (on all nodes if `is_total`).
-        nodes: Options with the number of nodes.
-        dropped: Other options with a value, which the job's launcher replaces.
-        switches: The same without a value.
-        environment: Options with a value that the script's library reads from this variable.
-    """
-
-    toolkit: str
-    processes: tuple[str, ...]
-    nodes: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    switches: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    is_total: bool = False
-
-
-_TORCHRUN = _Launcher(
-    "pytorch",
-    processes=("nproc-per-node",),
-    nodes=("nnodes",),
-    dropped=(
-        *("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "node-rank", "master-addr", "master-port"),
-        *("local-addr", "max-restarts", "monitor-interval", "start-method", "log-dir", "role", "tee", "t"),
-        *("redirects", "r", "local-ranks-filter", "logs-specs"),
-    ),
-    switches=("standalone", "use-env"),
-)
-_ACCELERATE = _Launcher(
-    "pytorch",
-    processes=("num-processes",),
-    nodes=("num-machines",),
-    dropped=(
-        *("machine-rank", "main-process-ip", "main-process-port", "rdzv-backend", "rdzv-conf", "gpu-ids"),
-        *("same-network", "num-cpu-threads-per-process", "max-restarts", "monitor-interval", "role", "tee"),
-    ),
-    switches=("multi-gpu", "multi-cpu", "same-network", "quiet", "q"),
-    environment={
-        "mixed-precision": "ACCELERATE_MIXED_PRECISION",
-        "gradient-accumulation-steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
-        "dynamo-backend": "ACCELERATE_DYNAMO_BACKEND",
-    },
-    is_total=True,
-)
-_DEEPSPEED = _Launcher(
-    "pytorch",
-    processes=("num-gpus",),
-    nodes=("num-nodes",),
-    dropped=(
-        *("hostfile", "H", "include", "i", "exclude", "e", "master-addr", "master-port", "launcher"),
-        *("launcher-args", "node-rank", "log-level", "ssh-port"),
-    ),
-    switches=("no-local-rank", "no-ssh", "no-ssh-check", "force-multi"),
-)
-_MPIRUN = _Launcher(
-    "horovod",
-    processes=("np", "n", "c"),
-    dropped=(
-        *("host", "H", "hosts", "hostfile", "machinefile", "f", "ppn", "npernode", "map-by", "bind-to"),
-        *("rank-by", "iface", "launcher", "bootstrap", "start-timeout"),
-    ),
-    switches=(
-        "oversubscribe",
-        "allow-run-as-root",
-        "verbose",
-        "v",
-        "tag-output",
-        "prepend-rank",
-        "gloo",
-        "mpi",
-    ),
-    is_total=True,
-)
-_LAUNCHERS = {
-    ("torchrun",): _TORCHRUN,
-    ("python", "-m", "torch.distributed.run"): _TORCHRUN,
-    ("python", "-m", "torch.distributed.launch"): _TORCHRUN,
-    ("accelerate", "launch"): _ACCELERATE,
-    ("deepspeed",): _DEEPSPEED,
-    ("mpirun",): _MPIRUN,
-    ("mpiexec",): _MPIRUN,
-    ("horovodrun",): _MPIRUN,
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+# Switches of Python as the variables that mean the same.
+_PYTHON_SWITCHES: Mapping[str, Mapping[str, str]] = {
+    "-u": {},
+    "-B": {"PYTHONDONTWRITEBYTECODE": "1"},
+    "-O": {"PYTHONOPTIMIZE": "1"},
+    "-OO": {"PYTHONOPTIMIZE": "2"},
+    "-s": {"PYTHONNOUSERSITE": "1"},
 }
+# Switches of `uv run` that do not change what it runs, as its environment is used as it is.
+_UV_SWITCHES = ("--no-sync", "--frozen", "--locked", "-q", "--quiet", "-v", "--verbose", "--offline")
 
 
 @dataclass(frozen=True)
 class LauncherLine:
-    """A translated line: the script with its arguments, and the job's options by flag.
+    """A translated line: the script or module with its arguments, and the job's options by flag.
 
-    `note` says in one line what became of the launcher's options.
+    Attributes:
+        script: The script; of a module, its name.
+        args: The arguments.
+        options: Options of the job, by flag.
+        env: Variables of the job.
+        note: What became of the launcher's options, in one line.
+        is_module: Whether it is a module, as for `python -m`.
+        rank_option: The option with which each process is told its local rank; empty: none.
+        python: The interpreter that the line names by its path.
+        is_project: Whether `uv run` starts it, with the environment of the project.
     """
 
     script: str
@@ -117,119 +53,160 @@ class LauncherLine:
     options: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    is_module: bool = False
+    rank_option: str = ""
+    python: str = ""
+    is_project: bool = False
 
 
 def is_launcher(words: Sequence[str]) -> bool:
-    """Whether a line starts with a launcher or with `python`."""
-    is_python = bool(words) and PurePosixPath(words[0]).name.startswith("python")
-    return is_python or any(_starts_with(words, head) for head in _LAUNCHERS)
+    """Whether a line starts with a launcher, `python`, `env` or `uv`."""
+    return _launcher(words) is not None or _is_python(words) or words[:1] in (["env"], ["uv"])
 
 
-def translate(words: Sequence[str], node_count: int = 0) -> LauncherLine:
+def translate(
+    words: Sequence[str], counts: JobCounts | None = None, folder: Path | None = None
+) -> LauncherLine:
     """Translates a line that starts with a launcher, with `python` or with the script.
 
     Args:
         words: The line.
-        node_count: The job's number of nodes, which replaces the launcher's; 0 if it is not given.
+        counts: The job's own counts, which replace the launcher's.
+        folder: The folder of relative paths, by default the working directory.
 
     Raises:
-        UsageError: An option of the launcher is unknown or cannot be kept, or the line names no script.
+        UsageError: The line is no launcher's, an option of the launcher is unknown or cannot be kept, or the
+            line names no script.
     """
-    head = next((head for head in _LAUNCHERS if _starts_with(words, head)), None)
-    if head is None:
-        return LauncherLine(*_script(words, words[0] if words else ""))
-    return _OptionReader(" ".join(head), _LAUNCHERS[head], node_count).line(words[len(head) :])
+    return _LineReader(counts or JobCounts(), folder or Path.cwd()).line(list(words))
 
 
-def _starts_with(words: Sequence[str], head: Sequence[str]) -> bool:
+def _launcher(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The key of the launcher that a line starts with."""
     program = PurePosixPath(words[0]).name if words else ""
-    program = "python" if program.startswith("python3") else program
-    return (program, *words[1 : len(head)]) == tuple(head)
+    program = "python" if _PYTHON.fullmatch(program) else program
+    starts = ((program, *words[1 : len(head)]) == head for head in LAUNCHERS)
+    return next((head for head, is_start in zip(LAUNCHERS, starts, strict=True) if is_start), None)
 
 
-def _script(words: Sequence[str], launcher: str) -> tuple[str, tuple[str, ...]]:
-    """The script and its arguments; `python` and its `-u` before it are skipped."""
-    rest = list(words)
-    if rest and PurePosixPath(rest[0]).name.startswith("python"):
-        del rest[0]
-        while rest[:1] == ["-u"]:
-            del rest[0]
+def _is_python(words: Sequence[str]) -> bool:
+    return bool(words) and bool(_PYTHON.fullmatch(PurePosixPath(words[0]).name))
+
+
+class _LineReader:
+    """Reads a line from left to right: variables, `uv run`, the launcher with its options, the script."""
+
+    def __init__(self, counts: JobCounts, folder: Path) -> None:
+        self._counts, self._folder = counts, folder
+        self._env: dict[str, str] = {}
+        self._python = ""
+        self._is_project = False
+        self._dropped: list[str] = []
+
+    def line(self, words: list[str]) -> LauncherLine:
+        self._read_prefixes(words)
+        head = _launcher(words)
+        if head is None:
+            line = self._script(words, "batchai run")
+            return self._finished(replace(line, note=self._left_out()))
+        name, launcher = " ".join(head), LAUNCHERS[head]
+        self._read_interpreter(words[0], is_python=head[0] == "python")
+        reader, rest = self._read_options(name, launcher, words[len(head) :])
+        module = LauncherLine(_named(rest, name), tuple(rest[1:]), is_module=True)
+        line = module if reader.is_module else self._script(rest, name)
+        options = reader.options()
+        self._env |= reader.env
+        self._dropped += reader.dropped
+        kept = [f"{flag} {value}" for flag, value in options.items()]
+        kept += [f"--env {each}={value}" for each, value in self._env.items()]
+        note = "; ".join(filter(None, (f"{name}: runs as {' '.join(kept)}", self._left_out())))
+        return self._finished(replace(line, options=options, rank_option=reader.rank_option, note=note))
+
+    def _finished(self, line: LauncherLine) -> LauncherLine:
+        return replace(line, env=self._env, python=self._python, is_project=self._is_project)
+
+    def _left_out(self) -> str:
+        return f"left out: {' '.join(self._dropped)}" if self._dropped else ""
+
+    def _read_prefixes(self, words: list[str]) -> None:
+        """Reads `env NAME=VALUE …` and `uv run` before a launcher."""
+        while words:
+            if words[0] == "env":
+                del words[0]
+                self._refuse_option(words, "env", "write NAME=VALUE, or --env of `batchai run`")
+            elif found := _ASSIGNMENT.fullmatch(words[0]):
+                self._env[found[1]] = found[2]
+                del words[0]
+            elif words[:2] == ["uv", "run"]:
+                self._read_uv(words)
+            else:
+                return
+
+    def _read_uv(self, words: list[str]) -> None:
+        """Reads `uv run` and its switches; a module becomes `python -m`."""
+        del words[:2]
+        self._is_project = True
+        while words[:1] and words[0] in _UV_SWITCHES:
+            self._dropped += [word for word in words[:1] if word not in ("-q", "--quiet", "--no-sync")]
+            del words[0]
+        if words[:1] in (["-m"], ["--module"]):
+            words[:1] = ["python", "-m"]
+        elif words[:1] in (["-s"], ["--script"], ["--"]):
+            del words[0]
+        self._refuse_option(
+            words, "uv run", "packages go to `batchai run`: --with PACKAGE, without uv run; or `uv add` them"
+        )
+
+    @staticmethod
+    def _refuse_option(words: Sequence[str], program: str, hint: str) -> None:
+        if words and words[0].startswith("-"):
+            raise UsageError(f"{program}: {words[0]} cannot be translated", hint=hint)
+
+    def _read_options(
+        self, name: str, launcher: Launcher, words: list[str]
+    ) -> tuple[OptionReader, list[str]]:
+        """The options of the launcher, with those that it reads from elsewhere, and the words behind them."""
+        if launcher in (TORCHRUN, TORCH_LAUNCH):
+            given = [each for each in self._env if each.startswith("PET_")]
+            words = [*(f"--{each[4:].lower()}={self._env.pop(each)}" for each in given), *words]
+        reader = OptionReader(name, launcher, self._counts, self._folder)
+        rest = reader.read(words)
+        if launcher is not ACCELERATE:
+            return reader, rest
+        if path := accelerate_config(reader.config_file, self._folder, is_default="--cpu" not in words):
+            reader = OptionReader(name, launcher, self._counts, self._folder)
+            rest = reader.read([*config_options(path), *words])
+        if self._counts.gpus == 0:  # or each process would train alone
+            reader.env.setdefault("ACCELERATE_USE_CPU", "true")
+        return reader, rest
+
+    def _read_interpreter(self, program: str, *, is_python: bool) -> None:
+        """Keeps the Python that the line names by its path, or that lies beside a launcher."""
+        if "/" in program:
+            path = Path(os.path.abspath(self._folder / Path(program).expanduser()))  # noqa: PTH100 links are kept
+            path = path if is_python else path.with_name("python")
+            if is_python or path.exists():
+                self._python = str(path)
+
+    def _script(self, words: Sequence[str], launcher: str) -> LauncherLine:
+        """The script or module with its arguments; `python` before it is skipped."""
+        rest = list(words)
+        if _is_python(rest):
+            self._read_interpreter(rest.pop(0), is_python=True)
+            while rest and rest[0] in _PYTHON_SWITCHES:
+                self._env |= _PYTHON_SWITCHES[rest.pop(0)]
+            if rest[:1] == ["-m"]:
+                return LauncherLine(_named(rest[1:], launcher), tuple(rest[2:]), is_module=True)
+        script = _named(rest, launcher)
+        if not script.endswith((".py", ".ipynb")) and not (self._folder / script).expanduser().is_file():
+            hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
+            raise UsageError(f"{script}: no such file, and no launcher that is translated", hint=hint)
+        return LauncherLine(script, tuple(rest[1:]))
+
+
+def _named(rest: Sequence[str], launcher: str) -> str:
+    """The first word, which names a script or module."""
     if not rest or rest[0].startswith("-"):
         what = f"{rest[0]} instead of a script" if rest else "no script"
         raise UsageError(f"{launcher}: {what}", hint="name a Python file, such as train.py")
-    return rest[0], tuple(rest[1:])
-
-
-class _OptionReader:
-    """Reads the options of one launcher."""
-
-    def __init__(self, name: str, launcher: _Launcher, node_count: int) -> None:
-        self._name, self._launcher, self._node_count = name, launcher, node_count
-        self._counts: dict[str, str] = {}
-        self._env: dict[str, str] = {}
-        self._dropped: list[str] = []
-
-    def line(self, words: Sequence[str]) -> LauncherLine:
-        rest = list(words)
-        while rest and rest[0].startswith("-"):
-            self._read(rest)
-        script, args = _script(rest, self._name)
-        options = self._options()
-        kept = [f"{flag} {value}" for flag, value in options.items()]
-        kept += [f"--env {name}={value}" for name, value in self._env.items()]
-        dropped = f"; left out: {' '.join(self._dropped)}" if self._dropped else ""
-        return LauncherLine(
-            script, args, options, self._env, f"{self._name}: runs as {' '.join(kept)}{dropped}"
-        )
-
-    def _read(self, rest: list[str]) -> None:
-        """Reads one option with its value and removes both from the words."""
-        flag, sign, value = rest.pop(0).partition("=")
-        name, of = flag.lstrip("-").replace("_", "-"), self._launcher
-        if name in ("x", "genv") and of is _MPIRUN:
-            self._read_variable(rest, has_two=name == "genv")
-        elif name in of.switches and not sign:
-            self._dropped.append(flag)
-        elif name in (*of.processes, *of.nodes, *of.dropped, *of.environment):
-            self._keep(name, flag, value if sign else self._next(rest, flag))
-        else:
-            hint = (
-                did_you_mean(name, (*of.processes, *of.nodes)) or "leave it out, or give the job's own option"
-            )
-            raise UsageError(f"{self._name}: {flag} cannot be translated", hint=hint)
-
-    def _keep(self, name: str, flag: str, value: str) -> None:
-        of = self._launcher
-        if name in of.environment:
-            self._env[of.environment[name]] = value
-        elif name in of.dropped or value in _ANY:
-            self._dropped.append(f"{flag} {value}")
-        elif not value.isdecimal() or int(value) < 1:
-            raise UsageError(f"{self._name}: {flag} {value}: must be a positive integer")
-        else:
-            self._counts["processes" if name in of.processes else "nodes"] = value
-
-    def _read_variable(self, rest: list[str], *, has_two: bool) -> None:
-        """Reads `-x NAME=VALUE` or `-genv NAME VALUE`."""
-        name, _, value = self._next(rest, "-x").partition("=")
-        value = self._next(rest, "-genv") if has_two else value
-        if value:
-            self._env[name] = value
-        else:
-            self._dropped.append(f"-x {name}")
-
-    def _next(self, rest: list[str], flag: str) -> str:
-        if not rest:
-            raise UsageError(f"{self._name}: {flag} needs a value")
-        return rest.pop(0)
-
-    def _options(self) -> dict[str, str]:
-        processes = self._counts.get("processes")
-        nodes = str(self._node_count or "") or self._counts.get("nodes")
-        options = {"--toolkit": self._launcher.toolkit}
-        if nodes:
-            options["--nodes"] = nodes
-        if processes:
-            total = int(processes) * (1 if self._launcher.is_total else int(nodes or 1))
-            options["--processes"] = str(total)
-        return options
+    return rest[0]

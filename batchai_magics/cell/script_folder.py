@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.cell.cell_uploads import left_out_notes
+
+MODULE_PROGRAM = ".batchai/run_module.py"  # in a folder of its own: the project may have such a name
+RUN_MODULE = Path(__file__).with_name("run_module.py")
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,8 @@ class ScriptFolder:
         files: The files that are sent.
         left_out: The paths that stay behind, with the reason.
         warnings: Messages about how the files were chosen.
+        module: The module that the script is, if it is started as `python -m` does.
+        rank_option: The option with which each process is told its local rank; empty: none.
     """
 
     folder: Path
@@ -26,6 +32,25 @@ class ScriptFolder:
     files: Mapping[str, bytes] = field(repr=False)
     left_out: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    module: str = ""
+    rank_option: str = ""
+
+    @property
+    def started(self) -> str:
+        """The file that Python starts: the script, or the program that runs the module."""
+        return MODULE_PROGRAM if self.module else self.name
+
+    @property
+    def program(self) -> dict[str, bytes]:
+        """The content of the program that runs the module, by its name; empty for a script."""
+        return {MODULE_PROGRAM: RUN_MODULE.read_bytes()} if self.module else {}
+
+    def command_line_args(self, args: Sequence[str]) -> str:
+        """The words behind the file that Python starts, for a shell."""
+        rank = f"{self.rank_option}=$LOCAL_RANK" if self.rank_option else ""
+        return " ".join(
+            filter(None, (shlex.quote(self.module) if self.module else "", rank, shlex.join(args)))
+        )
 
     def notes(self, uploaded: Collection[str]) -> Iterator[str]:
         """The warnings, and what stays behind and is not uploaded by name."""

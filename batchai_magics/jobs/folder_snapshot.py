@@ -6,7 +6,7 @@ import ast
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import pathspec
@@ -60,6 +60,29 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     left_out = {path: reason for path, reason in taken.left_out.items() if path != name}
     left_out |= dict.fromkeys(_mentioned(files[name], file.parent, root, {*files, *left_out}), _MENTIONED)
     return ScriptFolder(root, name, files, left_out, taken.notes)
+
+
+def read_module(module: str, folder: Path, settings: Settings | None = None) -> ScriptFolder:
+    """A module with the files of the working directory; it may also be installed, and then has no file there.
+
+    Raises:
+        UsageError: The package is there and has no such module, or the project is too large.
+    """
+    path = PurePosixPath(*module.split("."))
+    places = [
+        PurePosixPath(top, kind) for top in ("", "src") for kind in (f"{path}.py", path / "__main__.py")
+    ]
+    if found := next((place for place in places if (folder / place).is_file()), None):
+        return replace(read_script(Path(found), folder, settings), module=module)
+    if (folder / path.parts[0]).is_dir():
+        near = [
+            ".".join(each.relative_to(folder).with_suffix("").parts)
+            for each in folder.glob(f"{path.parts[0]}/**/*.py")
+        ]
+        hint = did_you_mean(module, near) or f"Looked in {folder}."
+        raise UsageError(f"-m {module}: no such module, nor a __main__.py in it", hint=hint)
+    taken = snapshot(folder, _homes(settings) if settings else ())
+    return ScriptFolder(folder, f"{module}.py", taken.files, taken.left_out, taken.notes, module=module)
 
 
 def _project_of(file: Path, folder: Path) -> Path:

@@ -159,21 +159,49 @@ def _pytorch(
         "MASTER_ADDR": nodes[0].address,
         "MASTER_PORT": _port(site, 0),
         "WORLD_SIZE": str(len(placement)),
+        **_elastic(len(placement), len(nodes), site),
     }
     return Launcher.DIRECT, [
         Process(
             rank,
             node,
             _script(settings, site, settings.command_line_args),
-            env={**rendezvous, **_torch_rank(rank, node, placement)},
+            env={**rendezvous, **_torch_rank(rank, node, placement, site)},
         )
         for rank, node in enumerate(placement)
     ]
 
 
-def _torch_rank(rank: int, node: int, placement: Sequence[int]) -> dict[str, str]:
-    local = rank - bisect.bisect_left(placement, node)
-    return {"RANK": str(rank), "LOCAL_RANK": str(local), "AZ_BATCHAI_TASK_INDEX": str(rank)}
+def _elastic(process_count: int, node_count: int, site: JobSite) -> dict[str, str]:
+    """The variables that torchrun and the launcher of DeepSpeed set alike for every process."""
+    return {
+        "GROUP_WORLD_SIZE": str(node_count),
+        "CROSS_SIZE": str(node_count),
+        "ROLE_NAME": "default",
+        "ROLE_WORLD_SIZE": str(process_count),
+        "TORCHELASTIC_RUN_ID": site.guid or "none",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_USE_AGENT_STORE": "False",  # rank 0 listens itself
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    }
+
+
+def _torch_rank(rank: int, node: int, placement: Sequence[int], site: JobSite) -> dict[str, str]:
+    first, end = bisect.bisect_left(placement, node), bisect.bisect_right(placement, node)
+    local, on_node = str(rank - first), str(end - first)
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": local,
+        "LOCAL_WORLD_SIZE": on_node,
+        "LOCAL_SIZE": on_node,
+        "GROUP_RANK": str(node),
+        "CROSS_RANK": str(node),
+        "ROLE_RANK": str(rank),
+        "TORCHELASTIC_ERROR_FILE": joined([site.shared_temp, f"/torch-error-{rank}.json"]),
+        "AZ_BATCHAI_TASK_INDEX": str(rank),
+    }
 
 
 def _tensorflow(

@@ -249,7 +249,8 @@ _OF_EVERY_PROCESS = re.compile(
 )
 _OF_TOOLKIT = {
     Toolkit.PYTORCH.wire_key: re.compile(
-        r"(?:LOCAL_|NODE_|GROUP_|ROLE_)?RANK|(?:LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|ROLE_NAME|TORCHELASTIC_\w+"
+        r"(?:LOCAL_|NODE_|GROUP_|ROLE_|CROSS_)?RANK|(?:LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|(?:LOCAL|CROSS)_SIZE"
+        r"|TORCHELASTIC_(?:RESTART_COUNT|MAX_RESTARTS|USE_AGENT_STORE)"
     ),
     Toolkit.TENSORFLOW.wire_key: re.compile("TF_CONFIG"),
 }

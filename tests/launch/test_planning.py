@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -91,6 +92,18 @@ def test_pytorch_ranks_meet_at_one_address() -> None:
         ("2", "0", "4"),
         ("3", "1", "4"),
     ]
+
+
+def test_pytorch_processes_find_all_that_torchrun_sets() -> None:
+    settings = {**SCRIPT, "processCount": 3}
+    made = plan(spec(pyTorchSettings=settings), shares(), replace(site(), guid="g"))
+    env = [process.env for process in made.processes]
+    assert [each["LOCAL_WORLD_SIZE"] for each in env] == ["2", "2", "1"]
+    assert [each["GROUP_RANK"] for each in env] == ["0", "0", "1"]
+    assert [each["ROLE_RANK"] for each in env] == ["0", "1", "2"]
+    told = ("GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "ROLE_NAME", "TORCHELASTIC_RUN_ID")
+    assert [env[0][name] for name in told] == ["2", "3", "default", "g"]
+    assert len({each["TORCHELASTIC_ERROR_FILE"] for each in env}) == 3
 
 
 def test_pytorch_over_mpi_runs_under_mpi() -> None:

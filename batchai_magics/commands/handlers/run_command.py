@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchai_magics.backends.base.backend_registry import load_settings
-from batchai_magics.cell import CellRequest, Notebook, parse, parse_script
+from batchai_magics.cell import CellRequest, Notebook, parse
 from batchai_magics.cell.cell_options import cell_options
-from batchai_magics.cell.launcher_line import LauncherLine, is_launcher, translate
+from batchai_magics.cell.launcher_line import is_launcher
+from batchai_magics.cell.launchers import NAMES as LAUNCHERS
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import watch_job
+from batchai_magics.commands.handlers.launched_request import launched_request
 from batchai_magics.commands.output.command_progress import (
     CommandExit,
     LogOutput,
@@ -23,15 +25,14 @@ from batchai_magics.commands.output.command_progress import (
     StreamParts,
 )
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean, translate_file_errors
-from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.latest_metrics import LogEnds
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.backend_options import BackendOption, declared_by
 from batchai_magics.models.job_execution import ERR, OUT
-from batchai_magics.models.resource_ids import as_name
 from batchai_magics.options.option import DisplayText, Option, ValueKind, option_lines
 
+_MODULE = Option(("-m", "--module"), "run this module of the working directory, as python -m does", "MODULE")
 _DETACH = Option(("--detach", "-d"), "return as soon as the job is submitted", value_kind=ValueKind.NOTHING)
 _SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
 _FORMAT = Option(("-o",), "print the ended job as JSON; its log goes to stderr", "json", choices=("json",))
@@ -115,7 +116,7 @@ def prepare(words: Sequence[str]) -> PreparedRun | DisplayText:
 def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """The options of the command: those of a cell's job, but for what only a cell has."""
     shared = (option for option in cell_options(declared) if option.flags[0] not in _NOT_HERE)
-    return (_SPEC, _DETACH, _FORMAT, _DEBUG, *shared)
+    return (_SPEC, _MODULE, _DETACH, _FORMAT, _DEBUG, *shared)
 
 
 def help_text(options: Sequence[Option]) -> DisplayText:
@@ -123,11 +124,12 @@ def help_text(options: Sequence[Option]) -> DisplayText:
     lines = (
         "batchai run SCRIPT [options] [-- arguments of the script]",
         "batchai run [options] -- LAUNCHER [its options] SCRIPT [arguments of the script]",
+        "batchai run -m MODULE [options] [-- arguments of the module]",
         "batchai run [options] --spec job.json",
         "",
         "Runs a script, with the files of the working directory, as a distributed job and shows its output.",
         "What git or .batchaiignore ignores stays behind, and so do secrets and files above 10 MiB.",
-        "The launchers torchrun, accelerate launch, deepspeed, mpirun and horovodrun are translated.",
+        f"Translated are the launchers {LAUNCHERS}.",
         "Ctrl-C leaves the job running; again within three seconds, it cancels the job.",
         "The exit code is the job's.",
         "",
@@ -211,6 +213,8 @@ class _OwnWords:
         self.typed += [] if sign else values
         if option is _SPEC:
             self.spec = values[-1]
+        elif option is _MODULE:
+            self.script = ("python", "-m", values[-1])
         elif option is _FORMAT:
             self.is_json = _checked_format(values[-1])
         else:
@@ -233,12 +237,14 @@ def _checked_format(text: str) -> bool:
 def _stray_error(own: _OwnWords, after: Sequence[str]) -> UsageError:
     """The error for words behind the script that are no options; its hint is the line as it should be."""
     word = own.stray[0]
-    if is_launcher([*own.script, *own.stray]):
+    is_module = len(own.script) > 1  # `-m` is among the typed words
+    if not is_module and is_launcher([*own.script, *own.stray]):
         text = f"a command such as {own.script[0]} comes after --"
         parts = [*own.typed, "--", *own.script, *own.stray, *after]
     else:
         text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
-        parts = [*own.script, *own.typed, "--", *own.stray, *after]
+        script = () if is_module else own.script
+        parts = [*script, *own.typed, "--", *own.stray, *after]
     guess = did_you_mean(word.partition("=")[0], _long_names(own.known), likeness=_MISSPELT)
     line = f"batchai run {shlex.join(parts)}"
     return UsageError(text, hint=f"{guess} Otherwise write: {line}" if guess else f"Write: {line}")
@@ -261,30 +267,13 @@ def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest
         return _spec_request(line, context, folder), ""
     if not line.command:
         raise UsageError("no script was given", hint=f"For example: batchai run train.py; {_HINT}")
-    translated = translate(line.command, _node_count(line.options))
-    script = read_script(Path(translated.script), folder, context.settings)
-    notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
-    options = (*_translated_options(translated), *line.options)
-    request = parse_script(options, translated.args, script, settings=context.settings, notebook=notebook)
-    return request, translated.note
+    return launched_request(line.command, line.options, context.settings, folder)
 
 
 def _spec_request(line: RunLine, context: Context, folder: Path) -> CellRequest:
     words = (*line.options, f"--file={line.spec}")
     text = shlex.join(words).replace("{", "{{").replace("}", "}}")
     return parse(text, "", settings=context.settings, notebook=Notebook(folder=folder))
-
-
-def _node_count(options: Sequence[str]) -> int:
-    """The number of nodes that the options ask for; 0 if they leave it open or are invalid."""
-    counts = [word.partition("=")[2] for word in options if word.startswith("--nodes=")]
-    return int(counts[-1]) if counts and counts[-1].isdecimal() else 0
-
-
-def _translated_options(line: LauncherLine) -> list[str]:
-    """The launcher's options as those of the job, which come first: the job's own win."""
-    words = [f"{flag}={value}" for flag, value in line.options.items()]
-    return [*words, *(f"--env={name}={value}" for name, value in line.env.items())]
 
 
 def _stream(job: Job, *, is_error: bool) -> Stream:

@@ -46,6 +46,8 @@ def test_options_come_before_and_after_the_script_and_its_arguments_after_two_da
         ("--nodes=2 train.py 'two words' -- more", "train.py --nodes=2 -- 'two words' more"),
         ("--nodes 2 torchrun --nproc_per_node=2 t.py -d", "--nodes 2 -d -- torchrun --nproc_per_node=2 t.py"),
         ("python train.py", "-- python train.py"),
+        ("env A=1 python train.py", "-- env A=1 python train.py"),
+        ("-m pkg.train --nodes 2 --lr 1", "-m pkg.train --nodes 2 -- --lr 1"),
     ],
 )
 def test_words_behind_the_script_are_refused_with_the_corrected_line(line, corrected):
@@ -112,6 +114,46 @@ def test_a_launcher_is_translated_and_says_so(preview):
 def test_the_jobs_own_options_win_over_the_launchers(preview):
     text = preview("--processes 6 --nodes 2 -- torchrun --nproc_per_node=2 src/train.py")
     assert "to start: 6 processes on 2 nodes" in text
+
+
+@pytest.mark.slow
+def test_a_module_goes_along_with_the_working_directory(preview, tmp_path):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "fit.py").write_text("from . import model\n")
+    for line in ("-m pkg.fit --nodes 2 -- --lr 0.1", "--nodes 2 -- python -m pkg.fit --lr 0.1"):
+        text = preview(line)
+        assert text.startswith("job fit in experiment default")
+        assert 'run_module.py" pkg.fit --lr 0.1' in text
+    assert "pkg.fit --local_rank=$LOCAL_RANK" in preview("-- deepspeed --module pkg.fit")
+    with pytest.raises(UsageError, match=r"-m pkg\.fti: no such module") as caught:
+        preview("-m pkg.fti")
+    assert "pkg.fit" in caught.value.hint
+
+
+@pytest.mark.slow
+def test_uv_run_means_the_environment_of_the_project(preview, tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "p"\ndependencies = ["numpy<3", "tqdm"]\n')
+    with pytest.raises(UsageError, match="there is no environment"):
+        preview("-- uv run src/train.py")
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert f'exec "{python}" ' in preview("-- uv run torchrun src/train.py")
+    assert 'exec "/other" ' in preview("--python /other -- uv run src/train.py")
+    with pytest.raises(UsageError, match="uv run and --with are both given"):
+        preview("--with rich -- uv run src/train.py")
+    monkeypatch.setenv("BATCHAI_BACKEND", "arm")
+    monkeypatch.setenv("BATCHAI_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(UsageError, match="not on the nodes of arm") as caught:
+        preview("-- uv run src/train.py")
+    assert "--with 'numpy<3' --with tqdm" in caught.value.hint
+
+
+@pytest.mark.slow
+def test_a_variable_of_the_jobs_own_wins_over_that_of_the_launcher(preview):
+    text = preview("--env A=2 -- env A=1 B=3 python src/train.py")
+    assert '"name": "A",\n        "value": "2"' in text
+    assert '"value": "3"' in text
 
 
 def test_a_job_file_runs_as_it_is(preview, tmp_path):

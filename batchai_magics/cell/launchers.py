@@ -1,0 +1,194 @@
+"""The launchers whose command lines are translated, and what becomes of each of their options. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A launcher's options, without their dashes and with `-` for `_`.
+
+    Attributes:
+        toolkit: The toolkit that starts the same processes.
+        processes: Options with the number of processes on each node (on all nodes if `is_total`).
+        nodes: Options with the number of nodes.
+        hosts: Options with a list of hosts (`a:2,b:2`).
+        host_files: Options with a file that lists hosts and their slots.
+        per_node: Options with the number of processes on each node, beside a total one.
+        dropped: Other options with a value, which the job's launcher replaces.
+        switches: The same without a value.
+        environment: Options with a value that the script's library reads from this variable.
+        flags: Options without a value, as variables that the script's library reads.
+        prefixes: Options with a value whose variables begin with this, by the beginning of their names.
+        refused: Options that cannot be translated, and what to write instead.
+        rank_option: The option with which the script is told its local rank; empty: only by a variable.
+        default_processes: Processes on each node without an option; None: one per GPU.
+        is_total: Whether `processes` counts those of all nodes.
+        needs_count: Whether the number of processes must be given.
+    """
+
+    toolkit: str
+    processes: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    host_files: tuple[str, ...] = ()
+    per_node: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    rank_option: str = ""
+    default_processes: int | None = None
+    is_total: bool = False
+    needs_count: bool = False
+
+
+_NOT_PYTHON = "a job runs Python: name the .py file, or the module with -m"
+_ELASTIC = {
+    "no-python": _NOT_PYTHON,
+    "run-path": "leave it out: the script runs in a Python of its own",
+    "virtual-local-rank": "use LOCAL_RANK as the number of the GPU",
+    "numa-binding": "leave it out",
+    "logs-specs": "leave it out: the log of each rank is kept",
+}
+TORCHRUN = Launcher(
+    "pytorch",
+    processes=("nproc-per-node",),
+    nodes=("nnodes",),
+    dropped=(
+        *("rdzv-backend", "rdzv-endpoint", "rdzv-conf", "node-rank", "master-addr", "master-port"),
+        *("local-addr", "max-restarts", "monitor-interval", "start-method", "log-dir", "tee", "t"),
+        *("redirects", "r", "local-ranks-filter", "event-log-handler", "signals-to-handle"),
+        *("shutdown-timeout", "duplicate-stdout-filters", "duplicate-stderr-filters"),
+    ),
+    switches=("standalone", "use-env"),
+    environment={"rdzv-id": "TORCHELASTIC_RUN_ID", "role": "ROLE_NAME"},
+    refused=_ELASTIC,
+    default_processes=1,
+)
+# The old module passes the local rank as an option, unless `--use-env` is given.
+TORCH_LAUNCH = Launcher(
+    **{name: value for name, value in vars(TORCHRUN).items() if name != "rank_option"},
+    rank_option="--local-rank",
+)
+_DEEPSPEED_BY_OWN_LAUNCHER = "write the line of `deepspeed`, which is translated too"
+ACCELERATE = Launcher(
+    "pytorch",
+    processes=("num-processes",),
+    nodes=("num-machines",),
+    dropped=(
+        *("machine-rank", "main-process-ip", "main-process-port", "rdzv-backend", "rdzv-conf", "tee", "t"),
+        *("max-restarts", "monitor-interval", "log-dir", "main-training-function", "mpirun-hostfile"),
+        *("deepspeed-multinode-launcher", "deepspeed-hostfile"),
+    ),
+    switches=("multi-gpu", "same-network", "quiet", "q", "no-tpu-cluster"),
+    environment={
+        "mixed-precision": "ACCELERATE_MIXED_PRECISION",
+        "gradient-accumulation-steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+        "gradient-clipping": "ACCELERATE_GRADIENT_CLIPPING",
+        "num-cpu-threads-per-process": "OMP_NUM_THREADS",
+        "role": "ROLE_NAME",
+        "dynamo-backend": "ACCELERATE_DYNAMO_BACKEND",
+        "dynamo-mode": "ACCELERATE_DYNAMO_MODE",
+        "zero-stage": "ACCELERATE_DEEPSPEED_ZERO_STAGE",
+        "offload-optimizer-device": "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE",
+        "offload-param-device": "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE",
+        "zero3-init-flag": "ACCELERATE_DEEPSPEED_ZERO3_INIT",
+        "zero3-save-16bit-model": "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL",
+        "deepspeed-config-file": "ACCELERATE_DEEPSPEED_CONFIG_FILE",
+        "deepspeed-fields-from-accelerate-config": "ACCELERATE_CONFIG_DS_FIELDS",  # of its settings
+        "deepspeed-moe-layer-cls-names": "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES",
+        "fsdp-transformer-layer-cls-to-wrap": "FSDP_TRANSFORMER_CLS_TO_WRAP",
+    },
+    flags={
+        "cpu": {"ACCELERATE_USE_CPU": "true"},
+        "use-cpu": {"ACCELERATE_USE_CPU": "true"},
+        "multi-cpu": {"ACCELERATE_USE_CPU": "true"},
+        "debug": {"ACCELERATE_DEBUG_MODE": "true"},
+        "enable-cpu-affinity": {"ACCELERATE_CPU_AFFINITY": "1"},
+        "dynamo-use-fullgraph": {"ACCELERATE_DYNAMO_USE_FULLGRAPH": "True"},
+        "dynamo-use-dynamic": {"ACCELERATE_DYNAMO_USE_DYNAMIC": "True"},
+        "dynamo-use-regional-compilation": {"ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION": "True"},
+        "use-deepspeed": {"ACCELERATE_USE_DEEPSPEED": "true"},
+        "use-fsdp": {  # with the launcher's own defaults, which are not those of the library
+            "ACCELERATE_USE_FSDP": "true",
+            "FSDP_VERSION": "1",
+            "FSDP_SHARDING_STRATEGY": "FULL_SHARD",
+            "FSDP_RESHARD_AFTER_FORWARD": "true",
+            "FSDP_OFFLOAD_PARAMS": "false",
+            "FSDP_MIN_NUM_PARAMS": "100000000",
+            "FSDP_FORWARD_PREFETCH": "false",
+            "FSDP_USE_ORIG_PARAMS": "true",
+            "FSDP_CPU_RAM_EFFICIENT_LOADING": "true",
+            "FSDP_SYNC_MODULE_STATES": "true",
+            "FSDP_ACTIVATION_CHECKPOINTING": "false",
+            "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD": "false",
+        },
+    },
+    prefixes={"fsdp-": "FSDP_"},
+    refused={
+        **_ELASTIC,
+        "gpu-ids": "write --gpus N of `batchai run`: the backend chooses the GPUs of a node",
+        "tpu": "jobs have no TPUs",
+        "use-megatron-lm": "pass a MegatronLMPlugin to Accelerator() in the script",
+        "use-parallelism-config": "pass a ParallelismConfig to Accelerator() in the script",
+        "deepspeed-inclusion-filter": _DEEPSPEED_BY_OWN_LAUNCHER,
+        "deepspeed-exclusion-filter": _DEEPSPEED_BY_OWN_LAUNCHER,
+    },
+    is_total=True,
+)
+DEEPSPEED = Launcher(
+    "pytorch",
+    processes=("num-gpus", "num-accelerators"),
+    nodes=("num-nodes",),
+    hosts=("include", "i"),
+    host_files=("hostfile", "H"),
+    dropped=(
+        *("master-addr", "master-port", "launcher", "launcher-args", "node-rank", "log-level", "ssh-port"),
+        *("enable-each-rank-log", "bind-core-list"),
+    ),
+    switches=("no-ssh", "no-ssh-check", "force-multi", "save-pid", "quiet", "q"),
+    refused={
+        "exclude": "write --num_nodes and --num_gpus: the backend chooses the nodes",
+        "e": "write --num_nodes and --num_gpus: the backend chooses the nodes",
+        "no-python": _NOT_PYTHON,
+        "autotuning": "leave it out: a sweep tries settings (batchai sweep)",
+        "elastic-training": "leave it out: a job's nodes do not change while it runs",
+        "bind-cores-to-rank": "leave it out: each process has its share of the threads",
+    },
+    rank_option="--local_rank",
+)
+MPIRUN = Launcher(
+    "horovod",
+    processes=("np", "n", "c"),
+    hosts=("host", "H", "hosts"),
+    host_files=("hostfile", "machinefile", "f"),
+    per_node=("ppn", "npernode", "N", "perhost"),
+    dropped=(
+        *("bind-to", "rank-by", "iface", "launcher", "bootstrap", "start-timeout", "network-interface"),
+        "mca",
+    ),
+    switches=(
+        *("oversubscribe", "allow-run-as-root", "verbose", "v", "tag-output", "prepend-rank", "gloo", "mpi"),
+        *("l", "display-map", "report-bindings"),
+    ),
+    is_total=True,
+    needs_count=True,
+)
+LAUNCHERS = {
+    ("torchrun",): TORCHRUN,
+    ("python", "-m", "torch.distributed.run"): TORCHRUN,
+    ("python", "-m", "torch.distributed.launch"): TORCH_LAUNCH,
+    ("accelerate", "launch"): ACCELERATE,
+    ("accelerate-launch",): ACCELERATE,
+    ("python", "-m", "accelerate.commands.launch"): ACCELERATE,
+    ("deepspeed",): DEEPSPEED,
+    ("mpirun",): MPIRUN,
+    ("mpiexec",): MPIRUN,
+    ("horovodrun",): MPIRUN,
+}
+NAMES = "python, torchrun, accelerate launch, deepspeed, mpirun, mpiexec, horovodrun and uv run"
