@@ -184,7 +184,8 @@ class _Drawing:
             has_ranks = False
         for rank, points in lines.items() if has_ranks else ():
             self._draw_line(ax, points, label=f"rank {rank}", **_rank_style(rank or 0))
-        together = list(metric.combined(self.axis, start=self._start).items())
+        segments = metric.segments(self.axis, start=self._start)
+        together = [*itertools.chain.from_iterable(segment.items() for segment in segments)]
         line, colour = _STYLES[metric.traits.phase] if not is_alone else ("-", PALETTE[0])
         words = (_SUM if metric.is_summed else _MEAN) if is_alone else metric.name
         self._draw_line(ax, together, label=words, linestyle=line, color=colour, linewidth=2.0)
@@ -200,7 +201,14 @@ class _Drawing:
         label = f"range of {len(lines)} ranks" + (", each times their number" if share > 1 else "")
         ax.fill_between(xs, low, high, label=label, color=PALETTE[0], alpha=_BAND, linewidth=0)
 
-    def _draw_line(self, ax: Axes, points: Sequence[tuple[float, float]], **style: Any) -> None:
+    def _draw_line(
+        self, ax: Axes, points: Sequence[tuple[float, float]], *, label: str, **style: Any
+    ) -> None:
+        """Draw the line of points; where they go back, another one of the same look begins."""
+        for number, part in enumerate(_segments(points)):
+            self._draw_segment(ax, part, label=label if number == 0 else f"_{label}", **style)
+
+    def _draw_segment(self, ax: Axes, points: Sequence[tuple[float, float]], **style: Any) -> None:
         xs, values = [x for x, _ in points], [value for _, value in points]
         marker = "." if len(points) == 1 else ""
         if self._options.smooth:
@@ -242,6 +250,12 @@ def _chosen(metrics: RunMetrics, names: Sequence[str]) -> list[Chart]:
 def _is_finite(chart: Chart) -> bool:
     values = (value for metric in chart for columns in metric.ranks.values() for value in columns.values)
     return any(map(isfinite, values))
+
+
+def _segments(points: Sequence[tuple[float, float]]) -> list[Sequence[tuple[float, float]]]:
+    """The points, split where their positions go back."""
+    begins = [number for number in range(1, len(points)) if points[number][0] < points[number - 1][0]]
+    return [points[begin:end] for begin, end in itertools.pairwise([0, *begins, len(points)])]
 
 
 def smoothed(values: Iterable[float], weight: float) -> Iterator[float]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from batchai_magics.metrics.record import json_value
@@ -57,16 +58,15 @@ class MetricSummary:
         traits: MetricTraits,
         unit: str,
         direction: Direction,
-        values: Mapping[float, float],
+        points: Sequence[tuple[float, float]],
         *,
         total: float | None = None,
         axis: str = "step",
     ) -> MetricSummary | None:
-        """Summarize the values over all ranks by step, ascending; None without any."""
-        if not values:
+        """Summarize steps with their values over all ranks, in the order of the log; None without any."""
+        if not points:
             return None
-        steps = list(values)
-        best_step = _best(values, direction)
+        best_step, best = _best(points, direction) or (None, None)
         return cls(
             name=traits.name,
             label=traits.label,
@@ -74,13 +74,13 @@ class MetricSummary:
             phase=traits.phase,
             unit=unit,
             direction=direction,
-            count=len(values),
-            first=values[steps[0]],
-            last=values[steps[-1]],
-            last_step=steps[-1],
-            best=None if best_step is None else values[best_step],
+            count=len(points),
+            first=points[0][1],
+            last=points[-1][1],
+            last_step=points[-1][0],
+            best=best,
             best_step=best_step,
-            mean=_mean(values) if traits.kind is Kind.RATE else None,
+            mean=_mean(points) if traits.kind is Kind.RATE else None,
             total=total,
             axis=axis,
         )
@@ -135,17 +135,14 @@ def number_text(value: float) -> str:
     return f"{value:.4g}" if size >= _SMALL else f"{value:.3g}"
 
 
-def _best(values: Mapping[float, float], direction: Direction) -> float | None:
-    """The first step with the best finite value."""
+def _best(points: Sequence[tuple[float, float]], direction: Direction) -> tuple[float, float] | None:
+    """The first point with the best finite value."""
     if direction is Direction.UNKNOWN:
         return None
     choose = min if direction is Direction.FALLS else max
-    if all(map(math.isfinite, values.values())):
-        return choose(values, key=values.__getitem__)
-    finite = {step: value for step, value in values.items() if math.isfinite(value)}
-    return choose(finite, key=finite.__getitem__, default=None)
+    return choose((point for point in points if math.isfinite(point[1])), key=itemgetter(1), default=None)
 
 
-def _mean(values: Mapping[float, float]) -> float | None:
-    finite = [value for value in values.values() if math.isfinite(value)]
+def _mean(points: Sequence[tuple[float, float]]) -> float | None:
+    finite = [value for _, value in points if math.isfinite(value)]
     return math.fsum(finite) / len(finite) if finite else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress, count
+from itertools import chain, compress, count, islice, zip_longest
 from operator import lt
 from typing import NamedTuple, cast
 
@@ -128,24 +129,50 @@ class Metric:
         lines = {rank: columns.placed(axis or self.axis, start) for rank, columns in self.ranks.items()}
         return {rank: list(zip(xs, values, strict=True)) for rank, (xs, values) in lines.items()}
 
-    def combined(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
-        """The value over all ranks by position, ascending.
+    def segments(self, axis: str = "", *, start: float = 0.0) -> list[dict[float, float]]:
+        """The value over all ranks by position, ascending, of each segment in the order of the log.
 
-        This is the mean of the ranks that printed one, but the sum of all ranks where each prints its own
+        A position that goes back begins a segment: another fold, seed or fit. The last value that a rank
+        prints at a position of a segment holds. Ranks are averaged, but summed where each prints its own
         rate.
         """
+        lines = [_segments(*columns.placed(axis or self.axis, start)) for columns in self.ranks.values()]
+        return [self._over_ranks([part for part in parts if part]) for parts in zip_longest(*lines)]
+
+    def _over_ranks(self, lines: Sequence[dict[float, float]]) -> dict[float, float]:
         values = StepValues()
-        for columns in self.ranks.values():
-            values.add(*columns.placed(axis or self.axis, start))
-        return values.sums() if self.is_summed else values.means()
+        for line in lines:
+            values.add(line)
+        return values.sums(ranks=len(self.ranks)) if self.is_summed else values.means()
+
+    def combined(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
+        """The value over all ranks by position, ascending; that of the last segment which has one."""
+        segments = self.segments(axis, start=start)
+        if len(segments) == 1:
+            return segments[0]
+        return dict(sorted(chain.from_iterable(segment.items() for segment in segments)))
 
     @cached_property
     def summary(self) -> MetricSummary | None:
-        """Its first, last and best values over all ranks."""
-        values = self.combined()
+        """The first, last and best of its values over all ranks."""
+        points = [*chain.from_iterable(segment.items() for segment in self.segments())]
         return MetricSummary.of(
-            self.traits, self.unit, self.direction, values, total=self.total, axis=self.axis
+            self.traits, self.unit, self.direction, points, total=self.total, axis=self.axis
         )
+
+
+def _segments(positions: Sequence[float], values: Sequence[float]) -> list[dict[float, float]]:
+    """The values of a rank by position, split where the position goes back."""
+    if all(map(lt, positions, islice(positions, 1, None))):
+        return [dict(zip(positions, values, strict=True))]
+    segments: list[dict[float, float]] = []
+    last = math.inf
+    for position, value in zip(positions, values, strict=True):
+        if not segments or position < last:
+            segments.append({})
+        segments[-1][position] = value
+        last = position
+    return segments
 
 
 class RunMetrics(Mapping[str, Metric]):

@@ -186,17 +186,14 @@ class StepValues:
         self._counts: dict[float, int] = {}
         self._series_count = 0
 
-    def add(self, steps: Sequence[float], values: Sequence[float]) -> None:
-        """Add the values of one process; a step may occur more than once."""
+    def add(self, values: Mapping[float, float]) -> None:
+        """Add the values of one process by step."""
         self._series_count += 1
         if not self._sums:
-            self._sums = dict(zip(steps, values, strict=True))
-            self._counts = dict.fromkeys(self._sums, 1)
-            if len(self._sums) == len(steps):
-                return
-            self._sums, self._counts = {}, {}
+            self._sums, self._counts = dict(values), dict.fromkeys(values, 1)
+            return
         sums, counts = self._sums, self._counts
-        for step, value in zip(steps, values, strict=True):
+        for step, value in values.items():
             if step in sums:
                 sums[step] += value
                 counts[step] += 1
@@ -205,18 +202,18 @@ class StepValues:
 
     def means(self) -> dict[float, float]:
         """The value at each step, ascending: the mean of the processes that printed it."""
-        if self._series_count == 1 and sum(self._counts.values()) == len(self._sums):
+        if self._series_count == 1:
             return dict(sorted(self._sums.items()))
         return {step: total / self._counts[step] for step, total in sorted(self._sums.items())}
 
-    def sums(self, share: float = 1.0) -> dict[float, float]:
-        """The value of all processes at each step that all have printed, ascending, times `share`."""
-        if self._series_count == 1:
-            return {step: share * mean for step, mean in self.means().items()}
+    def sums(self, share: float = 1.0, *, ranks: int = 0) -> dict[float, float]:
+        """The value of all processes at each step that all have printed, ascending, times `share`.
+
+        All are `ranks`, by default those whose values were added.
+        """
+        needed = ranks or self._series_count
         return {
-            step: share * total
-            for step, total in sorted(self._sums.items())
-            if self._counts[step] >= self._series_count
+            step: share * total for step, total in sorted(self._sums.items()) if self._counts[step] >= needed
         }
 
 
@@ -236,7 +233,7 @@ def add_steps(values: StepValues, name: str, steps: Sequence[StepRecord]) -> Non
         is_told = [value is not None and value is not ABSENT for value in column]
         numbers, column = list(compress(numbers, is_told)), list(compress(column, is_told))
     if column:
-        values.add(numbers, column)
+        values.add(dict(zip(numbers, column, strict=True)))
 
 
 def mean_losses(series: Mapping[int, Sequence[StepRecord]]) -> dict[float, float]:

@@ -134,7 +134,7 @@ def _step_summaries(
         traits = traits_of(name, unit=unit)
         is_sum = name == RATE and not found.is_rate_global
         by_step = values[name].sums(share) if is_sum else values[name].means()
-        summary = MetricSummary.of(traits, unit, preferences.direction(traits), by_step)
+        summary = MetricSummary.of(traits, unit, preferences.direction(traits), [*by_step.items()])
         if summary:
             yield _with_speed(summary, found) if name == RATE else summary
 

@@ -209,3 +209,12 @@ def test_the_warm_up_is_shaded_and_says_how_long_it_is(cut, words):
     ax = Figure().add_subplot()
     shade_warm_up(ax, cut)
     assert [text.get_text() for text in ax.texts] == [words]
+
+
+def test_each_fit_of_a_script_is_a_line_of_its_own():
+    text = "".join(
+        f"Epoch {epoch}: loss={loss}\n" for fit in (0.9, 0.5) for epoch, loss in ((1, fit), (2, fit / 2))
+    )
+    (panel,) = plot(records(text)).figure.axes
+    assert [line.get_ydata().tolist() for line in panel.lines] == [[0.9, 0.45], [0.5, 0.25]]
+    assert len({line.get_color() for line in panel.lines}) == 1

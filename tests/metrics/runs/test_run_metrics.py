@@ -136,3 +136,36 @@ def test_figures_are_words():
 def test_no_records_are_no_metrics():
     found = metrics_of("")
     assert (len(found), found.headline, found.charts, found.start) == (0, None, [], None)
+
+
+def fits(*losses_of_fits):
+    """The log of a script that fits several times, each from the first epoch."""
+    rows = [{"epoch": e, "loss": v} for losses in losses_of_fits for e, v in enumerate(losses, 1)]
+    return metrics_of(lines(*rows))["loss"]
+
+
+def test_numbers_of_one_process_are_not_averaged():
+    loss = fits([0.95, 0.73], [0.51, 0.34])
+    assert loss.segments() == [{1: 0.95, 2: 0.73}, {1: 0.51, 2: 0.34}]
+    assert (loss.summary.first, loss.summary.last, loss.summary.best) == (0.95, 0.34, 0.34)
+    assert loss.summary.count == 4
+
+
+def test_the_best_of_several_fits_may_be_of_an_earlier_one():
+    best = fits([0.9, 0.2, 0.4], [0.8, 0.3])
+    assert (best.summary.best, best.summary.best_step, best.summary.last) == (0.2, 2, 0.3)
+
+
+def test_a_value_printed_again_at_its_position_replaces_the_first():
+    rows = [{"step": step, "loss": value} for step, value in ((100, 0.9), (110, 0.8), (110, 0.6))]
+    assert metrics_of(lines(*rows))["loss"].segments() == [{100: 0.9, 110: 0.6}]
+
+
+def test_fits_of_several_ranks_are_averaged_fit_by_fit():
+    rows = [
+        {"step": step, "rank": rank, "loss": fit + rank}
+        for fit in (0.0, 10.0)
+        for step in (1, 2)
+        for rank in (0, 1)
+    ]
+    assert metrics_of(lines(*rows))["loss"].segments() == [{1: 0.5, 2: 0.5}, {1: 10.5, 2: 10.5}]
