@@ -14,6 +14,7 @@ from batchai_magics.metrics.formats.line_plan import LinePlan, Role
 from batchai_magics.metrics.grammar.line_interest import lines_of_interest
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm, LineShape, LineShapes
+from batchai_magics.metrics.grammar.plain_lines import is_undecided
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
@@ -181,7 +182,7 @@ def _read_unknown(block: _Rows, row: int, key: bytes) -> list[Record]:
     records = _read_with_grammar(block, row, key)
     if records is not None:
         shapes.leave_to_grammar(key)
-    elif not shapes.may_open_table(key, block.lines[row]):
+    elif not (shapes.may_open_table(key, block.lines[row]) or is_undecided(block.lines[row])):
         shapes.silence(key)
     return records or []
 
@@ -249,7 +250,7 @@ def _plan(form: LineForm, begin: int, text: bytes) -> LinePlan:
 
 def _role(shape: LineShape) -> Role:
     reading = shape.reading
-    if reading.kind is not Kind.STEP or reading.is_bar or shape.has_time:
+    if reading.kind is not Kind.STEP or reading.is_bar or shape.has_time or shape.has_decimal_commas:
         return Role.OTHER
     return Role.DICT if reading.is_dict and reading.step is None else Role.STEP
 

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
+from batchai_magics.metrics.grammar import plain_lines
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
 
 _POSITIONS = ("epoch", "step", "iter", "batch", "update", "tick", "t_env", "%|", "/s", "=loss")
@@ -77,6 +78,12 @@ def _compiled(parts: Sequence[str]) -> Any:
     return re2.compile(b"(?m)" + "|".join(parts).encode("latin-1"), options)
 
 
+def _foreign(words: Sequence[str]) -> str:
+    """An expression for words of other languages in their usual cases: RE2 knows the cases of ASCII only."""
+    cases = dict.fromkeys(case for word in words for case in (word, word.capitalize(), word.upper()))
+    return "|".join(case.encode().decode("latin-1") for case in cases)
+
+
 @cache
 def _expression() -> Any:
     """What a line of the grammar has: a word that it knows."""
@@ -84,7 +91,8 @@ def _expression() -> Any:
 
     words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
     texts = map(re2.escape, (*MEASURE_PARTS, *_POSITIONS))
-    return _compiled([*texts, words, _FIELDS, "kimg[ ]", *_RULES, _DECORATED_PHASE, _PHASE_HEADING])
+    foreign = _foreign((*plain_lines.NAMES, *plain_lines.COUNTERS))
+    return _compiled([*texts, words, foreign, _FIELDS, "kimg[ ]", *_RULES, _DECORATED_PHASE, _PHASE_HEADING])
 
 
 @cache
@@ -94,9 +102,13 @@ def _line_expression(literals: tuple[bytes, ...]) -> Any:
 
     parts = "|".join(re2.escape(part) for part in MEASURE_PARTS)
     words = _SEPARATED.format("|".join(MEASURE_WORDS))
-    named = f"(?:{parts}|{words})(?:[a-z]*[ ](?:train|val|valid|test))?{_BEHIND_NAME}{_NUMBER}"
+    foreign, counted = (
+        _foreign(plain_lines.NAMES),
+        f"(?:{_foreign(plain_lines.COUNTERS)})[ \t:=#_'\\[(]*[0-9]",
+    )
+    named = f"(?:{parts}|{words}|{foreign})(?:[a-z]*[ ](?:train|val|valid|test))?{_BEHIND_NAME}{_NUMBER}"
     texts = [re2.escape(text.decode("latin-1")) for text in literals]
-    return _compiled([named, *_COUNTED, *_TABLES, _MEMBER, _PHASE_HEADING, _DECORATED_PHASE, *texts])
+    return _compiled([named, counted, *_COUNTED, *_TABLES, _MEMBER, _PHASE_HEADING, _DECORATED_PHASE, *texts])
 
 
 def may_matter(text: bytes) -> bool:

@@ -19,6 +19,7 @@ from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, has_inner_phase
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
+from batchai_magics.metrics.grammar.plain_lines import is_undecided, plain_line
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 
@@ -63,6 +64,7 @@ class LineShape:
     has_rank: bool
     has_time: bool  # a pair such as `time=2026-03-02T10:25:35Z`
     divisors: tuple[float, ...] = ()  # of the numbers, if not 1
+    has_decimal_commas: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,12 +206,14 @@ class LineShapes:
     def _learn(self, key: bytes, line: bytes) -> list[Found]:
         if joined := self._split(line):
             return joined
-        reading = read_line(line, are_labels_ranks=self.are_labels_ranks) if may_matter(line) else None
-        if reading is None:
-            if key not in self.known:
+        plain = plain_line(line)
+        reading = read_line(plain, are_labels_ranks=self.are_labels_ranks) if may_matter(plain) else None
+        is_open = is_undecided(plain) and (reading is None or reading.kind is Kind.HEADING)
+        if reading is None or is_open:
+            if key not in self.known and not is_open:
                 _add(self._mute, key)
             return []
-        shape = shape_of(line, reading)
+        shape = shape_of(line, reading, plain)
         match = shape.expression.fullmatch(line)
         assert match is not None
         self._remember(key, shape)
@@ -247,27 +251,31 @@ def _add(keys: set[bytes], key: bytes) -> None:
     keys.add(key)
 
 
-def shape_of(line: bytes, reading: LineReading) -> LineShape:
-    """The shape of a line that the grammar has read."""
+def shape_of(line: bytes, reading: LineReading, plain: bytes | None = None) -> LineShape:
+    """The shape of a line that the grammar has read, as it is or as a plain line."""
+    plain = line if plain is None else plain
     spans = [span for span in (reading.step, reading.epoch, reading.rank) if span]
     spans += [(each.begin, each.end) for each in reading.numbers]
-    name_digits = dict.fromkeys(span for each in reading.numbers for span in _name_digits(line, each.begin))
+    name_digits = dict.fromkeys(span for each in reading.numbers for span in _name_digits(plain, each.begin))
     name_digits = {span: None for span in name_digits if _is_apart(span, spans)}
     spans += [*name_digits, (reading.prefix_end, reading.prefix_end)]
     order = sorted(range(len(spans)), key=spans.__getitem__)
-    converters = tuple(_converter(line[each.begin : each.end], each.unit) for each in reading.numbers)
+    texts = [
+        (line[each.begin : each.end], plain[each.begin : each.end], each.unit) for each in reading.numbers
+    ]
     return LineShape(
         reading,
         re.compile(_expression(line, [spans[place] for place in order], name_digits), re.DOTALL),
         tuple(1 + order.index(place) for place in range(len(spans))),
         _RUN.split(line, maxsplit=1)[0],
         tuple(_metric(each, reading.phase) for each in reading.numbers),
-        converters,
+        tuple(_converter(*text) for text in texts),
         tuple(_factor(each.unit) for each in reading.numbers),
         reading.step is not None,
         reading.epoch is not None,
         reading.rank is not None,
         b"time=" in line or b"timestamp=" in line or b"ts=" in line,
+        has_decimal_commas=any(text != plain for text, plain, _ in texts),
     )
 
 
@@ -317,8 +325,9 @@ def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
     return MetricName(number.name if is_marked else before + number.name, number.unit, phase)
 
 
-def _converter(text: bytes, unit: str) -> Callable[[bytes], float]:
+def _converter(text: bytes, plain: bytes, unit: str) -> Callable[[bytes], float]:
     factor = _factor(unit)
     if b"," in text:
-        return lambda number: float(number.replace(b",", b"")) * factor
+        comma = b"." if text != plain else b""
+        return lambda number: float(number.replace(b",", comma)) * factor
     return float if factor == 1 else lambda number: float(number) * factor

@@ -36,6 +36,8 @@ _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
 _UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
+_MAY_BE_DECIMAL = re.compile(rb"[-+]?\d{1,3},\d{3}")  # in a language with decimal commas
+_IS_SMALL = re.compile(r"(?i)loss|acc|err")  # seldom as much as a thousand
 _IS_RATE = re.compile(r"[A-Za-z]*/s(?:ec(?:ond)?)?")
 
 
@@ -215,7 +217,8 @@ def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
     """Whether a number counts phases, as in `Eval 1 at step 4000`, or is a time that is called a cost."""
     is_counter = phase_of_word(raw) is not None and number.isdigit() and not (unit or scan.last_base)
     is_total = raw == "time" and scan.is_in_kimg
-    return is_counter or is_total or (raw.lower() in ("cost", "avg") and unit in _SECONDS)
+    is_undecided = _MAY_BE_DECIMAL.fullmatch(number) is not None and _IS_SMALL.search(raw) is not None
+    return is_counter or is_total or is_undecided or (raw.lower() in ("cost", "avg") and unit in _SECONDS)
 
 
 def _phase_after(scan: LineScan, raw: str, base: str, phase: str | None) -> str | None:

@@ -1,0 +1,199 @@
+"""Lines as the grammar reads them: words of other languages, wrapped values and decimal commas replaced.
+
+A plain line is as long as the line, and each of its numbers stands where it was printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+
+_PHASES = {
+    "train": (
+        "训练 訓練 学習 학습 훈련 entraînement entrainement entrenamiento treinamento treino addestramento"
+        " обучение обучении обучения обучающая тренировка тренировке eğitim träning"
+    ),
+    "val": (
+        "验证 驗證 検証 검증 validación validación validação validazione validierung validierungs валидация"
+        " валидации валидационная doğrulama validering"
+    ),
+    "test": "测试 測試 テスト 테스트 prueba тест тесте тестовая",
+}
+_METRICS = {
+    "loss": (
+        "损失值 損失値 损失 損失 ロス 손실값 손실 perte pertes pérdida pérdidas perdida perda perdita verlust"
+        " verlustwert потери потерь потеря лосс kayıp förlust verlies"
+    ),
+    "accuracy": (
+        "准确率 準確率 正确率 正確率 正解率 정확도 exactitude exactitud genauigkeit acurácia acuracia"
+        " accuratezza точность dokładność doğruluk nauwkeurigheid noggrannhet"
+    ),
+    "precision": "précision precisión precisão precisione präzision",
+    "acc": "精度",
+    "error": "误差 誤差 오차 오류 erreur errore fehler ошибка ошибки",
+    "reward": "奖励 獎勵 報酬 보상 récompense recompensa ricompensa belohnung награда",
+    "lr": "学习率 學習率 学習率 학습률 lernrate",
+    "perplexity": "困惑度",
+}
+_COUNTERS = {
+    "epoch": "轮次 轮数 エポック 에포크 에폭 époque epoche época épocas epoca эпоха эпохи epoka",
+    "ep": "世代 epok",
+    "step": "步数 步骤 ステップ 스텝 étape schritt paso passo шаг",
+    "iter": "迭代 イテレーション 반복 итерация itération iteración iteração iterazione",
+}
+_LOSSES_OF = {"trainingsverlust": "train_loss", "validierungsverlust": "val_loss", "testverlust": "test_loss"}
+_ACCURACIES_OF = {
+    "trainingsgenauigkeit": "train_accuracy",
+    "validierungsgenauigkeit": "val_accuracy",
+    "testgenauigkeit": "test_accuracy",
+}
+_MEAN = "平均"
+_FIRST_OF_CJK = "\u3000"
+_AVERAGED = f"(?P<mean>{_MEAN})?"
+
+
+def _english(table: Mapping[str, str]) -> dict[str, str]:
+    """The English word of each word in a table."""
+    return {word: english for english, words in table.items() for word in words.split()}
+
+
+_PHASE_OF, _METRIC_OF, _COUNTER_OF = _english(_PHASES), _english(_METRICS), _english(_COUNTERS)
+_METRIC_OF |= _LOSSES_OF | _ACCURACIES_OF
+
+
+def _any_of(words: Mapping[str, str]) -> str:
+    """An expression for any of these words; those of alphabets stand apart from other letters."""
+    order = sorted(words, key=len, reverse=True)
+    of_letters = "|".join(word for word in order if word < _FIRST_OF_CJK)
+    others = "|".join(word for word in order if word >= _FIRST_OF_CJK)
+    return "(?:" + others + "|" * bool(others) + f"(?<![^\\W\\d_])(?:{of_letters})(?![^\\W\\d_]))"
+
+
+_OF = r"(?:[ ](?:de|di|do|da|du|des|na|на|auf|für)[ ]|[ ]d['’]|[ ]\(?|_)"
+_ENGLISH_PHASES = {"train": "train", "training": "train", "validation": "val", "test": "test"}
+_NAME = re.compile(
+    f"{_AVERAGED}(?:(?P<phase>{_any_of(_PHASE_OF)})(?:[ _]|的|集)?)?(?P<metric>{_any_of(_METRIC_OF)})"
+    f"(?:{_OF}(?P<of>{_any_of(_PHASE_OF | _ENGLISH_PHASES)})\\)?)?",
+    re.IGNORECASE,
+)
+_PHASED_ENGLISH = re.compile(
+    f"(?P<phase>{_any_of(_PHASE_OF)})[ _]?(?P<metric>(?:loss|acc|accuracy|error|f1|auc)(?![^\\W_]))",
+    re.IGNORECASE,
+)
+_COUNTER = re.compile(f"(?P<word>{_any_of(_COUNTER_OF)})(?=[ \t]*[:=#\\[(|]?[ \t]*\\d)", re.IGNORECASE)
+_ORDINAL = re.compile(
+    r"第(?P<count>[ ]?\d+(?:[ ]?/[ ]?\d+)?)(?P<noun>[ ]?(?:轮|回|代|エポック|个?epoch|步|ステップ))"
+)
+_EMOJI = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200d]+")
+_ARROW_IN_FRONT = re.compile(r"^[ \t]*[\u2190-\u21ff][ \t]*")
+
+_WRAPPED = re.compile(
+    rb"(?:np\.(?:float|int)\d{1,3}|(?:tf\.)?[Tt]ensor|EagerTensor|array|Array)\([ ]*(?P<number>[-+]?[\d.]+"
+    rb"(?:[eE][-+]?\d{1,3})?|nan|inf|-inf)[ ]*(?:,[^()\n]{0,80}(?:\([^()\n]{0,40}\)[^()\n]{0,40})?)?\)"
+)
+_EAGER = re.compile(rb"<tf\.Tensor:[^<>\n]{0,80}numpy=(?P<number>[^<>\s]{1,40})>")
+_NONE = re.compile(rb"(?<![\w.])[A-Za-z_][\w./@-]{0,60}(?:[ ]?[:=][ ]?|[ ])None(?![\w.])(?:,(?=[ ]))?")
+_MARK = b"\xef\xbb\xbf"  # of the byte order
+
+_COMMA = re.compile(rb"(?<![\w.,])[-+]?(\d+),(\d+)(?![\d.]|,\d)")
+_POINT = re.compile(rb"\d\.\d")
+_LIST = re.compile(rb"[\[(][ ]*[-+]?\d+,\d+[ ]*,|\d,[ ]?\d+[ ]?[\])]")
+_UNDECIDED = re.compile(rb"(?i)(?:loss|acc|err)\w*'?[ ]?[:=]?[ ]?[-+]?\d{1,3},\d{3}(?![\d.,])")
+_GROUP_DIGITS = 3
+NAMES: tuple[str, ...] = (*_METRIC_OF,)
+"""Names of metrics in other languages, in lower case."""
+
+COUNTERS: tuple[str, ...] = (*_COUNTER_OF, "第")
+"""Words before counts in other languages, in lower case."""
+
+
+def plain_line(text: bytes) -> bytes:
+    """The line with what the grammar knows for what it says."""
+    if text.startswith(_MARK):
+        text = b"   " + text[3:]
+    if b"(" in text:
+        text = _EAGER.sub(_unwrapped, _WRAPPED.sub(_unwrapped, text))
+    if b"None" in text:
+        text = _NONE.sub(_blank, text)
+    if b"," in text and has_decimal_commas(text):
+        text = _COMMA.sub(lambda found: found[0].replace(b",", b"."), text)
+    return _in_english(text)
+
+
+def has_decimal_commas(text: bytes) -> bool:
+    """Whether the commas of a line can only be decimal: `loss: 0,5321`; its other numbers agree with that."""
+    if _POINT.search(text) or _LIST.search(text):
+        return False
+    return any(not _may_be_group(*found.groups()) for found in _COMMA.finditer(text))
+
+
+def is_undecided(text: bytes) -> bool:
+    """Whether a line has a loss whose comma may be that of thousands or the decimal one: `loss: 2,684`."""
+    return b"," in text and not _POINT.search(text) and _UNDECIDED.search(text) is not None
+
+
+def _may_be_group(before: bytes, behind: bytes) -> bool:
+    """Whether a comma may separate thousands."""
+    return len(behind) == _GROUP_DIGITS and len(before) <= _GROUP_DIGITS and not before.startswith(b"0")
+
+
+def _blank(found: re.Match[bytes]) -> bytes:
+    return b" " * len(found[0])
+
+
+def _unwrapped(found: re.Match[bytes]) -> bytes:
+    begin, end = (place - found.start() for place in found.span("number"))
+    return b" " * begin + found["number"] + b" " * (len(found[0]) - end)
+
+
+def _in_english(text: bytes) -> bytes:
+    if text.isascii() and not _GERMAN.search(text):
+        return text
+    line = text.decode("utf-8", "surrogateescape")
+    for pattern, english in _REPLACEMENTS:
+        line = pattern.sub(partial(_fitted, english), line)
+    return line.encode("utf-8", "surrogateescape")
+
+
+def _fitted(english: Callable[[re.Match[str]], str], found: re.Match[str]) -> str:
+    """The English words in as many bytes as the printed ones; these if they are too short."""
+    words = english(found)
+    size = len(found[0].encode("utf-8", "surrogateescape")) - len(words.encode())
+    return found[0] if size < 0 else " " * size + words
+
+
+def _nothing(found: re.Match[str]) -> str:
+    return ""
+
+
+def _counter(found: re.Match[str]) -> str:
+    return _COUNTER_OF[found["word"].lower()]
+
+
+def _name(found: re.Match[str]) -> str:
+    metric = _METRIC_OF[found["metric"].lower()]
+    phase = (found["phase"] or found["of"] or "").lower()
+    named = f"{_PHASE_OF.get(phase) or _ENGLISH_PHASES[phase]}_{metric}" if phase else metric
+    return f"avg_{named}" if found["mean"] else named
+
+
+def _phased(found: re.Match[str]) -> str:
+    return f"{_PHASE_OF[found['phase'].lower()]}_{found['metric'].lower()}"
+
+
+def _ordinal(found: re.Match[str]) -> str:
+    word = "it" if found["noun"].endswith(("步", "ステップ")) else "ep"
+    return f"{word} {found['count']}" + " " * len(found["noun"].encode())
+
+
+_REPLACEMENTS = (
+    (_EMOJI, _nothing),
+    (_ARROW_IN_FRONT, _nothing),
+    (_ORDINAL, _ordinal),
+    (_NAME, _name),
+    (_PHASED_ENGLISH, _phased),
+    (_COUNTER, _counter),
+)
+_ASCII = [word for word in (*_PHASE_OF, *_METRIC_OF, *_COUNTER_OF) if word.isascii()]
+_GERMAN = re.compile(rb"(?i)\b(?:" + "|".join(_ASCII).encode() + rb")\b")
