@@ -252,6 +252,8 @@ def _role(shape: LineShape) -> Role:
     reading = shape.reading
     if reading.kind is not Kind.STEP or reading.is_bar or shape.has_time or shape.has_decimal_commas:
         return Role.OTHER
+    if reading.step is None and reading.epoch is not None and not reading.is_dict:
+        return Role.OTHER  # it may be of the phase that the line above tells
     return Role.DICT if reading.is_dict and reading.step is None else Role.STEP
 
 

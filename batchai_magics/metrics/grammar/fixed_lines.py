@@ -9,6 +9,7 @@
 * `Evaluation over 10 episodes: 1234.567 , D4RL score: 38.123`: TD3, CORL
 * `fit progress: (1, 2.3012, {'accuracy': 0.1123}, 12.34)`: Flower
 * `HellaSwag accuracy: 2534/10042=0.2523`: build-nanogpt
+* `  10000/ 200000: 2.1234`: makemore, and who learned from it
 * `[lfw][2000]Accuracy-Flip: 0.98123+-0.00512`: InsightFace
 """
 
@@ -65,6 +66,7 @@ _FIT = re.compile(
     rb"fit progress: \((?P<step>\d{1,9}), (?P<number>" + NUMBER + rb"), \{(?P<metrics>[^{}\n]*)\}, [\d.]+\)"
 )
 _QUOTED = re.compile(rb"'(?P<name>[^'\n]{1,60})': (?P<number>" + NUMBER + rb")")
+_LOSS_ALONE = re.compile(rb"(?P<step>\d{1,18})/[ ]*(?P<total>\d{1,18}): (?P<number>\d{1,6}\.\d{4,20})")
 _HELLASWAG = re.compile(rb"HellaSwag accuracy: \d{1,9}/\d{1,9}=(?P<number>\d\.\d{1,9})")
 _VERIFIED = re.compile(
     rb"\[(?P<set>[a-z]\w*)\]\[(?P<step>\d{1,18})\](?P<name>[A-Z][\w-]*): (?P<number>" + NUMBER + rb")"
@@ -87,6 +89,16 @@ def take_fixed_line(scan: LineScan) -> bool:
 def has_fixed_digits(before: bytes) -> bool:
     """Whether all digits before a number belong to its name."""
     return b"| maxDets=" in before
+
+
+def _take_loss_alone(scan: LineScan) -> bool:
+    found = _LOSS_ALONE.fullmatch(scan.text, scan.begin, scan.end)
+    if found is None:
+        return False
+    total = found.span("total")
+    scan.positions.append(Position("step", found.span("step"), found.end("total"), 5, total=total))
+    _add(scan, "loss", found)
+    return True
 
 
 def _take_fields(scan: LineScan) -> bool:
@@ -198,6 +210,7 @@ def _add(scan: LineScan, name: str, found: re.Match[bytes], unit: str = "") -> N
 
 
 _READERS: dict[bytes, tuple[Callable[[LineScan], bool], ...]] = {
+    **{bytes([digit]): (_take_loss_alone,) for digit in b"0123456789"},
     b"A": (_take_coco, _take_objective),
     b"[": (_take_verified,),
     b"E": (_take_frames_per_second, _take_evaluated),

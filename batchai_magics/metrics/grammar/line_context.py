@@ -11,6 +11,7 @@ from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 
 _MAX_GAP = 3  # lines between the members of a block
 _MAX_RULE_GAP = 2
+_MAX_LIST_GAP = 4  # between the members of a list that begins with its position: `Iteration: 3`
 _MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn
 
 Values = list[tuple[MetricName, float]]
@@ -24,6 +25,7 @@ class LineContext:
     step: int | None = None
     is_known: bool = False  # a step line was read
     heading_line: int = -(1 << 30)  # number of the last heading, or of the last line that belongs to it
+    is_list: bool = False  # the heading is the first of lines of names and numbers
     bar_step: int | None = None
     bar_total: float = 0
     is_counted: bool = False  # the last bar was the one whose count is `bar_step`
@@ -54,6 +56,8 @@ class LineContext:
             return self._loose(shape, numbers, line)
         if reading.is_dict and step is None:
             step = self._step_of_bar(shape)
+        elif self._is_evaluated(reading, step, epoch, line):
+            return self.step, epoch, _in_phase(numbers, self.phase or TRAIN)
         else:
             self.note(step, epoch)
         if reading.is_bar:
@@ -112,14 +116,24 @@ class LineContext:
                 return self.phase_step, self.epoch, named
             return self.step, None, named
         numbers, is_twin = self._like_twin(numbers)
-        is_below_heading = line - self.heading_line <= _gap_below(shape)
+        gap = _MAX_LIST_GAP if self.is_list else _gap_below(shape)
+        is_below_heading = line - self.heading_line <= gap
         if is_below_heading:
             self.heading_line = line
         elif not ((shape.reading.is_plain or is_twin) and self._has_position()):
             return None
         elif self.epoch is not None:
+            if line - self.heading_line <= _MAX_LIST_GAP:
+                self.heading_line = line
             return None, self.epoch, numbers
         return self.step, self.epoch, numbers
+
+    def _is_evaluated(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> bool:
+        """Whether a line with an epoch alone, unlike those of training, is below a heading of a phase."""
+        is_below = (
+            self.phase is not None and line - self.phase_line <= _MAX_PHASE_GAP and reading.phase is None
+        )
+        return is_below and step is None and epoch is not None and self.step is not None
 
     def _has_position(self) -> bool:
         return self.is_known or self.epoch is not None or self.step is not None
@@ -160,7 +174,7 @@ class LineContext:
         self.phase, self.phase_line, self.is_phase_new = phase, line, True
         is_reopened = reading.kind is Kind.PHASE and reading.phase in (None, TRAIN)
         if step is not None or epoch is not None or is_reopened:
-            self.heading_line = line
+            self.heading_line, self.is_list = line, reading.is_list
         if epoch is not None:
             self.epoch, self.step = epoch, step
         elif step is not None:

@@ -46,7 +46,8 @@ _DICT_NAME = re.compile(
     rb"[ \t]*(?=\{')"
 )
 _JSON_TEXT = re.compile(
-    rb'\{"(?:[^"\n]*":[^{}\n]*,[ ]?")?(?:message|msg|log|event|text|textPayload)":[ ]?"'
+    rb'\{"(?:[^{}\n]*"?(?:jsonPayload|payload|record|fields)":[ ]?\{")?'
+    rb'(?:[^"\n]*":[^{}\n]*,[ ]?")?(?:message|msg|log|event|text|textPayload)":[ ]?"'
     rb'(?P<text>[^"\\\n]*)(?:\\n)?"[^\n]*\}[ \t]*'
 )
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
@@ -62,7 +63,10 @@ _RULED = re.compile(rb"[ \t]*" + _LINE + rb"[ ][^\n%|\[]{1,80}[ ]" + _LINE + rb"
 _BULLET = re.compile(
     rb"(?:[ \t]{2,}|(?<=\]:[ ])[ \t]+)(?:[|>*+-]+(?:[ ][>*-]+)?|\xe2\x80\xa2)[ ]"
 )  # `     | > loss: 0.5`
-_STEP_ALONE = re.compile(rb"(?:step|iter|iteration): \d{1,18}")
+_ALONE = re.compile(
+    rb"(?i:(?:global[ ])?step|iter(?:ation)?|epoch|episode|round|update|generation)"
+    rb"[ \t]*[:=][ \t]*\d{1,18}(?:[ ]?/[ ]?\d{1,18})?"
+)
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _JSON_MEMBER = re.compile(rb'[ \t]{2,4}"[^"\n]{1,80}": [^\s"\[{]{1,40}')  # of an object over several lines
@@ -187,7 +191,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
     if scan.is_bar and _RULED.fullmatch(scan.text, row_begin(scan.text)):
         scan.is_bar = False
     kind = _kind(scan)
-    if kind is None or (kind is Kind.LOOSE and not _has_quality(scan)):
+    if kind is None or (kind is Kind.LOOSE and not _has_quality(scan)) or _is_config(scan):
         return None
     is_heading = kind is Kind.HEADING
     phase = scan.section or scan.phase if is_heading else scan.phase
@@ -207,6 +211,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         is_plain=_is_plain(scan),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=_is_member(scan),
+        is_list=is_heading and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
     )
 
 
@@ -214,6 +219,13 @@ def _has_quality(scan: LineScan) -> bool:
     """Whether a line without a position tells of a quality, or belongs to a block that has one."""
     are_qualities = (is_quality(each.name) or each.name in _KNOWN_ALONE for each in scan.numbers)
     return any(are_qualities) or _is_member(scan)
+
+
+def _is_config(scan: LineScan) -> bool:
+    """Whether a dict with a position holds no measurement: `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`."""
+    is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
+    are_settings = not any(is_quality(each.name) or is_rate(each.name) for each in scan.numbers)
+    return is_dict and bool(scan.positions) and are_settings and scan.excluded > 0
 
 
 def _tell_episodes(scan: LineScan) -> None:
@@ -274,12 +286,12 @@ def _is_heading(scan: LineScan) -> bool:
     """Whether the positions of a line are not those of a command: `epoch=1` needs brackets."""
     message = scan.text[scan.begin : scan.end].strip(b" \t=-*#>")
     is_indented = scan.text[scan.begin - 2 : scan.begin].isspace()
+    if _ALONE.fullmatch(message):
+        return True
     if message.startswith(b"Time steps:") or b"Recent Stats | t_env:" in message:  # CORL's, PyMARL's
         return True
-    is_setting = (
-        b":" in message[:-1]
-        and not _STEP_ALONE.fullmatch(message)
-        and not any(each.has_total or each.kind == "epoch" for each in scan.positions)
+    is_setting = b":" in message[:-1] and not any(
+        each.has_total or each.kind == "epoch" for each in scan.positions
     )
     if is_setting and message[:1] != b"[":
         return False

@@ -14,23 +14,39 @@ from typing import Any
 from batchai_magics.metrics.grammar import plain_lines
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
 
-_POSITIONS = ("epoch", "step", "iter", "batch", "update", "tick", "t_env", "%|", "/s", "=loss")
+_POSITIONS = (
+    "epoch",
+    "step",
+    "iter",
+    "batch",
+    "update",
+    "tick",
+    "t_env",
+    "episode",
+    "rollout",
+    "generation",
+    "%|",
+    "/s",
+    "=loss",
+)
 _WORDS = ("mean", "memory", "result")
 _SEPARATED = r"(?:[^a-z]|^)(?:{})(?:[^a-z]|$)"
 _BRACE = r"(?:^|[^\w'\"({\[=])\{[ \t]*$"
+_COUNTED_ALONE = r"[0-9]/ *[0-9]+: [0-9]+\."
 _RULES = ("---", "===", r"\*\*\*", "___", "###", "~~~", "\xe2[\x94\x95]", _BRACE)
 
 _NUMBER = r"""['"\[(]?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
 _BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ ]is[ ]|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
 _FIELDS = r"(?:train|eval)[ ]+(?:\|[ ]+)?[a-z]+:[ ]*[0-9]"
 _COUNTED = (
-    r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?|tick|(?:^|[^a-z])(?:it|ep))"
+    r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?|rollouts?|generation|tick|(?:^|[^a-z])(?:it|ep))"
     r"'?(?:\([a-z]*\))?'?[ \t:=#_'\[(]*[0-9]",
     r"\[[ \t]*[0-9][0-9,]*(?:[/,][ \t]*[0-9][0-9,]*[^\n\]]{0,12})?[ \t]*\]",
     r"[0-9][ \t]+\|[ \t]+[a-z]",
     r"[0-9]\|[0-9]+\|",
     r"[0-9]:[ \t]+(?:[a-z]|[0-9.-]+,)",
     r"[0-9]/[ \t]*(?:[0-9]+|unknown)(?:[ \t,)\]]|$)",
+    _COUNTED_ALONE,
     r"[0-9][ \t]+\[[a-z][\w ]*:",
     r"[0-9]epoch",
     r"[0-9]%\|",
@@ -41,7 +57,7 @@ _COUNTED = (
 )
 _TABLES = (
     r"(?:^|[|,\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
-    r"|training_iteration|iteration|iter|it|update|round|batch)[ \t]*(?:$|[|,\t:]|[ ]{2})",
+    r"|training_iteration|iteration|iter|it|update|round|batch|gen|generation)[ \t]*(?:$|[|,\t:]|[ ]{2})",
     r"(?:[a-z][\w./@-]*[ ]{2,}){4,}[a-z][\w./@-]*[ ]*\\?[ \t]*$",
     r"(?:validate|validation|test) metric",
     r"class[ \t]+images",
@@ -63,6 +79,7 @@ _PHASE_HEADING = (
     r"|(?:valid|val|validation|test|evaluation|eval)(?: results?| error| metrics| stats| summary)?:[ \t]*$"
     r"|(?:validation|validating|evaluation|evaluating|test|testing)"
     r"(?: at step [0-9]+)?[ ]?\.{2,3}[ \t]*$"
+    r"|(?:evaluating|evaluation|validating|testing) on (?:the )?(?:val|valid|validation|dev|eval|test)"
 )
 
 
@@ -92,7 +109,19 @@ def _expression() -> Any:
     words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
     texts = map(re2.escape, (*MEASURE_PARTS, *_POSITIONS))
     foreign = _foreign((*plain_lines.NAMES, *plain_lines.COUNTERS))
-    return _compiled([*texts, words, foreign, _FIELDS, "kimg[ ]", *_RULES, _DECORATED_PHASE, _PHASE_HEADING])
+    return _compiled(
+        [
+            *texts,
+            words,
+            foreign,
+            _COUNTED_ALONE,
+            _FIELDS,
+            "kimg[ ]",
+            *_RULES,
+            _DECORATED_PHASE,
+            _PHASE_HEADING,
+        ]
+    )
 
 
 @cache

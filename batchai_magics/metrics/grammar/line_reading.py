@@ -40,6 +40,7 @@ class LineReading(NamedTuple):
 
     `is_bar`: a progress bar, which is drawn again and again. `is_plain`: nothing is before the numbers of a
     loose line but a phase, so that it is read wherever a position is known. `is_dict`: a printed dict.
+    `is_list`: a heading that looks like the lines of names and numbers below it.
     """
 
     kind: Kind
@@ -53,6 +54,7 @@ class LineReading(NamedTuple):
     is_plain: bool = False
     is_dict: bool = False
     is_member: bool = False
+    is_list: bool = False
 
 
 @dataclass

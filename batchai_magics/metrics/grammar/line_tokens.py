@@ -17,6 +17,7 @@ from batchai_magics.metrics.grammar.named_numbers import (
     take_number_and_name,
     take_pair,
     take_percent_name,
+    take_phase_pair,
     take_piped_pair,
     take_rate,
 )
@@ -234,6 +235,7 @@ def _pass_best(scan: LineScan) -> bool:
 
 _NAMED_NUMBERS = (
     _pass_best,
+    take_phase_pair,
     take_joined_pair,
     take_percent_name,
     take_dashed_pair,

@@ -130,7 +130,7 @@ _QUALITY = frozenset(
     ]
 )
 _SUFFIX = re.compile(
-    r"(?:(?<!co)loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*"
+    r"(?:(?<!co)loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*|(?:mean|max|min|avg|ep)rew"
 )
 _AT = re.compile(r"[A-Za-z]{1,9}@\d")  # `pass@1`, `HR@10`
 _INTEGERS = frozenset(
@@ -148,7 +148,7 @@ MEASURE_PARTS = (
         "acc",
         "entropy",
         "perplexity",
-        "reward",
+        "rew",
         "return",
         "score",
         "auc",
@@ -187,7 +187,7 @@ _NO_METRICS = frozenset((
     "progress_or_epoch", "images", "#images", "n_parameters", "train_samples", "total", "bsz", "wal", "wall",
     "elapsed", "actual_seqlen", "sen.", "trained", "clock", "frames", "samples", "tokens", "checkpoint",
     "actual", "seqlen", "run", "part", "fold", "trial", "split", "smpl", "position", "params", "count",
-    "init loss", "done", "done (%)",
+    "init loss", "loss_weight", "loss_weights", "loss weight", "done", "done (%)",
 ))  # fmt: skip
 _STOP_WORDS = frozenset(
     [

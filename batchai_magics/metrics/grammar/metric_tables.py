@@ -35,7 +35,9 @@ from batchai_magics.metrics.grammar.table_columns import (
     aligned,
     cells_of,
     columns_of,
+    is_heading_of_columns,
     is_measured,
+    joined_cells,
     numbers_of,
 )
 
@@ -53,8 +55,12 @@ _MEMBER = re.compile(
 _RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
 _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
 _BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
+_CONFIG = re.compile(
+    rb"(?i)(?:hyper)?-?param(?:eter)?s?|settings?|config(?:uration)?|arguments?|args?|options?|flags?"
+)
 _MAY_BE_TABLE = re.compile(
-    rb"(?i)copypaste: |training +\||\{'|epoch|step|iter|update|round|batch|#|class\s| metric|\bit\b|\bep\b"
+    rb"(?i)copypaste: |training +\||\{'|epoch|step|iter|update|round|batch|\bgen\b|generation|#"
+    rb"|class\s| metric|\bit\b|\bep\b"
     rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
 )
 _NO_COLUMNS = frozenset(
@@ -108,13 +114,15 @@ class MetricTable:
         self.is_below_heading = False  # the next line, so that a box which begins there needs no position
         self.phase_above: str | None = None  # of the next line, if it begins a table
         self._is_placed = False  # the box or the columns
+        self._heading: bytes = b""  # the first of the two lines of a header
+        self._is_config = False  # the box holds parameters
         self.is_bound = False  # the last numbers are a dict's, which are no metrics before training starts
 
     @property
     def is_open(self) -> bool:
         """Whether the next line may belong to a table."""
         is_closed = self._columns is None and self._box is None and self._members is None
-        return not is_closed or bool(self._copied_names)
+        return not is_closed or bool(self._copied_names or self._heading)
 
     @property
     def is_of_heading(self) -> bool:
@@ -141,7 +149,7 @@ class MetricTable:
             found = self._box_line(text)
             if found:
                 return found
-        header = columns_of(text, is_placed=self.is_below_heading)
+        header = self._header(text)
         if header:
             self._is_placed = header.is_placed
             header = header._replace(phase=header.phase or self.phase_above)
@@ -149,6 +157,16 @@ class MetricTable:
             return NOTHING
         found = self._row(text) if self._columns else None
         return found or (None if self._box is None else self._box_line(text))
+
+    def _header(self, text: bytes) -> Columns | None:
+        """The columns that a line names, alone or with the line above it."""
+        above, self._heading = self._heading, b""
+        header = columns_of(text, is_placed=self.is_below_heading)
+        if header is None and above:
+            header = columns_of(joined_cells(above, text))
+        elif header is None and is_heading_of_columns(text):
+            self._heading = text
+        return header
 
     def _copied(self, text: bytes) -> TableNumbers:
         """Read one of Detectron2's lines of results: a task, then the names, then the numbers."""
@@ -182,7 +200,10 @@ class MetricTable:
         self._is_placed = self.is_below_heading if box is None else self._is_placed
         if self._columns and self._columns.is_evaluation and self._shown:
             self._columns = None
-        return _box_numbers(box, is_placed=self._is_placed) if box else NOTHING if self._columns else None
+        is_config, self._is_config = self._is_config and bool(box), self._is_config and not box
+        if box and not is_config:
+            return _box_numbers(box, is_placed=self._is_placed)
+        return NOTHING if self._columns or is_config else None
 
     def _box_line(self, text: bytes) -> TableNumbers | None:
         box = self._box
@@ -194,6 +215,8 @@ class MetricTable:
             self._box = None
             return None
         name, value = cells
+        if value.lower() == b"value" and _CONFIG.fullmatch(name):
+            self._is_config = True
         if not value and name.endswith(b"/"):
             self._section = name.decode(errors="replace")
         elif _CELL.fullmatch(value) and value:
@@ -368,6 +391,8 @@ def may_open_table(line: bytes) -> bool:
     if text.startswith(b"copypaste: "):
         return True
     if _RULE.fullmatch(text.strip()) is not None or columns_of(text, is_placed=True) is not None:
+        return True
+    if is_heading_of_columns(text):
         return True
     member = _MEMBER.fullmatch(line) if b"{'" in line else None
     return member is not None and bool(member["begin"]) and member["end"] == b","

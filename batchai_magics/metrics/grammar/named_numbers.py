@@ -32,6 +32,7 @@ _DURATIONS = re.compile(r"ms|(?:m?s|secs?|seconds?)/(?:it|iter|step|batch|image|
 _TIMED_POSITIONS = ("step", "batch", "iter")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
 _SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`, but `approx. KL: 0.5`
+_OF_FOLDS = re.compile(r"cv_agg's (?=(?:train|valid|test)\b)")  # LightGBM's
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
@@ -61,6 +62,20 @@ def take_number_and_name(scan: LineScan) -> bool:
     if not is_quality(name) and name not in ("lr", "rate", "learning rate", "grad norm"):
         return False
     add_number(scan, name, found, is_signed=True)
+    return True
+
+
+def take_phase_pair(scan: LineScan) -> bool:
+    """Take the numbers of two phases below one name: `train/val loss: 0.5/0.6`."""
+    found = numbers.PHASE_PAIR.match(scan.text, scan.at, scan.end)
+    if found is None:
+        return False
+    name = (found["name"] or b"metric").decode("utf-8", "replace")
+    for phase, number in (("first", "number"), ("second", "other")):
+        of_phase = phase_of_word(found[phase].decode())
+        scan.numbers.append(NamedNumber(_canonical(name), "", of_phase, *found.span(number)))
+    scan.strong += 2 * is_quality(name)
+    scan.at = found.end()
     return True
 
 
@@ -194,7 +209,7 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
-    raw = _without_info(_SENTENCE.sub("", raw))
+    raw = _without_info(_OF_FOLDS.sub("", _SENTENCE.sub("", raw)))
     if _is_no_metric(scan, raw, number, unit):
         scan.excluded += 1
         return

@@ -45,8 +45,9 @@ _TAIL = (
     rb"(?:f0)?(?:[ \t]?" + _NO_NAME + rb"(?P<unit>" + UNIT + rb")" + _UNIT_END + rb")?"
     rb"(?:(?<=[KMGTB])/\d{1,6}(?:\.\d{1,6})?[KMGT]i?B?\b|(?<=\d)/\d{1,12}\.\d{1,12})?"
     rb"(?:[ \t]*(?:\+/-|\+-|\xc2\xb1|\xb1)[ \t]*" + NUMBER + rb")?"
-    rb"(?(wrap)'?(?:,[^()\[\]\n=:;|]{0,40}\]|(?:,[^()\n]{0,80}(?:\([^()]*\))?)?\)|[ \t]*[\])])?|)"
-    rb"(?:[ \t]*\((?!(?:epoch|step|iter|batch)\w*[ :=])[^()\n]{0,60}\))?"
+    rb"(?(wrap)'?[ \t]*(?:,[^()\[\]\n=:;|]{0,200}\]|(?:,[^()\n]{0,80}(?:\([^()]*\))?)?\)|[ \t]*[\])])?|)"
+    rb"(?:[ \t]*\((?!(?:epoch|step|iter|batch)\w*[ :=]|(?:val|valid|validation|test)[ :=]{1,3}[-+.\d])"
+    rb"[^()\n]{0,60}\))?"
     rb"(?:[ \t]+/[ \t]+" + NUMBER + rb")?"
 )
 _END = rb"(?![\w@%])(?!\.\d)(?!:\d)(?!-\d)(?!/[\w.])"
@@ -65,6 +66,17 @@ PAIR = re.compile(
     + _END
 )
 """A name and its number: groups `quoted` or `name`, `sign` or `is`, `number`, `unit`."""
+
+PHASE_PAIR = re.compile(
+    rb"(?i:(?P<first>train|training|trn)[ ]?/[ ]?(?P<second>val|valid|validation|eval|dev|test))"
+    rb"(?:[ _](?P<name>[A-Za-z][\w.@-]{0,40}))?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<number>"
+    + NUMBER
+    + rb")[ ]?/[ ]?(?P<other>"
+    + NUMBER
+    + rb")"
+    + _END
+)
+"""A name with its numbers of two phases: `train/val loss: 0.5/0.6`."""
 
 JOINED_PAIR = re.compile(
     rb"(?P<name>[a-z][a-z_]{1,30})_(?P<number>\d{1,9}\.\d{1,20}(?:e[-+]\d\d)?)(?=[ ]|\Z)"

@@ -23,6 +23,11 @@ _PHASE_BEGINS = re.compile(
     + _PHASE_WORD
     + rb"(?: at step \d{1,18})?[ ]?\.{2,3}[ \t]*\Z"
 )
+_PHASE_DATA = re.compile(
+    rb"(?i:(?:start(?:ing)?|begin(?:ning)?|running|now)[ ])?"
+    rb"(?i:evaluating|evaluation|validating|testing)[ ]on[ ](?:the[ ])?"
+    rb"(?P<phase>(?i:val|valid|validation|dev|eval|test))(?:[ ](?i:set|split|data|dataset))?[.:]?"
+)
 _STARRED_PHASE = re.compile(
     rb"[ ](?:\*{3,}|={3,}|-{3,})[ ]*(?:(?i:running) )?"
     + _PHASE_WORD
@@ -37,6 +42,9 @@ _WORD = re.compile(rb"\w")
 def phase_heading(text: bytes) -> re.Match[bytes] | None:
     """What tells the phase of the lines below: `Validation:`, `***** Eval results *****`, `Evaluating...`."""
     end = text.rstrip()[-1:]
+    if b"ing on " in text or b"ion on " in text:
+        prefixes = read_prefixes(text)
+        return _PHASE_DATA.fullmatch(text, prefixes.begin, prefixes.end)
     if end == b":":
         return _PHASE_HEADING.fullmatch(text)
     if end == b"." and (told := _PHASE_BEGINS.search(text)):

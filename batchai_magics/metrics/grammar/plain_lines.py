@@ -89,7 +89,8 @@ _EMOJI = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200
 _ARROW_IN_FRONT = re.compile(r"^[ \t]*[\u2190-\u21ff][ \t]*")
 
 _WRAPPED = re.compile(
-    rb"(?:np\.(?:float|int)\d{1,3}|(?:tf\.)?[Tt]ensor|EagerTensor|array|Array)\([ ]*(?P<number>[-+]?[\d.]+"
+    rb"(?P<open>\[)?(?:np\.(?:float|int)\d{1,3}|(?:tf\.)?[Tt]ensor|EagerTensor|array|Array)\([ ]*"
+    rb"(?P<number>[-+]?[\d.]+"
     rb"(?:[eE][-+]?\d{1,3})?|nan|inf|-inf)[ ]*(?:,[^()\n]{0,80}(?:\([^()\n]{0,40}\)[^()\n]{0,40})?)?\)"
 )
 _EAGER = re.compile(rb"<tf\.Tensor:[^<>\n]{0,80}numpy=(?P<number>[^<>\s]{1,40})>")
@@ -144,7 +145,8 @@ def _blank(found: re.Match[bytes]) -> bytes:
 
 def _unwrapped(found: re.Match[bytes]) -> bytes:
     begin, end = (place - found.start() for place in found.span("number"))
-    return b" " * begin + found["number"] + b" " * (len(found[0]) - end)
+    bracket = found.groupdict().get("open") or b""
+    return b" " * (begin - len(bracket)) + bracket + found["number"] + b" " * (len(found[0]) - end)
 
 
 def _in_english(text: bytes) -> bytes:

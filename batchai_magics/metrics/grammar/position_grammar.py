@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_COUNT = rb"\d{1,3}(?:,\d{3})+(?!\d|,\d)|\d{1,18}"
+_COUNT = rb"\d{1,3}(?:,\d{3})+(?!\d|,\d)|\d{1,3}(?:_\d{3})+(?!\w)|\d{1,18}"
 _ROUNDED = rb"\d{1,6}(?:\.\d{1,3})?[kKM](?![\w./])"  # `12.5K`
 _OF = (
     rb"(?:[ \t]*(?:/|\bof\b(?:[ ]max_iter:)?|\bout of\b|\|(?=[ ]?\d+[ ]?[\])]))[ \t]*"
@@ -13,22 +13,21 @@ _OF = (
 )
 _PERCENT = rb"(?:[ \t]*\([ \t]*\d[\d.]*[ \t]*%\))?"
 _ADJECTIVE = (
-    rb"(?:train(?:er|ing)?/(?=global))?(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num|micro|mini|completed|current|cur|acc|learning"
-    rb"|learner|actor|env|environment|agent|gradient|grad|policy|valid_num)"
+    rb"(?:train(?:er|ing)?/(?=global))?(?:(?:global|minibatch|mini-batch|optimizer|training|trainer|train|num"
+    rb"|micro|mini|completed|current|cur|acc|learning"
+    rb"|learner|actor|env|environment|agent|gradient|grad|policy|valid_num|inner|outer|ppo)"
     rb"[ _/]?)?"
 )
 _NOUN = (
     rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|step_i|step|iterations?(?![A-Za-z])"
     rb"|iters?|itrs?|it|batch|updates?|episode|t_env"
-    rb"|minibatch|nupdates|total t(?=:)|tick(?=[ ]\d)|up\.(?=[ ]\d)"
+    rb"|(?<=(?i:ppo)[ _])epoch|rollout(?=[ ]\d)|generation(?=[ :=])|minibatch|nupdates|total t(?=:)"
+    rb"|tick(?=[ ]\d)|up\.(?=[ ]\d)"
 )
 
 WORD_POSITION = re.compile(
-    rb"'?(?i:(?P<epoch>epochs?(?=[ \[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)|ep(?:\.(?=[ ]\d))?)|(?P<step>"
-    + _ADJECTIVE
-    + rb"(?:"
-    + _NOUN
-    + rb")))(?![A-Za-z])"
+    rb"'?(?i:(?P<epoch>(?:data[ _])?epochs?(?=[ \[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)"
+    rb"|ep(?:\.(?=[ ]\d))?)|(?P<step>" + _ADJECTIVE + rb"(?:" + _NOUN + rb")))(?![A-Za-z])"
     rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
     rb"(?:[ \t]*[:=#]{1,3}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"
     rb"'?(?P<open>[\[(][ \t]*)?(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?(?![kKM]))|"
@@ -68,6 +67,12 @@ _LINE_STARTS = tuple(
         rb"(?:Status: )?kimg (?P<step>\d{1,18})(?:\.\d)?(?=[ ]+time[ ])",  # EDM2
         rb"time:\d+s total_exs:\d+ total_steps:(?P<step>\d{1,18})"
         rb"(?: epochs:(?P<epoch>\d{1,9}(?:\.\d{1,9})?))?(?=[ ]|\Z)",  # ParlAI
+        rb"(?i:after)[ ](?P<epoch>\d{1,9})[ ](?i:epochs?)(?=[ ]?[:,-])",
+        rb"(?i:after)[ ](?P<step>"
+        + _COUNT
+        + rb")[ ](?i:(?:training[ ])?(?:steps?|iterations?|batches|updates?))(?=[ ]?[:,-])",
+        rb"Progress on:(?P<phase>train|eval)[ ](?P<step>\d{1,9}(?:\.\d{1,3})?[kM]?)it/\S{1,20}"
+        rb"[ ]rate:\S{1,20}[ ]remaining:\S{1,20}[ ]elapsed:\S{1,20}[ ]postfix:",  # tqdm_loggable
         rb"Progress:[ \t]*(?P<step>\d{1,3})(?:\.\d{1,3})?%(?=[ ][^\n]{0,120}loss:)",  # of all steps
         rb"\[(?P<step>\d{1,18}) \| \d{1,9}\.\d\d?\](?=[ ])",  # and the seconds since the start
         rb"(?i:(?:global[ ])?round)[ ]?[:#]?[ ]{1,3}(?P<step>\d{1,9})(?:[ ]?/[ ]?\d{1,9})?(?=[ ]*[,:|-])",

@@ -60,10 +60,12 @@ _ELEMENTS = tuple(
         rb"\[[ \t]*" + _LEVEL + rb"[ \t]*\]:?",
         rb"\[" + _LEVEL + rb"\|[^\[\]\n]{1,80}\]:?",
         rb"[(<]" + _LEVEL + rb"[)>]",
-        rb"(?P<level>" + _LEVEL + rb")(?::[\w.]*:|:|\|(?=\d{4}-)|(?=[ \t]|\Z))",
+        rb"(?P<level>" + _LEVEL + rb")(?::[\w.-]*:|:|\|(?=\d{4}-)|(?=[ \t]|\Z))",
         rb"[A-Z][a-z]{2,10}: (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}-)",  # InsightFace
         TIME + rb"(?:\|(?=/)|:(?=[ \t])|-(?=[A-Z\[])|(?=[ \t]|\[|\Z))",
         rb"\d{4}-\d\d-\d\d \d\d:\d\d\.\d\d(?=[ ]\[)",  # d3rlpy
+        rb"\d\d? [A-Z][a-z]{2} \d\d:\d\d(?::\d\d)?(?=[ \t]{1,8}" + _LEVEL + rb"\b)",  # RecBole
+        rb"(?P<rank>\d{1,6})(?=[ ]-[ ][A-Za-z_]\w*(?:\.\w+)*[ ]-[ ])",  # JAX's process, behind a time
         rb"\([\w./ ]{1,80}, line \d+\)=>",  # VAR
         rb"(?:LOG|WARNING|VLOG\[\d+\]) \([^\s()]+(?:\(\))?[^\s()]*:\d+\)(?=[ ])",  # Kaldi
         rb"(?<=\d\])\[\d{5,7}\](?=[ ])",  # a process, behind a time
@@ -106,7 +108,7 @@ _POSITION_WORD = re.compile(
     rb"(?![a-z])(?:_i\Z)?[ :=_]*(?:\d|\Z)"
 )
 _TAIL = re.compile(rb"(?:[ \t]{2,}[\w./]+\.py:\d+|[ \t]+\[repeated \d+x across cluster\][^\n]*)?[ \t\r]*\Z")
-_SEPARATOR = re.compile(rb"[ \t]*(?:(?:-|\||:|>>|--)(?=[ \t]))?[ \t]*")
+_SEPARATOR = re.compile(rb"[ \t]*(?:(?:-|\||::?|>>|--)(?=[ \t]))?[ \t]*")
 
 
 _TRAINED = re.compile(

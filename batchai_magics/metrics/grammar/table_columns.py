@@ -18,11 +18,12 @@ _NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}")
 EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
     "total_timesteps", "timesteps", "global_step", "step", "steps", "#", "training_iteration", "iteration",
-    "iter", "it", "update", "round", "batch", "total_train_updates",
+    "iter", "it", "update", "round", "batch", "total_train_updates", "gen", "generation",
 )  # fmt: skip
 _PLAIN_NAME = re.compile(rb"[\w./@%-]+")
 _EVALUATION = re.compile(rb"(Validate|Validation|Test) metric")
 _YOLO_CLASSES = (b"Class", b"Images")
+_FITNESS = frozenset(("avg", "min", "max"))  # of a generation
 _PHASES = frozenset(("training", "validation", "train", "valid", "val", "test"))
 
 
@@ -49,7 +50,7 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     A header that `is_placed`, by a line above it, may lack a position, if it has many columns.
     """
     text = BAR_START.split(text, maxsplit=1)[0].removesuffix(b"\\")
-    separator = b"|" if b"|" in text else b"" if GAP.search(text.strip()) else b","
+    separator = _separator_of(text)
     cells = cells_of(text, separator)
     names = [cell for _, cell in cells]
     if not _are_names(names, separator):
@@ -68,6 +69,31 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     return columns._replace(is_placed=True) if is_told else None
 
 
+def is_heading_of_columns(text: bytes) -> bool:
+    """Whether a line is the first of a header over two lines: framed names, among them that of a position."""
+    cells = [cell for _, cell in cells_of(text, b"|")] if text[:1] == text[-1:] == b"|" else []
+    names = {cell.decode(errors="replace").lower() for cell in cells}
+    return len(cells) > 2 and all(map(_NAME.fullmatch, cells)) and not names.isdisjoint((*EPOCHS, *STEPS))
+
+
+def joined_cells(first: bytes, second: bytes) -> bytes:
+    """One line of names from the two of a header; the first if the cells of the other are others."""
+    pairs = [*zip(cells_of(first, b"|"), cells_of(second, b"|"), strict=False)]
+    if first.count(b"|") != second.count(b"|") or second[:1] != b"|":
+        return first
+    names = (b" ".join(part for _, part in pair if _NAME.fullmatch(part)) for pair in pairs)
+    return b"|" + b"|".join(names) + b"|"
+
+
+def _separator_of(text: bytes) -> bytes:
+    """What separates the columns of a header: a bar, a comma, or blanks."""
+    if b"|" in text:
+        return b"|"
+    names = [cell for _, cell in cells_of(text, b",")]
+    is_padded = len(names) > 2 and all(map(_PLAIN_NAME.fullmatch, names))
+    return b"," if is_padded or not GAP.search(text.strip()) else b""
+
+
 def _are_names(cells: Sequence[bytes], separator: bytes) -> bool:
     """Whether the cells of a line are all names of columns; Chainer's tables have a grammar of their own."""
     if not 2 <= len(cells) <= _MAX_COLUMNS:
@@ -81,7 +107,11 @@ def _is_of_training(columns: Columns) -> bool:
     """Whether the columns say where training is, and measure something."""
     has_place = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
     is_one_place = sum(name.lower() in EPOCHS for name in columns.names) < 2  # Burn's summary has several
-    is_measuring = columns.names[1].lower() == "gpu_mem" or any(map(is_measured, columns.names))
+    is_measuring = (
+        columns.names[1].lower() == "gpu_mem"
+        or any(map(is_measured, columns.names))
+        or _FITNESS.issubset(columns.names)
+    )
     return len(columns.names) >= 3 and has_place and is_one_place and is_measuring
 
 

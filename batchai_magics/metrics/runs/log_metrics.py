@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
@@ -74,6 +75,7 @@ def _numbers(column: Array) -> Iterable[str]:
 
 
 _CHUNK_BYTES = 1 << 20
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LARGE_BYTES = 1 << 20  # larger logs are worth importing numpy for
 
 
@@ -222,6 +224,8 @@ def read_log(
         source = _trainer_lines(Path(source))
     with _opened(source) as stream:
         head = _read_head(stream)
+        if head.startswith(_UTF_16_MARKS):  # PowerShell's `>` writes it
+            head, stream = (head + stream.read()).decode("utf-16", "replace").encode(), io.BytesIO()
         is_large = not patterns and len(head) >= _LARGE_BYTES and hasattr(stream, "readinto")
         if is_large:
             from batchai_magics.metrics.reading.log_reader import read_stream

@@ -28,9 +28,15 @@ _ERRORS = re.compile(
 )
 _SCORES = re.compile(
     r"(?:\w*acc|\w*accuracy|top|prec|precision|recall|\w*score|f1|r2|m?ap|auc|auroc|aupr|bleu|rouge|meteor|chrf"
-    r"|\w*rewards?|rew|\w*returns?|[mg]?iou|dice|psnr|ssim|ndcg|mrr|hits?|kappa|jaccard|nmi|ari|hmean|win"
+    r"|\w*rewards?|(?:mean|max|min|avg|ep)?rew|\w*returns?|[mg]?iou|dice|psnr|ssim|ndcg|mrr|hits?|kappa|jaccard|nmi|ari|hmean|win"
     r"|likelihood|elbo|[mh]fu|t?flops?|pass)"
 )
+_NEGATIONS = frozenset(["neg", "negative"])
+_GOALS = (frozenset(["reward", "rewards", "return", "returns", "rew"]), frozenset(["map"]))
+_OF_GOALS = frozenset([
+    "mean", "avg", "average", "total", "episode", "episodic", "ep", "raw", "rollout", "env", "test", "eval",
+    "bbox", "segm", "mask", "box", "coco", "metrics", "undiscounted",
+])  # fmt: skip
 _NO_QUALITY = frozenset(["scale", "norm", "grad", "lr", "learning", "length", "len", "memory", "mem"])
 _TIMERS = re.compile(r"data|dur|(?:avg_)?(?:batch|reader|data)_cost|.*timing.*|s_b")
 _TIME_UNITS = frozenset(["s", "ms", "us", "sec", "secs", "seconds", "min", "h"])
@@ -161,9 +167,9 @@ def ordered(
 ) -> list[MetricTraits]:
     """Metrics in the order in which they are shown: the headline, its quantity, a rate, quality, the rest.
 
-    The headline is the user's choice, else a validation loss, else one of tests, else of training, else
-    another measure of quality in this order, else a rate. Timers come last and are never the headline, unless
-    the user has chosen one. Where nothing else decides, the order is that of the log.
+    The headline is the user's choice, else a reward or mAP, else a loss or another measure of quality on
+    validation data, else on test data, else in training, else a rate. Timers come last and are never the
+    headline, unless the user has chosen one. Where nothing else decides, the order is that of the log.
     """
     given = list(metrics)
     chosen = _chosen(given, preferences)
@@ -248,10 +254,20 @@ def _phase_key(traits: MetricTraits) -> int:
 
 
 def _headline_key(traits: MetricTraits) -> tuple[object, ...]:
-    is_rate = traits.kind is Kind.RATE
-    of_quality = (not traits.is_plotted, _held_out_key(traits), _loss_key(traits))
-    place = _rate_key(traits) if is_rate else of_quality
-    return (traits.kind, *place)
+    """What the run is trained for, then quality on held-out data, then in training, then rates."""
+    if traits.kind is Kind.RATE:
+        return (traits.kind + 2, *_rate_key(traits))
+    is_quality = traits.kind in (Kind.LOSS, Kind.SCORE)
+    if not is_quality:
+        return (traits.kind + 2,)
+    tier = 0 if _is_goal(traits) else 1 if traits.phase != TRAIN and traits.is_plotted else 2
+    return (tier, traits.kind, not traits.is_plotted, _held_out_key(traits), _loss_key(traits))
+
+
+def _is_goal(traits: MetricTraits) -> bool:
+    """Whether it is what reinforcement learning or a detector is trained for: a reward or return, mAP."""
+    words = {word.rstrip("0123456789") for word in words_of(traits.quantity)} - _OF_GOALS
+    return traits.direction is Direction.RISES and any(words and words <= goals for goals in _GOALS)
 
 
 def _chosen(metrics: Iterable[MetricTraits], preferences: MetricPreferences) -> str:
@@ -289,17 +305,22 @@ def _held_out_key(traits: MetricTraits) -> int:
 
 
 def _kind_of(name: str, quantity: str, unit: str) -> tuple[Kind, Direction]:
-    """What the words of a name tell; the last telling one decides, so that `accuracy_loss` is a loss."""
+    """What the words of a name tell; the last telling one decides, but a loss of anything is a loss.
+
+    `accuracy_loss` and `loss_giou` are losses; the negative of a score falls: `neg_log_likelihood`.
+    """
     if _RATES.fullmatch(name.lower()) or _RATES.fullmatch(quantity):
         return Kind.RATE, Direction.RISES
     if is_timer(quantity) or unit in _TIME_UNITS or _TIMERS.fullmatch(quantity):
         return Kind.TIMER, Direction.FALLS
     words = [word if word in ("f1", "r2") else word.rstrip("0123456789") for word in words_of(name)]
     if _NO_QUALITY.isdisjoint(words):
-        for word in reversed(words):
+        is_loss_of = words[0] in ("loss", "losses")
+        for word in words[:1] if is_loss_of else reversed(words):
             for kind, of_kind, direction in _QUALITIES:
                 if of_kind.fullmatch(word):
-                    return kind, direction
+                    is_negated = kind is Kind.SCORE and not _NEGATIONS.isdisjoint(words)
+                    return kind, Direction.FALLS if is_negated else direction
     return Kind.OTHER, Direction.UNKNOWN
 
 

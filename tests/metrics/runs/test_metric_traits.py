@@ -57,7 +57,7 @@ def test_a_unit_of_time_makes_a_timer():
 
 def test_the_last_telling_word_decides():
     assert traits_of("accuracy_loss").direction is Direction.FALLS
-    assert traits_of("loss_accuracy").direction is Direction.RISES
+    assert traits_of("error_score").direction is Direction.RISES
 
 
 def test_the_user_sets_a_direction():
@@ -148,3 +148,20 @@ def test_a_metric_is_found_in_any_spelling_or_by_its_quantity():
 
 def test_a_rate_is_labelled_as_it_is_said():
     assert traits_of("images_per_sec").label == "images/sec"
+
+
+@pytest.mark.parametrize("name", ["loss_iou", "loss/giou", "loss_for_recall", "neg_log_likelihood"])
+def test_the_head_of_a_name_decides_what_a_loss_is(name):
+    assert traits_of(name).direction is Direction.FALLS
+
+
+def test_the_headline_is_what_a_run_is_trained_for():
+    assert headline("actor_loss", "critic_loss", "mean_reward", "mean_ep_length") == "mean_reward"
+    assert headline("policy_loss", "return_std", "episode_return") == "episode_return"
+    assert headline("loss", "loss_cls", "bbox_map", "val_loss") == "bbox_map"
+    assert headline("loss", "rewards/margins", "rewards/chosen") == "loss"
+
+
+def test_a_validation_metric_stands_before_a_training_loss():
+    assert headline("loss", "val_acc") == "val_acc"
+    assert headline("loss", "val_acc", "val_loss") == "val_loss"
