@@ -56,7 +56,7 @@ class Settings:
     notify_link: str = setting("", "link in notifications; {name} and {experiment} are the job's")
     notify_stalled: int = setting(15, "minutes without output that count as no progress; 0: never")
     ui: str = setting("auto", "how jobs are shown: auto, widget, html, text")
-    headline_metric: str = setting("", "the metric that represents a run; by default a loss, else a rate")
+    headline_metric: str = setting("", "the metric that represents a run; by default what it is trained for")
     rising_metrics: str = setting("", "metrics of which higher values are better, separated by commas")
     falling_metrics: str = setting("", "metrics of which lower values are better, separated by commas")
     prices: str = setting("", "price of a node per hour, by VM size or partition: Standard_NC6=0.9; gpu=3.06")
