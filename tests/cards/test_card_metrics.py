@@ -14,7 +14,7 @@ def test_a_card_has_every_metric_the_headlines_first():
     line = "step {}: loss 1.5, val_acc {}, lr 0.1, time 20 ms\n"
     text = line.format(1, 0.5) + line.format(2, 0.4)
     assert metrics_of(records(text))["val_acc"] == "0.4 (best 0.5 at step 1)"
-    assert list(metrics_of(records(text)))[:3] == ["loss", "val_acc", "lr"]
+    assert list(metrics_of(records(text)))[:3] == ["val_acc", "loss", "lr"]
 
 
 def test_a_card_has_no_timers_where_it_has_metrics():

@@ -99,7 +99,6 @@ W0701 23:55:42.762805 1398 file.py:125] loss = 1.0
 global_step/sec: fast
 1549883160.123456: Worker 0: training step 15
 Training elapsed time: long
-After 200 training steps, validation cross entropy = 1234.56
 Step 8100 (epoch 9.43)
 Minibatch loss: 1.652
 INFO:root:Epoch[0] Time cost=9.8
