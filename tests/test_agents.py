@@ -119,6 +119,14 @@ def test_the_dry_run_shows_what_is_then_submitted(failed):
     assert submitted["job"] == "train"
 
 
+def test_a_dry_run_of_a_file_of_the_system_reads_no_folder(folder, environ):
+    refused = Agent(folder, environ).do(
+        *[("dry_run", {"command": [name]}) for name in ("/etc/hostname", "../../x")]
+    )
+    assert "/etc/hostname lies outside of the working directory, and is not a Python script" in refused[0]
+    assert "no such file" in refused[1]
+
+
 def test_nothing_is_submitted_that_no_dry_run_has_shown(folder, environ):
     agent = Agent(folder, environ, "--allow", "run")
     refused, shown = agent.do(

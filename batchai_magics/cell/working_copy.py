@@ -32,6 +32,11 @@ def without_copy(command: str) -> str:
     return _COPY.sub("", command, count=1) if _COPY.match(command) else command
 
 
+def only_copy(command: str) -> str:
+    """The copy that the command of a job preparation begins with; empty without one."""
+    return command.removesuffix(without_copy(command)).removesuffix(" && ")
+
+
 def is_of_folder(command: str) -> bool:
     """Whether a job preparation copies all that was sent: the script is a file of the user, no cell."""
     copy = _COPY.match(command)

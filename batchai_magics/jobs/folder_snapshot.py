@@ -15,6 +15,7 @@ from batchai_magics.cell import ScriptFolder
 from batchai_magics.cell.cell_uploads import SECRET, is_excluded
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.jobs.git_process import work_tree_of
 from batchai_magics.jobs.project_listing import list_files
 from batchai_magics.models.file_names import text_of
 from batchai_magics.models.secret_files import is_secret_file
@@ -92,10 +93,10 @@ def _project_of(file: Path, folder: Path) -> Path:
         return folder
     if file.parent.resolve().is_relative_to(folder.resolve()):
         return folder.resolve()
-    _check_project(file.parent, file)
     if not _is_python(file):
         text = f"{file} lies outside of the working directory, and is not a Python script"
-        raise UsageError(text, hint="Write its arguments after --: batchai run train.py -- FILE")
+        raise UsageError(text, hint="Arguments of the script come after --: batchai run train.py -- FILE")
+    _check_project(file.parent, file)
     return file.parent
 
 
@@ -103,16 +104,20 @@ def _check_project(folder: Path, file: Path) -> None:
     """Raises UsageError for a folder that is no project; the hint says what to write."""
     if not (kind := _no_project(folder)):
         return
-    name, own = shlex.quote(file.name), shlex.quote(str(file.parent.resolve()))
-    copy = f"mkdir ~/train && cp {shlex.quote(str(file))} ~/train && cd ~/train"
-    enter = copy if _no_project(file.parent) else f"cd {own}"
+    own = file.parent.resolve()
+    project = next((each for each in (work_tree_of(own), own) if each and not _no_project(each)), None)
+    if project:
+        steps = f"cd {shlex.quote(str(project))}"
+        name = (own / file.name).relative_to(project).as_posix()
+    else:
+        steps, name = f"mkdir ~/train && cp {shlex.quote(str(file))} ~/train && cd ~/train", file.name
     text = f"{folder} is {kind}: `batchai run` sends the files of the working directory"
-    raise UsageError(text, hint=f"Write: {enter} && batchai run {name}")
+    raise UsageError(text, hint=f"Write: {steps} && batchai run {shlex.quote(name)}")
 
 
 def _no_project(folder: Path) -> str:
     """Why a folder is not sent: it is one of the system, the home folder, or above it; else empty."""
-    root, home = folder.resolve(), Path.home().resolve()
+    root, home = folder.resolve(), Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 also without one
     if root == Path(root.anchor) or any(map(root.is_relative_to, _OF_THE_SYSTEM)):
         return "a folder of the system"
     if home == root:

@@ -71,7 +71,8 @@ class _Rules:
 def _rules_above(root: Path, top: Path) -> Iterator[_Rules]:
     """What applies to a folder of a work tree from outside of it, from the weakest to the strongest."""
     own = GitProcess(Path("/"), _USERS_IGNORE_FILE).output(_TIMEOUT_S)
-    default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "git/ignore")
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 also without a home
+    default = Path(config, "git/ignore")
     users = Path(os.fsdecode(own.data).rstrip("\n")) if own.data else default
     yield from _Rules.read(users.resolve(), top)
     with contextlib.suppress(OSError, UnicodeDecodeError):  # `.git` is damaged

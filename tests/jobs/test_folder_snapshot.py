@@ -273,6 +273,14 @@ def test_no_home_folder_and_no_folder_of_the_system_is_sent(folder, monkeypatch,
     assert "batchai run train.py" in caught.value.hint
 
 
+def test_the_project_of_a_script_is_named_where_the_home_folder_is_refused(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    git(folder, "init", "-q")
+    with pytest.raises(UsageError) as caught:
+        read_script(Path("project/pkg/__init__.py"), folder.parent)
+    assert caught.value.hint == f"Write: cd {folder} && batchai run pkg/__init__.py"
+
+
 @pytest.mark.parametrize("script", ["/etc/hostname", "/etc/passwd", "../notes.txt"])
 def test_what_is_no_script_sends_no_folder(folder, monkeypatch, script):
     (folder.parent / "notes.txt").write_text("x")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from batchai_magics.cell.working_copy import only_copy, without_copy
 from batchai_magics.errors import CapabilityError
 
 if TYPE_CHECKING:
@@ -43,15 +44,22 @@ def host_note(job: JobSpec, host: HostRuns) -> str:
         text = f"image {image} cannot be used: {host.reason}"
         raise CapabilityError(text, code="NotSupported", hint=f"{host.remedy} Nothing was submitted.")
     note = f"{host.reason}: image {image} is not used, the job runs on the host"
-    if not job.job_preparation:
+    command = without_copy(job.job_preparation.command_line) if job.job_preparation else ""
+    if not command:
         return note
     if host.runs_preparation:
         return f"{note}, and so does its preparation"
-    command = job.job_preparation.command_line
     allow = f" ({host.preparation_setting}=yes runs it on the host)" if host.preparation_setting else ""
     return f"{note}. Its preparation, written for the image, is not run{allow}: {command}"
 
 
 def without_preparation(job: JobSpec, host: HostRuns) -> JobSpec:
-    """What such a job runs on the host: without its preparation, unless the settings allow that."""
-    return job if host.runs_preparation else job.model_copy(update={"job_preparation": None})
+    """What such a job runs on the host: without its preparation, unless the settings allow that.
+
+    Its working directory has the uploads in any case.
+    """
+    if host.runs_preparation or not job.job_preparation:
+        return job
+    copy = only_copy(job.job_preparation.command_line)
+    kept = job.job_preparation.model_copy(update={"command_line": copy}) if copy else None
+    return job.model_copy(update={"job_preparation": kept})
