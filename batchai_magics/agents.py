@@ -18,7 +18,7 @@ from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import run_command
 from batchai_magics.commands.handlers.comparison_commands import ComparisonResult
-from batchai_magics.commands.handlers.short_commands import LogSelection
+from batchai_magics.commands.handlers.log_commands import LogSelection
 from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
 from batchai_magics.follow import changes

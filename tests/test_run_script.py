@@ -139,7 +139,7 @@ def test_a_terminal_shows_log_nodes_progress_and_metrics(folder):
     assert any(line.startswith(" 0 │ step 5 loss 0.25") for line in lines)
     assert any("40 %, epoch 5/10" in line or "50 %, epoch 5/10" in line for line in lines)
     assert any("2 nodes · 2 of 2 running" in line for line in lines)
-    assert lines[-1] == "Log: batchai logs train --err"
+    assert lines[-1] == "Log: batchai logs train"
     assert any(line.startswith("train  failed") for line in lines)
 
 

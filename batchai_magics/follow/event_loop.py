@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, FileRef, StatusPoller, StatusSnapshot
@@ -53,6 +54,20 @@ def events(
         NotFoundError: The job was deleted.
         UnreachableError: The backend never responded.
     """
+    batches = event_batches(backend, id, files=files, patterns=patterns, stop=stop, stalled_s=stalled_s)
+    return chain.from_iterable(batches)
+
+
+def event_batches(
+    backend: Backend,
+    id: ResourceId,
+    *,
+    files: Collection[FileRef] | None = None,
+    patterns: Mapping[str, str] | None = None,
+    stop: threading.Event | None = None,
+    stalled_s: float = 0.0,
+) -> Iterator[Sequence[Event]]:
+    """Yield what `events` does, the events of each poll together; an empty batch for a poll without any."""
     stop = stop or threading.Event()
     follower = Follower(backend, id, files, patterns or {}, stalled_s=stalled_s)
     backoff, max_wait_s = PollBackoff.of(backend), backend.capabilities.pace.max_wait_s
@@ -62,7 +77,7 @@ def events(
             stop.wait(delay_s)
 
     for seen in _polls(lambda: [] if stop.is_set() else follower.poll(wait_s=max_wait_s), backoff, pause):
-        yield from _with_connection(id, seen, backoff)
+        yield list(_with_connection(id, seen, backoff))
         if follower.is_over or stop.is_set():
             return
 

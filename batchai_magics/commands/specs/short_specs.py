@@ -9,8 +9,9 @@ from batchai_magics.options.option import NameKind, Option, ValueKind
 _SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)
 _NAME = Option(("NAME",), "Name of the job.", is_required=True, completes=NameKind.JOB)
 _FOLLOW = Option(("--follow", "-f"), "Follow the log until the job has ended.", value_kind=ValueKind.NOTHING)
-_ERR = Option(("--err",), "Print stderr in place of stdout.", value_kind=ValueKind.NOTHING)
-_FILE = Option(("--file",), "Print another file of the job's logs.", completes=NameKind.OUTPUT)
+_OUT = Option(("--out",), "Only stdout.", value_kind=ValueKind.NOTHING)
+_ERR = Option(("--err",), "Only stderr.", value_kind=ValueKind.NOTHING)
+_FILE = Option(("--file",), "Another file of the job's logs.", completes=NameKind.OUTPUT)
 _RANK = Option(("--rank",), "Only the output of this rank.", "NUMBER", ValueKind.NUMBER, minimum=0)
 _SINCE = Option(("--since",), "Only output of the last 30s, 5m or 2h.", "TIME")
 _TAIL = Option(("--tail",), "Only the last lines.", "COUNT", ValueKind.NUMBER, minimum=1)
@@ -32,9 +33,9 @@ _DEST = Option(
 COMMANDS = (
     CommandSpec(
         "logs",
-        "Print the log of a job.",
-        "handlers.short_commands:logs",
-        (*_SOME, _NAME, _FOLLOW, _ERR, _FILE, _RANK, _SINCE, _TAIL),
+        "Print what a job wrote to stdout and stderr.",
+        "handlers.log_commands:logs",
+        (*_SOME, _NAME, _FOLLOW, _OUT, _ERR, _FILE, _RANK, _SINCE, _TAIL),
     ),
     CommandSpec(
         "show",

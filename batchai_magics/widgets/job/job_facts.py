@@ -8,6 +8,7 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.follow.job_errors import failed_run, paths_of
 from batchai_magics.jobs.job_files import directories_of
 from batchai_magics.jobs.job_overview import clean_lines
+from batchai_magics.jobs.merged_log import MERGED
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import (
     MetricPreferences,
@@ -22,7 +23,6 @@ from batchai_magics.models.wire_times import duration
 from batchai_magics.records.job_error import JobError, SourcePaths
 from batchai_magics.widgets.core.feed import PageData, milliseconds
 from batchai_magics.widgets.job.job_feed import JobFeed
-from batchai_magics.widgets.job.merged_log import MERGED
 from batchai_magics.widgets.job.rank_lines import RankPage, rank_page, tail_page
 
 LINES = 30  # of the rank that failed first

@@ -23,6 +23,7 @@ from batchai_magics.follow import (
     UsageSampled,
 )
 from batchai_magics.follow.follower import read_progress
+from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
@@ -37,8 +38,7 @@ from batchai_magics.records.job_error import JobError
 from batchai_magics.widgets.core.feed import Feed, Source
 from batchai_magics.widgets.job.job_activity import describe_activity
 from batchai_magics.widgets.job.log_numbers import RecordHistory, StepPoints
-from batchai_magics.widgets.job.log_tail import LogTail
-from batchai_magics.widgets.job.merged_log import MERGED, MergedLog, MergedLogTail
+from batchai_magics.widgets.job.log_tail import LogTail, MergedLogTail
 from batchai_magics.widgets.job.resource_usage import UsageCurves
 
 if TYPE_CHECKING:

@@ -118,3 +118,12 @@ class LogTail:
         self._data.clear()
         self._spans.clear()
         self.start = offset
+
+
+class MergedLogTail(LogTail):
+    """The tail of the merged log: its spans are always sent, as they mark the lines of stderr."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Always True."""
+        return True

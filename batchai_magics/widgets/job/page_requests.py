@@ -14,11 +14,11 @@ from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.job_files import in_order, one_level, sent_files
 from batchai_magics.jobs.job_logs import read_redacted
+from batchai_magics.jobs.merged_log import MERGED, unmarked
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.job.job_facts import failure_report
 from batchai_magics.widgets.job.job_feed import JobFeed
-from batchai_magics.widgets.job.merged_log import MERGED, unmarked
 from batchai_magics.widgets.job.message_batch import Batch
 from batchai_magics.widgets.job.rank_lines import (
     ERROR_PATTERN,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from batchai_magics.backends.base import Bookmark, Chunk, Span
+from batchai_magics.jobs.merged_log import UNKNOWN_RANK
 from batchai_magics.log_lines import line_bounds, line_end, visible_text, whole_lines_end
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
 from batchai_magics.metrics.reading.prefix_patterns import has_tag
@@ -19,7 +20,6 @@ PAGE_BYTES = 1 << 16  # of one rank's lines
 CHUNK_BYTES = 1 << 18  # per read
 MAX_SCAN_BYTES = 1 << 23  # per page
 
-UNKNOWN_RANK = -1  # of bytes that cannot be attributed
 _TAG = re.compile(rb"^\[(?:[^\[\]\s@]{1,64}@)?(?:\d{1,18},)?(\d{1,6})\]<std(?:out|err|diag)>:", re.MULTILINE)
 
 Read = Callable[[int, int], Chunk]  # offset, limit

@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
-from batchai_magics.commands.handlers.short_commands import LogSelection
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.commands.handlers.log_commands import LogSelection
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.states import ExecutionState
@@ -19,7 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
 @pytest.fixture
 def ended(do, job_file):
     """A job that has written to both logs."""
-    job = do(f"job create -n hello -f {job_file('echo one; echo two; echo bad >&2')}").value
+    command = "echo one; sleep 0.3; echo bad >&2; sleep 0.3; echo two"
+    job = do(f"job create -n hello -f {job_file(command)}").value
     job.wait(PATIENCE_S)
     return job
 
@@ -40,9 +43,13 @@ def output(do, line):
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("logs hello", "one\ntwo\n"),
+        ("logs hello", "one\nbad\ntwo\n"),
+        ("logs hello -f", "one\nbad\ntwo\n"),
+        ("logs hello --out", "one\ntwo\n"),
         ("logs hello --err", "bad\n"),
-        ("logs hello --tail 1", "two\n"),
+        ("logs hello --err -f", "bad\n"),
+        ("logs hello --tail 2", "bad\ntwo\n"),
+        ("logs hello --rank 0", "one\nbad\ntwo\n"),
         ("logs hello --file stderr.txt", "bad\n"),
     ],
 )
@@ -59,6 +66,31 @@ def test_a_followed_log_ends_with_its_job(do, running):
     assert next(part for part in parts if isinstance(part, LogOutput)).data == b"up\n"
     running.cancel()
     assert [part.exit_code for part in parts if isinstance(part, CommandExit)] == [0]
+
+
+def test_streams_without_write_times_are_printed_below_their_names(do, ended, monkeypatch):
+    read = LocalBackend.read
+    monkeypatch.setattr(LocalBackend, "read", lambda *words: replace(read(*words), times=()))
+    assert output(do, "logs hello") == "==> stdout.txt <==\none\ntwo\n==> stderr.txt <==\nbad\n"
+    assert sorted(output(do, "logs hello -f").splitlines()) == ["bad", "one", "two"]
+
+
+@pytest.mark.parametrize(("line", "text"), [("logs prep --err", "no disk\n"), ("logs prep --out", "begin\n")])
+def test_logs_of_a_failed_preparation_are_printed(do, tmp_path, line, text):
+    command = "echo begin; echo no disk >&2; exit 3"
+    properties = {"nodeCount": 1, "customToolkitSettings": {"commandLine": "true"}}
+    prefix = {"stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x", "jobPreparation": {"commandLine": command}}
+    (tmp_path / "prep.json").write_text(json.dumps({"properties": {**properties, **prefix}}))
+    do(f"job create -n prep -f {tmp_path / 'prep.json'}").value.wait(PATIENCE_S)
+    assert output(do, line) == text
+    headed = "==> stdout-job_prep.txt <==\nbegin\n==> stderr-job_prep.txt <==\nno disk\n"
+    assert output(do, "logs prep") == headed
+
+
+def test_a_followed_log_ends_with_why_the_job_failed(do, job_file):
+    do(f"job create -n bad -f {job_file('exit 3')}")
+    said = [part.text for part in do("logs bad -f").parts if isinstance(part, Message)]
+    assert said[-1].endswith(": rank 0: exit code 3")
 
 
 @pytest.fixture
@@ -85,7 +117,7 @@ def test_a_rank_is_picked_from_a_log(do, ranks):
 
 def test_a_rank_without_output_is_said(do, ranks):
     said = [part.text for part in do("logs ranks --rank 7").parts if isinstance(part, Message)]
-    assert said == ["Rank 7 of ranks has written nothing to stdout.txt."]
+    assert said == ["Rank 7 of ranks has written nothing to stdout.txt or stderr.txt."]
 
 
 def test_an_old_line_is_not_of_the_last_minutes(do, running):
@@ -101,7 +133,10 @@ def test_a_missing_file_is_not_waited_for_and_the_others_are_listed(do, ended):
     assert "stderr.txt, stdout.txt" in caught.value.hint
 
 
-@pytest.mark.parametrize("line", ["logs hello --err --file x", "logs hello -f --tail 1"])
+EXCLUDING = ["logs hello --err --file x", "logs hello --out --err", "logs hello -f --tail 1"]
+
+
+@pytest.mark.parametrize("line", EXCLUDING)
 def test_options_that_exclude_each_other_are_refused(do, line):
     with pytest.raises(UsageError, match="are both given"):
         do(line)

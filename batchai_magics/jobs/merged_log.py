@@ -12,10 +12,9 @@ from typing import NamedTuple
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.log_lines import line_end, shown_start, whole_lines_end
 from batchai_magics.models.job_execution import ERR, OUT
-from batchai_magics.widgets.job.log_tail import LogTail
-from batchai_magics.widgets.job.rank_lines import UNKNOWN_RANK
 
 NO_LIMIT = float("inf")
+UNKNOWN_RANK = -1  # of bytes that cannot be attributed
 MAX_OPEN_BYTES = 1 << 18  # a longer line is passed on unterminated
 
 
@@ -290,15 +289,6 @@ class MergedLog:
             yield Span(start + shift, end + shift, STDERR + 1 + UNKNOWN_RANK)
         else:
             yield from (Span(s.start + shift, s.end + shift, STDERR + 1 + s.rank) for s in spans)
-
-
-class MergedLogTail(LogTail):
-    """The tail of the merged log: its spans are always sent, as they mark the lines of stderr."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Always True."""
-        return True
 
 
 def _between(spans: tuple[Span, ...], start: int, end: int) -> tuple[Span, ...]:
