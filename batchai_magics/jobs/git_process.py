@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import subprocess
 import tempfile
-import time
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +34,9 @@ _OF_ANOTHER_REPOSITORY = (  # which the environment names, as in a hook
 )
 _FILTERS = ("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
 _BLOCK = 1 << 16
-_TOO_SLOW = "git did not answer in time"
 _MAX_PROBLEM = 300  # characters
 _FILTERS_TIMEOUT_S = 2.0
+_CLOSING_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,18 @@ class GitProcess:
             self._errors.close()
             return GitOutput(problem="git cannot be started here")
         with self._errors, self._child as child:
-            output = _read(self._child.stdout, time.monotonic() + timeout_s, most)
-            if output is None or len(output) > most:
+            blocks: list[bytes] = []
+            reader = threading.Thread(target=_read, args=(child.stdout, most, blocks), daemon=True)
+            reader.start()
+            reader.join(max(0.0, timeout_s))
+            if reader.is_alive():
                 child.kill()
-                return GitOutput(problem=_TOO_SLOW) if output is None else GitOutput(output)
+                reader.join(_CLOSING_S)  # before the pipe is closed
+                return GitOutput(problem="git did not answer in time")
+            output = b"".join(blocks)
+            if len(output) > most:
+                child.kill()
+                return GitOutput(output)
             if child.wait() in accepted:
                 return GitOutput(output)
             self._errors.seek(0)
@@ -95,17 +102,12 @@ class GitProcess:
             return GitOutput(problem=f"git failed: {said.removeprefix('fatal: ')[:_MAX_PROBLEM]}")
 
 
-def _read(stream: IO[bytes], deadline: float, most: int) -> bytes | None:
-    """Reads to the end, or past `most` bytes; None if that takes longer."""
-    output = b""
-    while len(output) <= most:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0 or not select.select([stream], [], [], left_s)[0]:
-            return None
-        if not (block := os.read(stream.fileno(), _BLOCK)):
-            break
-        output += block
-    return output
+def _read(stream: IO[bytes], most: int, blocks: list[bytes]) -> None:
+    """Reads to the end, or past `most` bytes; a thread does so where pipes have no timeout (Windows)."""
+    size = 0
+    while size <= most and (block := os.read(stream.fileno(), _BLOCK)):
+        blocks.append(block)
+        size += len(block)
 
 
 def options_without_filters(folder: Path) -> tuple[str, ...] | None:
