@@ -38,7 +38,7 @@ lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, w
 
 recipes: $(VENV)/recipes.installed  ## run the tutorials of PyTorch and Keras: several GB of packages, results in out/
 	@mkdir -p out
-	@for name in 05_pytorch_ddp 06_keras; do \
+	@for name in 02_pytorch_ddp 08_keras; do \
 	  $(BIN)/jupyter execute --output=$(CURDIR)/out/$$name.ipynb notebooks/$$name.ipynb || exit 1; done
 
 lab: $(VENV)/demo.installed  ## open the quickstart in JupyterLab

@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.slow]
 def script(tmp_path_factory):
     """The body of the quickstart's job cell, as a file."""
     cells = nbformat.read(QUICKSTART, as_version=4).cells
-    (source,) = [cell.source for cell in cells if cell.source.startswith("%%batchai_job")]
+    (source,) = [cell.source for cell in cells if cell.source.startswith("%%batchai_job quickstart")]
     path = tmp_path_factory.mktemp("quickstart") / "quickstart.py"
     path.write_text(source.partition("\n")[2])
     return path
@@ -70,8 +70,26 @@ def train(script, *flags, ranks, folder):
     return [(folder / f"{rank}.out").read_text() for rank in range(ranks)]
 
 
-def test_the_quickstarts_cell_fits_a_screen(script):
+def test_the_benchmarks_cell_fits_a_screen(script):
     assert len(script.read_text().splitlines()) <= 20
+
+
+ALL = sorted(NOTEBOOKS.rglob("[0-9]*.ipynb"))
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
+def test_no_notebook_ends_by_deleting_what_it_shows(path):
+    *_, last = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert not re.search(r"\bdelete\b", last)
+
+
+def test_the_notebooks_are_listed_in_their_order_and_link_to_each_other():
+    page = (NOTEBOOKS.parent / "docs/how-to/tutorials.md").read_text()
+    listed = re.findall(r"^\| \[.*?\]\(../../notebooks/(.+?)\)", page, re.MULTILINE)
+    assert listed == sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
+    cells = [cell.source for path in ALL for cell in nbformat.read(path, as_version=4).cells]
+    links = re.findall(r"\]\(([\w./-]+\.ipynb)\)", "\n".join(cells))
+    assert [link for link in links if not (NOTEBOOKS / link).exists()] == []
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.name)
@@ -127,7 +145,8 @@ def test_a_quickstart_whose_job_fails_says_why(tmp_path):
     for name in ("run.py", "cnn_benchmark.py", QUICKSTART.name):
         (tmp_path / name).write_text((NOTEBOOKS / name).read_text())
     notebook = json.loads((tmp_path / QUICKSTART.name).read_text())
-    cell = next(each for each in notebook["cells"] if each["source"][0].startswith("%%batchai_job"))
+    cells = {each["source"][0]: each for each in notebook["cells"]}
+    cell = next(each for line, each in cells.items() if line.startswith("%%batchai_job quickstart"))
     cell["source"] = [cell["source"][0], "raise SystemExit('nothing to train')"]
     (tmp_path / QUICKSTART.name).write_text(json.dumps(notebook))
     line = [sys.executable, tmp_path / "run.py", "--out", tmp_path / "out"]
@@ -142,7 +161,8 @@ def test_the_quickstart_runs_from_top_to_bottom(tmp_path):
     printed = run(sys.executable, NOTEBOOKS / "run.py", "--out", tmp_path)
     cells = re.findall(r"^\[(\d+)/(\d+)\] (.+)$", printed, re.MULTILINE)
     assert [int(number) for number, _, _ in cells] == list(range(1, int(cells[0][1]) + 1))
-    assert cells[1][2].startswith("%%batchai_job quickstart")
+    jobs = [line.split()[1] for _, _, line in cells if line.startswith("%%batchai_job")]
+    assert jobs == ["first", "quickstart"]
     assert re.search(r"^ +step \d+, loss \d+\.\d{3}$", printed, re.MULTILINE)
     assert re.search(r"^100( +\d+\.\d){4}\n\ntotal images/sec: \d+\.\d\d$", printed, re.MULTILINE)
     results = printed.partition("Results:\n")[2].splitlines()

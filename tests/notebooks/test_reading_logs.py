@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 from tests.patience import NOTEBOOK_TIMEOUTS
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "08_reading_logs.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "07_reading_logs.ipynb"
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from tests.server.clients import python_of
 from tests.world import until
 
 pytestmark = pytest.mark.slow
-NAME = "07_run_records.ipynb"
+NAME = "06_run_records.ipynb"
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ class Tutorial:
 
     def __init__(self, name: str, place: Path, settings: dict[str, str]) -> None:
         self.home, self.folder, self._settings = place / "home", place, settings
-        notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
+        notebook = _with_its_end(nbformat.read(NOTEBOOKS / name, as_version=4))
         client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(place)}})
         client.extra_arguments = ["--log-level=ERROR"]
         client.execute(env=self._environment())
@@ -70,6 +70,15 @@ class Tutorial:
         groups = [group.name for group in backend.groups.list()]
         backend.close()
         return groups
+
+
+def _with_its_end(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook, with the lines that its last text shows for whoever wants to remove everything."""
+    last = notebook.cells[-1]
+    shown = re.search(r"```text\n(.*?)\n```", last.source, re.DOTALL) if last.id == "end-text" else None
+    if shown:
+        notebook.cells.append(nbformat.v4.new_code_cell(shown[1], id="end"))
+    return notebook
 
 
 @contextlib.contextmanager

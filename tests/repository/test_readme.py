@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import runpy
@@ -14,6 +15,7 @@ from batchai_magics.commands.parsing.command_parser import SHELL_WORDS
 from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.jobs.job_handle import Job
 from tests.patience import PATIENCE_S
+from tests.server.clients import packages_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -122,23 +124,33 @@ def test_every_file_named_exists(path):
     assert (ROOT / path).exists()
 
 
+LOSSES = """
+losses = shell.user_ns["job"].metrics().groupby("step")["loss"].agg(["count", "mean"])
+print("-- losses --", losses.to_json(orient="values"), sep="\\n")
+"""
+
+
 @pytest.mark.slow
-def test_the_cell_shown_runs_and_prints_what_is_shown():
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_the_cell_shown_trains_a_network_with_what_is_installed(library):
     cells = [body for kind, body in FENCES if kind == "python"][:2]
-    (shown,) = [body for kind, body in FENCES if kind == "text"]
-    program = PROGRAM.format(cells=cells)
+    path = {"PYTHONPATH": packages_of("torch")} if library == "torch" else {}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+        [sys.executable, "-c", PROGRAM.format(cells=cells) + LOSSES],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+        env={**os.environ, **path},
     )
-    _, printed = done.stdout.split("-- log --\n")
-    assert sorted(printed.splitlines()) == sorted(shown.splitlines())
+    losses = json.loads(done.stdout.partition("-- losses --\n")[2])
+    assert [count for count, _ in losses] == [4] * 100  # of each process
+    assert losses[-1][1] < losses[0][1] / 10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mine", "numbers"])
-def test_a_cell_that_tells_how_runs(name, tmp_path):
-    (cell,) = [body for kind, body in fences(HOW_TO) if kind == "python" and f"%%batchai_job {name} " in body]
-    (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
+def test_the_cell_about_numbers_runs(tmp_path):
+    (cell,) = [body for kind, body in fences(HOW_TO) if kind == "python" and "%%batchai_job numbers " in body]
     program = (
         PROGRAM.format(cells=["%load_ext batchai_magics", cell]) + "\nprint(shell.user_ns['job'].metrics())"
     )
@@ -151,8 +163,7 @@ def test_a_cell_that_tells_how_runs(name, tmp_path):
         cwd=tmp_path,
         env={**os.environ, "BATCHAI_HOME": str(tmp_path / "home")},
     )
-    expected = {"mine": "['--epochs', '3']", "numbers": "accuracy"}[name]
-    assert expected in done.stdout
+    assert "accuracy" in done.stdout
 
 
 def test_a_toolkit_of_pytorch_has_the_variables_that_are_named():

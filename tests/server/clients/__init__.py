@@ -25,6 +25,13 @@ def python_of(client: str) -> str:
     return str(python)
 
 
+def packages_of(client: str) -> str:
+    """The folder of a client's packages, for `PYTHONPATH`; the test is skipped where nobody has made it."""
+    find = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    found = subprocess.run([python_of(client), "-c", find], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
 def drive(client: str, script: str, *arguments: str, told: object = None, **env: str) -> Any:
     """What a script that drives a client tells as JSON; `told` is what it reads."""
     words = [python_of(client), "-W", "ignore", str(HERE / script), *arguments]
