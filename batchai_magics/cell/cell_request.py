@@ -52,6 +52,7 @@ from batchai_magics.models.resource_ids import (
 from batchai_magics.models.runs.notifications import channels
 from batchai_magics.models.runs.scalar_export import export_targets
 from batchai_magics.models.runs.watch_request import WatchRequest
+from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.options.option_parsing import expand, split_line
 
 _MAX_LISTED = 20  # uploaded files that a dry run lists
@@ -285,7 +286,8 @@ def _spec(
 def describe(request: CellRequest) -> str:
     """The request as text: the whole description with masked secrets, and the uploads."""
     head = f"job {request.name} in experiment {request.experiment} of workspace {request.workspace}"
-    text = json.dumps(request.spec.to_masked_wire(), indent=2, ensure_ascii=False)
+    data = SecretMask().data(request.spec.to_masked_wire())
+    text = json.dumps(data, indent=2, ensure_ascii=False)
     lines = [f"{head}, on cluster {request.cluster}", text]
     if request.uploads:
         lines += ["to upload:", *_listed(request.uploads)]

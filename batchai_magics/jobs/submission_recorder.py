@@ -26,7 +26,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs import parameters
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.secret_files import is_secret_file
-from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
+from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name, without_secrets
 from batchai_magics.records.record_files import LABELS, SUBMISSION
 from batchai_magics.records.submission import (
     MAX_DIFF,
@@ -151,10 +151,9 @@ class SubmissionRecorder:
             labels = Labels(request.tags, patterns=request.patterns)
             return {LABELS: labels.to_text()} if any(labels) else {}
         known = {**source.expanded, **source.uses}
-        values = {name: mask(value) if isinstance(value, str) else value for name, value in known.items()}
-        found = parameters.bounded(
-            {**parameters.of_arguments(arguments), **parameters.of_variables(_without_secrets(values))}
-        )
+        values = {name: value for name, value in known.items() if not is_secret_name(name)}
+        named = {**parameters.of_arguments(arguments), **parameters.of_variables(values)}
+        found = without_secrets(parameters.bounded(named), mask)
         submission = self._submission(request, source, mask, self._checkout.state())
         submission = submission._replace(arguments=arguments)
         return {
@@ -221,13 +220,13 @@ def _secrets_in(masked: Any, revealed: Any) -> Iterator[str]:
 def _code(source: CellSource, spec: JobSpec, mask: SecretMask) -> Code:
     if source.script:
         return Code("cell", source.name, *cut(mask(source.script), MAX_TEXT))
-    text = json.dumps(spec.to_masked_wire(MASK), indent=2, ensure_ascii=False)
-    return Code("description", source.name, *cut(mask(text), MAX_TEXT))
+    text = json.dumps(mask.data(spec.to_masked_wire(MASK)), indent=2, ensure_ascii=False)
+    return Code("description", source.name, *cut(text, MAX_TEXT))
 
 
 def _environment(spec: JobSpec, mask: SecretMask) -> Iterator[tuple[str, str]]:
     for item in spec.environment_variables or ():
-        yield item.name, MASK if is_secret_name(item.name) else mask(item.value)
+        yield item.name, mask.named(item.name, item.value)
 
 
 def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, str]]:
@@ -243,17 +242,13 @@ def _modules(source: CellSource, uploads: Mapping[str, bytes]) -> dict[str, str]
     return local_modules(source.folder, source.name, list(map(upload_name, uploads))) if source.script else {}
 
 
-def _without_secrets(variables: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in variables.items() if not is_secret_name(name)}
-
-
 def _variable(name: str, value: object, mask: SecretMask) -> Variable:
     kind = type(value).__name__
     if is_secret_name(name):
         return Variable(kind, MASK)
     text = repr(value) if _is_short(value) else ""
     if text and len(text) <= MAX_VALUE:
-        return Variable(kind, mask(text))
+        return Variable(kind, mask.line(text))
     data = _bytes_of(value)
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     dtype = str(getattr(value, "dtype", ""))

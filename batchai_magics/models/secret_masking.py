@@ -1,75 +1,317 @@
-"""What looks like a secret, and texts without them: for what is shown, stored or sent beside a job."""
+"""What looks like a secret, and texts without them: for what is shown, stored or sent beside a job.
+
+Tables say what that is: the names of secrets, the formats of keys and tokens, and the encodings in which a
+known value is printed. The formats are those that detect-secrets documents, and of services that it lacks.
+Everything here is the standard library's, since nodes use it too; patterns are compiled when they are used.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
 
 MASK = "***"
 MIN_LENGTH = 4  # of a known secret that is masked: shorter ones occur in any text
-_NAME = (
-    r"(?:password|passwd|passphrase|pwd|secret|token|credentials?"
-    r"|(?:api|account|access|private|secret)[_-]?key)"
+MIN_ENCODED = 6  # bytes of what is searched for in logs and encodings, where more would match by chance
+
+# --- names: of variables, options, keys, columns; in lower case with underscores
+
+_NAMES = (
+    # wherever a name ends with them: MYPASSWORD
+    r"password|passwd|passphrase|secret|(?:api|access|account|private|secret|auth|client|shared_access)_?key",
+    r"(?:access|auth|api|bearer|refresh|id|hf|github|gitlab|secret)_?token|connection_?string",
+    # as a word
+    r"(?:^|_)(?:token|pwd|passw|credentials?|authorization|auth|apikey|jwt|dsn)",
+    r"(?:^|_)(?:master|storage|encryption|signing|subscription|deploy|license|ssh|session|function|host)_?key",
+    r"(?:^|_)(?:db|database|my|user|admin|root|mysql|postgres|pg|redis|smtp|mail|ftp|proxy|login)_?(?:pass|pw)",
 )
-_SECRET_NAME = re.compile(rf"(?:^|[_-]){_NAME}$", re.IGNORECASE)
-_SECRET_VALUE = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|(?:ghp|gho|github_pat|glpat|sk|hf|xox[abp])[_-]\w{16,}"
-    r"|sk-(?:proj|ant|svcacct)-[\w-]{16,}|AKIA[0-9A-Z]{16}"
+_OTHER_TOKENS = (  # of language models, not of services
+    r"(?:^|_)(?:bos|eos|pad|unk|sep|cls|mask|stop|special|image|audio|video|start|end|next|last|first|new|max|min"
+    r"|num|per|prefix|suffix|decoder_start)_token"
 )
-_KEY_BLOCK = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
-_NOT_LINE_END = re.compile(r"[^\n]")
-_URL_LOGIN = re.compile(r"(?<=://)[^\s/@'\"]+(?=@)")
-_IN_QUOTES = re.compile(  # api_key = "…", "password": "…"
-    rf"(\b[\w-]*{_NAME}[\"']?\s*(?:=|:)\s*[bfr]?)([\"'])(?!{re.escape(MASK)})[^\"'\n]+\2", re.IGNORECASE
+_SHORT_NAMES = re.compile(r"(?:^|_)PASS$")  # `pass` in lower case is of an epoch
+_IN_URLS = frozenset(
+    ("sig", "signature", "key", "code", "x_amz_signature", "x_amz_credential", "x_goog_signature")
 )
-_OF_OPTION = re.compile(  # --token …, TOKEN=…; numbers are counts, and --secret takes a name
-    rf"((?<![\w-])(?!--secret[ =])(?:-{{1,2}}[\w-]*?{_NAME}[= ]+|\w*?{_NAME}=))"
-    rf"(?![\d.]+(?:\s|$))(?!{re.escape(MASK)})(\"[^\"]*\"|'[^']*'|[^\s\"']+)",
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+# --- formats: of keys and tokens that tell what they are
+
+FORMATS: Mapping[str, str] = {
+    "Artifactory": r"\bAKC[a-zA-Z0-9]{10,}|\bAP[0-9A-F][a-zA-Z0-9]{30,}\b",
+    "AWS access key": r"\b(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}\b",
+    "Azure storage key": r"(?<![\w+/-])[a-zA-Z0-9+/]{86}==",
+    "Databricks": r"\bdapi[a-f0-9]{32}(?:-\d)?\b",
+    "Discord": r"\b[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27,}",
+    "GitHub": r"\b(?:ghp|gho|ghu|ghs|ghr)_\w{16,}|\bgithub_pat_\w{16,}",
+    "GitLab": r"\b(?:glpat|gldt|glft|glsoat|glrt|glcbt|glptt|glimt|GR1348941)[_-][\w-]{16,}",
+    "Google": r"\bAIza[0-9A-Za-z_-]{35}|\bya29\.[0-9A-Za-z_-]{16,}",
+    "Hugging Face": r"\bhf_\w{16,}",
+    "JSON web token": r"\beyJ[\w-]{5,}(?:\.[\w-]+){0,2}",
+    "Mailchimp": r"\b[0-9a-z]{32}-us[0-9]{1,2}\b",
+    "npm": r"\bnpm_[A-Za-z0-9]{36}|(?<=:_authToken=)\S+",
+    "OpenAI and Anthropic": r"\bsk_\w{16,}|\bsk-(?:\w{16,}|(?:proj|ant|svcacct|admin)-[\w-]{16,})",
+    "PyPI": r"\bpypi-[\w-]{16,}",
+    "SendGrid": r"\bSG\.[\w-]{22}\.[\w-]{43}",
+    "Slack": r"\bxox[abposre]-[\w-]{10,}|\bxox[abp]_\w{16,}|hooks\.slack\.com/services/\S+",
+    "Square": r"\bsq0(?:csp|atp)-[\w-]{22,}",
+    "Stripe": r"\b[rs]k_(?:live|test)_[0-9a-zA-Z]{16,}",
+    "Telegram": r"\b\d{8,10}:[0-9A-Za-z_-]{35}\b",
+    "Twilio": r"\b(?:AC|SK)[a-f0-9]{32}\b",
+    "private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+}
+
+# --- where a text assigns a value to a name; the group `value` is the secret, if `name` is one's
+
+_ASSIGNMENT = (  # name = value, "name": "value", \"name\": \"value\", e["NAME"] = "value", name: str = …
+    r"(?<![\w.-])(?P<name>[A-Za-z_][\w.-]{0,80})"
+    r"(?P<sign>\\?[\"']?\]?[ \t]{0,8}(?::[ \t]*(?:str|bytes|Final|Any)[\w |\[\]]{0,20}=|:=|=>|[:=])(?!=)"
+    r"[ \t]{0,8}(?:[bfru]{1,2}(?=[\"']))?)"
+    r"(?:(?P<quote>\\?[\"'])(?P<value>(?:(?!(?P=quote))[^\n]){1,2000})(?P=quote)|(?P<bare>[^\s\"'\\,;&)\]}]{1,300})(?=(?P<after>.?)))"
+)
+_PATTERNS = (
+    # a variable of a job file: {"name": "API_TOKEN", "value": "…"}
+    r"\bname\\?[\"']?:\s*\\?[\"']?(?P<name>[\w.-]{1,80})\\?[\"']?\s*,?\s*\\?[\"']?value\\?[\"']?:\s*"
+    r"(?:(?P<quote>\\?[\"'])(?P<value>(?:(?!(?P=quote))[^\n]){1,2000})(?P=quote)|(?P<plain>[^\s\"',}]+))",
+    # a variable in quotes: --env "DB_PASS=a b"
+    r"(?P<quote>[\"'])(?P<name>[A-Za-z_]\w{0,80})=(?P<value>[^\"'\n]+)(?P=quote)",
+    # a parameter of an address: ?private_token=…&sig=…
+    r"(?<=[?&;])(?P<name>[\w.\[\]-]{1,60})=(?P<value>[^&\s\"'<>;#]+)",
+)
+_ALWAYS = (
+    # the login of an address, which may hold @ and /; a port is none
+    r"(?<=://)(?P<value>(?![\w.-]+:\d+(?:/|\s|$))[^\s/:@'\"]{0,300}:[^\s'\"<>?]{0,300}(?=@)"
+    r"|[^\s/:@'\"]{1,300}(?=@))",
+    r"\bAuthorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:[A-Za-z-]+[ ]+)?(?P<value>[^\s\"'\\,]+)",
+    r"\b[Bb]earer\s+(?P<value>(?=\S*\d)[\w.~+/=-]{6,})",
+    r"\b[Bb]asic\s+(?P<value>(?=\S*[\d=])[A-Za-z0-9+/]{8,}={0,2})",
+    r"\bsig=(?P<value>[\w%+/=-]{20,})",
+    r"\blogin\s+\S+\s+password\s+(?P<value>\S+)",
+)
+_OPTION = (  # of a command line: --api-key …
+    r"(?<![\w-])--?(?P<name>[A-Za-z][\w-]{0,80})(?:[ \t]+|=)"
+    r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|(?!--)[^\s\"']+)"
+)
+_CODE = re.compile(r"[A-Za-z_][\w.]*")
+_NO_VALUE = re.compile(
+    r"[$<{%*]|.*[(\[]|(?:str|bytes|int|float|bool|Any|None|null|true|false|Optional|Union|SecretStr|string|object)\b",
     re.IGNORECASE,
 )
+_LONG = 300  # of a value without quotes, which is matched no further
+_NUMBER = re.compile(r"[\d.]+")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable or option of that name holds a secret."""
-    return _SECRET_NAME.search(name) is not None
+    """Whether a variable, option, key or column of that name holds a secret."""
+    if _SHORT_NAMES.search(name):
+        return True
+    words = _HUMP.sub("_", name).replace("-", "_").replace(".", "_").replace(" ", "_").lower()
+    return _compiled(f"(?:{'|'.join(_NAMES)})$").search(words) is not None and not _compiled(
+        f"(?:{_OTHER_TOKENS})$"
+    ).search(words)
 
 
 def is_secret_text(text: str) -> bool:
     """Whether a text contains what looks like a key or token."""
-    return _SECRET_VALUE.search(text) is not None
+    return _formats().search(text) is not None
+
+
+def encodings(value: str) -> list[bytes]:
+    """A value as it is, and as JSON, Python, URLs and base64 encode it, also inside longer strings."""
+    data = os.fsencode(value)
+    texts = [json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value)]
+    texts += [text.replace("/", "\\/") for text in texts[:2]]
+    quoted = ["".join(chr(byte) if byte in _PLAIN_IN_URLS else form % byte for byte in data) for form in _HEX]
+    quoted += [text.replace("%2F", "/").replace("%2f", "/") for text in quoted]  # like `urllib.parse.quote`
+    base64 = [_base64(data), _base64(data + b"\n")]  # the second like `echo $TOKEN | base64`
+    wrapped = [
+        text[at : at + width] for text in base64 for width in _WRAPS for at in range(0, len(text), width)
+    ]
+    base64 += [*wrapped, *(_base64_inside(data, offset) for offset in range(3))]
+    in_urls = [form.translate(bytes.maketrans(b"+/", b"-_")) for form in base64]
+    return [
+        data,
+        *(os.fsencode(text[1:-1]) for text in texts),
+        *(text.encode() for text in quoted),
+        *base64,
+        *in_urls,
+    ]
+
+
+_PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_HEX = ("%%%02X", "%%%02x")
+_WRAPS = (76, 64)  # columns of MIME and of PEM
+
+
+def _base64(data: bytes) -> bytes:
+    import binascii  # loaded from a file of its own: jobs without secrets start without
+
+    return binascii.b2a_base64(data, newline=False).rstrip(b"=")
+
+
+def _base64_inside(data: bytes, offset: int) -> bytes:
+    """The base64 encoding of the data within something longer, like `user:secret` in HTTP Basic.
+
+    `offset` is its position in a group of three bytes. Characters that encode bits of neighbours are left
+    out.
+    """
+    encoded = _base64(bytes(offset) + data)
+    return encoded[(8 * offset + 5) // 6 : 8 * (offset + len(data)) // 6]
 
 
 class SecretMask:
-    """Replaces secrets in texts: the known values, and whatever looks like one."""
+    """Replaces secrets in texts: the known values in any encoding, and whatever looks like one."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        known = sorted({value for value in values if len(value) >= MIN_LENGTH}, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, known))) if known else None
-        coded = [value.encode(errors="surrogateescape").decode("latin-1") for value in known]
-        self._known_bytes = re.compile("|".join(map(re.escape, coded))) if coded else None
+        known = {value for value in values if len(value) >= MIN_LENGTH}
+        forms = {value.encode(errors="surrogateescape") for value in known}
+        forms |= {form for value in known for form in encodings(value) if len(form) >= MIN_ENCODED}
+        longest = sorted((form.decode("latin-1") for form in forms), key=lambda form: (-len(form), form))
+        self._known_bytes = re.compile("|".join(map(re.escape, longest))) if longest else None
+        texts = (form.encode("latin-1").decode(errors="surrogateescape") for form in longest)
+        self._known = re.compile("|".join(map(re.escape, texts))) if longest else None
 
     def __call__(self, text: str) -> str:
         """The text of any language, without secrets."""
-        text = self._known.sub(MASK, text) if self._known else text
-        text = _KEY_BLOCK.sub(MASK, text)
-        text = _SECRET_VALUE.sub(MASK, text)
-        text = _URL_LOGIN.sub(MASK, text)
-        return _IN_QUOTES.sub(rf"\1\2{MASK}\2", text)
+        return _replaced(text, self._known, _constant)
 
     def line(self, text: str) -> str:
         """A command line without secrets: also the values of options such as `--api-key`."""
-        return _OF_OPTION.sub(rf"\1{MASK}", self(text))
+        return _options_replaced(self(text), _constant)
 
     def blank(self, data: bytes) -> bytes:
         """Bytes of a log without secrets, of the same length: an asterisk for each byte of one."""
-        text = data.decode("latin-1")
-        for pattern in filter(None, (self._known_bytes, _KEY_BLOCK, _SECRET_VALUE, _URL_LOGIN)):
-            text = pattern.sub(lambda match: _NOT_LINE_END.sub("*", match[0]), text)
-        text = _IN_QUOTES.sub(lambda match: _starred(match, len(match[1]) + 1, 1), text)
-        return _OF_OPTION.sub(lambda match: _starred(match, len(match[1]), 0), text).encode("latin-1")
+        text = _replaced(data.decode("latin-1"), self._known_bytes, _asterisks)
+        return _options_replaced(text, _asterisks).encode("latin-1")
+
+    def named(self, name: str, value: Any) -> Any:
+        """A value that has a name, as JSON; hidden if the name is a secret's."""
+        if (
+            is_secret_name(name)
+            and value not in (None, "")
+            and not isinstance(value, (bool, dict, list, tuple))
+        ):
+            return MASK
+        return self.data(value)
+
+    def data(self, value: Any) -> Any:
+        """JSON without secrets: in texts, under names of secrets, in pairs of name and value."""
+        if isinstance(value, str):
+            return self.line(value)
+        if isinstance(value, Mapping):
+            masked = {key: self.named(str(key), each) for key, each in value.items()}
+            if isinstance(name := value.get("name"), str) and "value" in value:
+                masked["value"] = self.named(name, value["value"])
+            return masked
+        return [self.data(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def _starred(match: re.Match[str], before: int, after: int) -> str:
-    """A match with asterisks between its first and last characters."""
-    end = len(match[0]) - after
-    return match[0][:before] + "*" * (end - before) + match[0][end:]
+def without_secrets(values: Mapping[str, Any], mask: SecretMask | None = None) -> dict[str, Any]:
+    """Values by name, such as parameters, without secrets."""
+    mask = mask or SecretMask()
+    return {name: mask.named(name, value) for name, value in values.items()}
+
+
+Cover = Callable[[str], str]
+
+
+def _constant(secret: str) -> str:
+    return MASK
+
+
+def _asterisks(secret: str) -> str:
+    return _compiled(r"[^\n]").sub("*", secret)
+
+
+def _replaced(text: str, known: re.Pattern[str] | None, cover: Cover) -> str:
+    """The text with secrets covered; whatever is known first, since it may hold signs of another form."""
+    if known:
+        text = known.sub(lambda match: cover(match[0]), text)
+    text = _formats().sub(lambda match: cover(match[0]), text)
+    for pattern in _ALWAYS:
+        text = _compiled(pattern).sub(lambda match: _covered(match, "value", cover), text)
+    for pattern in _PATTERNS:
+        text = _named_replaced(pattern, text, lambda match: _if_named(match, cover))
+    return _named_replaced(_ASSIGNMENT, text, lambda match: _assigned(match, cover))
+
+
+def _options_replaced(text: str, cover: Cover) -> str:
+    return _named_replaced(_OPTION, text, lambda match: _option(match, cover))
+
+
+def _named_replaced(pattern: str, text: str, replacement: Callable[[re.Match[str]], str]) -> str:
+    """The text with matches replaced; what follows the name of one that stays may hold another."""
+    parts, position, kept = list[str](), 0, 0
+    while match := _compiled(pattern).search(text, position):
+        replaced = replacement(match)
+        position = match.end("name")
+        if replaced != match[0]:
+            parts += [text[kept : match.start()], replaced]
+            position = kept = match.end()
+            if len(match[0]) > _LONG:
+                position = kept = _rest_of_word(text, kept)
+                is_blanked = len(replaced) == len(match[0])
+                parts.append(_asterisks(text[match.end() : kept]) if is_blanked else "")
+    return "".join([*parts, text[kept:]])
+
+
+def _rest_of_word(text: str, start: int) -> int:
+    rest = _compiled(r"[^\s\"',;&)\]}]*").match(text, start)
+    return rest.end() if rest else start
+
+
+def _option(match: re.Match[str], cover: Cover) -> str:
+    is_name = match["name"] == "secret"  # `--secret` takes the name of a variable
+    if is_name or _NUMBER.fullmatch(match["value"]) or not is_secret_name(match["name"]):
+        return match[0]
+    return _covered(match, "value", cover)
+
+
+def _if_named(match: re.Match[str], cover: Cover) -> str:
+    name = match["name"]
+    is_in_url = "quote" not in match.re.groupindex and name.lower().replace("-", "_") in _IN_URLS
+    if not (is_in_url or is_secret_name(name)):
+        return match[0]
+    return _covered(match, next(group for group in ("value", "plain") if match[group] is not None), cover)
+
+
+def _assigned(match: re.Match[str], cover: Cover) -> str:
+    if not is_secret_name(match["name"]):
+        return match[0]
+    if match["bare"] is None:
+        return _covered(match, "value", cover)
+    return match[0] if _is_code(match) else _covered(match, "bare", cover)
+
+
+def _is_code(match: re.Match[str]) -> bool:
+    """Whether what is assigned without quotes is no value but code, a type, a reference or a count."""
+    bare, sign, after = match["bare"], match["sign"], match["after"]
+    if _NO_VALUE.match(bare) or after == "(":
+        return True
+    if _NUMBER.fullmatch(bare):
+        return match["name"].lower().endswith("token")
+    if ":" in sign or not _CODE.fullmatch(bare):
+        return False
+    is_spaced = sign != sign.strip()
+    return after in (",", ")", "[", ".") or (is_spaced and not any(char.isdigit() for char in bare))
+
+
+def _covered(match: re.Match[str], group: str, cover: Cover) -> str:
+    if match[group].strip("*") == "":  # it is covered already
+        return match[0]
+    start, end = match.start(group) - match.start(), match.end(group) - match.start()
+    return match[0][:start] + cover(match[group]) + match[0][end:]
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+@cache
+def _formats() -> re.Pattern[str]:
+    return re.compile("|".join(FORMATS.values()))

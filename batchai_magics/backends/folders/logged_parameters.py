@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from batchai_magics.models.runs.parameters import Parameter, bounded
-from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name
+from batchai_magics.models.secret_masking import without_secrets
 from batchai_magics.records.record_files import MAX_BYTES
 
 
@@ -34,11 +34,4 @@ def logged_in(file: Path) -> dict[str, Parameter]:
         data = json.loads(file.read_bytes()[:MAX_BYTES])
     except (OSError, ValueError):
         return {}
-    found, mask = bounded(data) if isinstance(data, dict) else {}, SecretMask()
-    return {name: _masked(name, value, mask) for name, value in found.items()}
-
-
-def _masked(name: str, value: Parameter, mask: SecretMask) -> Parameter:
-    if is_secret_name(name):
-        return MASK
-    return mask(value) if isinstance(value, str) else value
+    return without_secrets(bounded(data)) if isinstance(data, dict) else {}

@@ -104,7 +104,11 @@ RUN_RANKS = str(_RANKS / "run_ranks.py")
 RUN_SCRIPT = str(_RANKS / "run_script.py")
 JOB_MODULE = _HERE / "job_module.py"
 # What a job's processes find on their module path, by the names under which they do.
-JOB_MODULES = {"batchai_magics.py": JOB_MODULE, "sitecustomize.py": _HERE / "stack_hook.py"}
+JOB_MODULES = {
+    "batchai_magics.py": JOB_MODULE,
+    "batchai_secret_masking.py": _HERE.parents[1] / "models" / "secret_masking.py",
+    "sitecustomize.py": _HERE / "stack_hook.py",
+}
 
 
 def with_module_path(command: str, folder: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import importlib.machinery
 import importlib.util
 import itertools
@@ -56,8 +57,9 @@ def log(
     """
     line: dict[str, Any] = {"time": round(time.time(), 3), **_rank(os.getpid())}
     if isinstance(params, Mapping):
-        _print_line({**line, "params": dict(params)})
-        _record_parameters(params)
+        shown = _without_secrets(params)
+        _print_line({**line, "params": shown})
+        _record_parameters(shown)
         if not values and not metrics:
             return
     elif params is not None:  # a metric of that name
@@ -80,13 +82,12 @@ def _print_line(line: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-_MIN_SECRET = 4  # characters of a secret that is masked, as in `models.secret_masking`
 _PARAMETERS: dict[str, Any] = {}
 
 
 def _record_parameters(params: Mapping[str, Any]) -> None:
     """Adds rank 0's parameters to the record of the run, where lists and comparisons find them."""
-    _PARAMETERS.update({str(name): _parameter(value) for name, value in params.items()})
+    _PARAMETERS.update(params)
     run = os.path.dirname(os.environ.get("BATCHAI_ARTIFACT_DIR", ""))  # noqa: PTH120 as below
     if not run or _rank(os.getpid()).get("rank"):
         return
@@ -101,17 +102,23 @@ def _record_parameters(params: Mapping[str, Any]) -> None:
 
 
 def _parameter(value: Any) -> Any:
-    """A parameter as JSON: numbers of numpy and tensors as numbers, texts without the job's secrets."""
+    """A parameter as JSON: numbers of numpy and tensors as numbers, anything else as text."""
     if hasattr(value, "item") and not isinstance(value, float):
         with contextlib.suppress(TypeError, ValueError, RuntimeError):  # not of one element
             value = value.item()
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    text = str(value)
-    for name in os.environ.get("BATCHAI_SECRET_NAMES", "").split():
-        secret = os.environ.get(name, "")
-        text = text.replace(secret, "***") if len(secret) >= _MIN_SECRET else text
-    return text
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+
+
+def _without_secrets(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON, without what is named or looks like a secret, and without the job's own."""
+    try:
+        masking = importlib.import_module("batchai_secret_masking")  # beside the copy of this module
+    except ImportError:
+        masking = importlib.import_module("batchai_magics.models.secret_masking")
+    names = os.environ.get("BATCHAI_SECRET_NAMES", "").split()
+    mask = masking.SecretMask(os.environ.get(name, "") for name in names)
+    values = {str(name): _parameter(value) for name, value in params.items()}
+    return dict(masking.without_secrets(values, mask))
 
 
 @functools.cache

@@ -23,6 +23,7 @@ from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.options.option import DisplayText
 
 _MAX_TRIALS = 20  # that a dry run lists
@@ -115,15 +116,16 @@ def _plan(request: CellRequest, gpus: int) -> Plan:
 
 def _process_lines(plan: Plan, preparation: str) -> Iterator[str]:
     how = "as the ranks of one MPI job" if plan.launcher is Launcher.MPI else "without MPI"
+    mask = SecretMask().line
     yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(plan.nodes, 'node')}, {how}"
     for node in range(len(plan.nodes)):
         here = [process for process in plan.processes if process.node == node]
         if preparation:
-            yield f"  node {node}  preparation  {preparation}"
+            yield f"  node {node}  preparation  {mask(preparation)}"
         if not here:
             yield f"  node {node}  nothing"
         for process in here:
-            yield f"  node {node}  {process.role.value} {process.rank}  {process.command}"
+            yield f"  node {node}  {process.role.value} {process.rank}  {mask(process.command)}"
 
 
 def _count(items: Sized, noun: str, plural: str = "s") -> str:

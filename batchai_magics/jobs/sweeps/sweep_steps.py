@@ -27,6 +27,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.runs.parameters import Parameter, bounded
+from batchai_magics.models.secret_masking import without_secrets
 from batchai_magics.records.record_files import LABELS, TRIAL
 from batchai_magics.records.trial_record import PRUNED, TAG, TrialRecord, trial_name
 
@@ -111,7 +112,7 @@ def new_job_of(
     number, run, parameters = due
     request, name = with_parameters(template, parameters), trial_name(definition.name, number, run)
     own = Labels.from_json(json.loads(template.records.get(LABELS, "{}")))
-    values = bounded({**parameters, **with_values(own.parameters, parameters)})
+    values = without_secrets(bounded({**parameters, **with_values(own.parameters, parameters)}))
     labels = Labels((*own.tags, f"{TAG}{definition.name}"), parameters=values, patterns=own.patterns)
     record = record_of(definition, number, sweep.files.share)
     records = {**request.records, LABELS: labels.to_text(), TRIAL: record.to_text()}

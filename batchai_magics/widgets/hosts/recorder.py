@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.base import Chunk
 from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import LogBytes
-from batchai_magics.models.secret_masking import SecretMask, is_secret_name
+from batchai_magics.models.secret_masking import SecretMask, is_secret_name, without_secrets
 from batchai_magics.version import __version__
 from batchai_magics.widgets.core.feed import PageData, Source
 from batchai_magics.widgets.core.flow_control import Budget
@@ -221,12 +221,8 @@ def settings_report() -> PageData:
     packages = {
         each.metadata["Name"]: each.version for each in distributions() if each.metadata["Name"] in REPORTED
     }
-    mask = environment_mask()
-    settings = {
-        name: "***" if is_secret_name(name) else mask.line(value)
-        for name, value in sorted(os.environ.items())
-        if name.startswith("BATCHAI_")
-    }
+    own = {name: value for name, value in sorted(os.environ.items()) if name.startswith("BATCHAI_")}
+    settings = without_secrets(own, environment_mask())
     return {
         "report": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": sys.version.split()[0],

@@ -17,7 +17,6 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from batchai_magics.errors import StorageError, UsageError
 from batchai_magics.models.secret_masking import SecretMask
@@ -52,18 +51,18 @@ class RecordingFile:
 
     def add_state(self, state: PageData) -> None:
         """Records parts of the state."""
-        self._add({"state": self._masked(state)})
+        self._add({"state": self._mask.data(state)})
 
     def add_message(self, message: Batch) -> None:
         """Records a message, unless the file is too large."""
         if self.size_bytes > MAX_BYTES:
             return
         buffers = [base64.b64encode(data).decode() for data in message.buffers]
-        self._add({"content": self._masked(message.content), "buffers": buffers})
+        self._add({"content": self._mask.data(message.content), "buffers": buffers})
 
     def add_reply(self, kind: str, reply: Batch) -> None:
         """Records the answer to later requests of a kind."""
-        self._add({"reply": kind, "content": self._masked(reply.content)})
+        self._add({"reply": kind, "content": self._mask.data(reply.content)})
 
     def close(self) -> None:
         """Completes the file and moves it to its place."""
@@ -92,13 +91,6 @@ class RecordingFile:
             if not self._file.closed:
                 self.size_bytes += len(line)
                 self._file.write(line)
-
-    def _masked(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._mask.line(value)
-        if isinstance(value, dict):
-            return {name: self._masked(each) for name, each in value.items()}
-        return [self._masked(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def check_recording(path: Path) -> PageData:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import struct
@@ -23,47 +22,16 @@ SECRET = struct.Struct("<QQ")  # a record of a `hidden` file: start, end
 MIN_LENGTH = 6  # bytes; shorter values would match too much harmless output
 
 _LINE_END = re.compile(rb"[\r\n]+")
-_PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 def search_patterns(values: Iterable[str]) -> tuple[bytes, ...]:
     """What to search for: each line of each value, also as encoded by JSON, Python, URLs and base64."""
-    lines = [line.strip() for value in values for form in _encodings(value) for line in _LINE_END.split(form)]
+    if not (present := list(values)):
+        return ()
+    from batchai_magics.models.secret_masking import encodings  # jobs without secrets start without
+
+    lines = [line.strip() for value in present for form in encodings(value) for line in _LINE_END.split(form)]
     return tuple(sorted({line for line in lines if len(line) >= MIN_LENGTH}))
-
-
-def _encodings(value: str) -> list[bytes]:
-    data = os.fsencode(value)
-    texts = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
-    quoted = "".join(chr(byte) if byte in _PLAIN_IN_URLS else f"%{byte:02X}" for byte in data)
-    paths = quoted.replace("%2F", "/")  # like `urllib.parse.quote`
-    base64 = [_base64(data), _base64(data + b"\n")]  # the second like `echo $TOKEN | base64`
-    base64 += [_base64_inside(data, offset) for offset in range(3)]
-    in_urls = [form.translate(bytes.maketrans(b"+/", b"-_")) for form in base64]
-    return [
-        data,
-        *(os.fsencode(text[1:-1]) for text in texts),
-        quoted.encode(),
-        paths.encode(),
-        *base64,
-        *in_urls,
-    ]
-
-
-def _base64(data: bytes) -> bytes:
-    import binascii  # loaded from a file of its own: jobs without secrets start without
-
-    return binascii.b2a_base64(data, newline=False).rstrip(b"=")
-
-
-def _base64_inside(data: bytes, offset: int) -> bytes:
-    """The base64 encoding of the data within something longer, like `user:secret` in HTTP Basic.
-
-    `offset` is its position in a group of three bytes. Characters that encode bits of neighbours are left
-    out.
-    """
-    encoded = _base64(bytes(offset) + data)
-    return encoded[(8 * offset + 5) // 6 : 8 * (offset + len(data)) // 6]
 
 
 def find_spans(data: bytes, patterns: Sequence[bytes]) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import urllib.parse
 from collections.abc import Callable
 
@@ -37,6 +38,8 @@ def redacted(data: bytes, *values: str) -> bytes:
         repr(TOKEN)[1:-1],
         urllib.parse.quote(TOKEN, safe=""),
         urllib.parse.quote(TOKEN),
+        re.sub("%..", lambda match: match[0].lower(), urllib.parse.quote(TOKEN, safe="")),
+        json.dumps(TOKEN)[1:-1].replace("/", "\\/"),
         base64.b64encode(TOKEN.encode()).decode().rstrip("="),
         base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("="),
         base64.b64encode(f"{TOKEN}\n".encode()).decode().rstrip("="),
@@ -45,6 +48,12 @@ def redacted(data: bytes, *values: str) -> bytes:
 def test_a_value_is_found_however_it_is_written(written: str) -> None:
     data = written.encode()
     assert redacted(b"token: " + data + b".\n", TOKEN) == b"token: " + b"*" * len(data) + b".\n"
+
+
+def test_a_value_is_found_in_base64_of_several_lines() -> None:
+    value = "correct horse battery staple " * 5
+    shown = redacted(base64.encodebytes(value.encode()), value)
+    assert [len(line.strip(b"*=")) for line in shown.splitlines()] == [0] * 3
 
 
 @pytest.mark.parametrize("user", ["", "u", "me", "you", "someone@example.org"])
