@@ -21,6 +21,7 @@ from batchai_magics.errors import UsageError, did_you_mean
 APP = "batchai"
 PREFIX = "BATCHAI_"
 _LARGEST = 1 << 20  # bytes of the configuration file
+DEFAULT_GRACE = "30s"  # `launch.plan.GRACE_S`
 DEFAULT_ACCOUNT = "local"  # the built-in storage account, which needs no key
 
 Value = TypeVar("Value")
@@ -55,6 +56,7 @@ class Settings:
     notify: str = setting("", "where notifications go: URLs or commands, one per line", is_secret=True)
     notify_link: str = setting("", "link in notifications; {name} and {experiment} are the job's")
     notify_stalled: int = setting(15, "minutes without output that count as no progress; 0: never")
+    grace: str = setting(DEFAULT_GRACE, "how long processes may take to save when a job is told to end: 2m")
     ui: str = setting("auto", "how jobs are shown: auto, widget, html, text")
     headline_metric: str = setting("", "the metric that represents a run; by default what it is trained for")
     rising_metrics: str = setting("", "metrics of which higher values are better, separated by commas")

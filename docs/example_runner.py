@@ -199,21 +199,22 @@ class ProcessRunner:
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         return Footprint()
 
-    def stop(self, runs: Sequence[Run]) -> None:
+    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
         for run in runs:
-            self._stop(run, TERMINATE, stopped(TERMINATE))
+            self._stop(run, TERMINATE, stopped(TERMINATE), now=now)
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         self._stop(run, text, failed_with("ClusterNotFound", text))
 
-    def _stop(self, run: Run, reason: str, unless_begun: Outcome) -> None:
+    def _stop(self, run: Run, reason: str, unless_begun: Outcome, *, now: bool = False) -> None:
         job = self._layout.job(run.guid)
         if job.end.exists():
             return
         with _locked(self._queue(run.state["cluster_guid"]) / ".lock"):
             process = _process(job)
             if process and (job.root / "begun").exists():
-                private_files.write_new(job.root / "stop", reason)
+                if not private_files.write_new(job.root / "stop", reason) and now:
+                    (job.root / "kill").touch()
                 process.send_signal(signal.SIGTERM)
             elif process:
                 process.kill()
@@ -381,7 +382,9 @@ def _run_plan(
                     break
             ended_on_their_own = set(ranks.ends)
             is_late = ranks.is_running and time.monotonic() >= deadline
-            termination.end(ranks, patience_s=60.0)
+            is_stopped = is_late or bool(_stop_reason(job))
+            grace_s = plan.limits.grace_s if is_stopped else 0.0
+            termination.end(ranks, patience_s=60.0, grace_s=grace_s, is_hurried=(job.root / "kill").exists)
         finally:
             record.write(ranks.seals)
         is_mpi_missed = mpi_launchers.has_no_mpi(ranks)

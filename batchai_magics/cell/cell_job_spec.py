@@ -159,7 +159,7 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     _replace(merged, "schedulingPriority", asked.priority)
     if asked.max_time:
         merged["constraints"] = {**_object(merged, "constraints"), "maxWallClockTime": asked.max_time}
-    merged |= attempt_fields(asked.max_restarts, asked.signal_before, asked.preflight)
+    merged |= attempt_fields(asked.max_restarts, asked.signal_before, asked.grace, asked.preflight)
     if asked.image:
         container = _object(merged, "containerSettings")
         registry = {**_object(container, "imageSourceRegistry"), "image": asked.image}

@@ -11,6 +11,7 @@ from typing import Any
 
 from batchai_magics.cell.notebook_variables import variable_names
 from batchai_magics.cell.sweep_options import SweepOptions, sweep_options_of
+from batchai_magics.config import DEFAULT_GRACE
 from batchai_magics.errors import UsageError
 from batchai_magics.models.backend_options import BackendOption, given_options
 from batchai_magics.models.runs.labels import check_tags
@@ -64,6 +65,7 @@ class CellOptions:
     max_time: str | None = None  # as the API writes it: PT30M
     max_restarts: int | None = None
     signal_before: str | None = None  # as the API writes times
+    grace: str | None = None  # as signal_before
     preflight: str | None = None  # stop or exclude
     experiment: str | None = None
     workspace: str | None = None
@@ -124,6 +126,7 @@ def values_of(
         max_time=short_duration("--max-time", given.max_time),
         max_restarts=_count("--requeue", given.requeue),
         signal_before=short_duration("--signal-before", given.signal_before),
+        grace=short_duration("--grace", given.grace),
         preflight=_preflight(given),
         uploads=tuple(given.upload or ()),
         packages=tuple(getattr(given, "with") or ()),
@@ -185,21 +188,29 @@ def _secrets(names: list[str] | None, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def attempt_fields(
-    max_restarts: int | None, signal_before: str | None, preflight: str | None
+    max_restarts: int | None, signal_before: str | None, grace: str | None, preflight: str | None
 ) -> dict[str, Any]:
     """The wire fields of how attempts begin and end: restarts, the warning before, the check of nodes."""
     fields = {
         "batchaiMaxRestarts": max_restarts,
         "batchaiSignalBefore": signal_before,
+        "batchaiGrace": grace,
         "batchaiPreflight": preflight,
     }
     return {key: value for key, value in fields.items() if value is not None}
 
 
 def attempt_fields_of(given: Namespace) -> dict[str, Any]:
-    """The same from `--requeue`, `--signal-before`, `--check` and `--exclude-bad`."""
+    """The same from `--requeue`, `--signal-before`, `--grace`, `--check` and `--exclude-bad`."""
     signal_before = short_duration("--signal-before", given.signal_before)
-    return attempt_fields(_count("--requeue", given.requeue), signal_before, _preflight(given))
+    grace = short_duration("--grace", given.grace)
+    return attempt_fields(_count("--requeue", given.requeue), signal_before, grace, _preflight(given))
+
+
+def with_grace(body: Mapping[str, Any], setting: str) -> dict[str, Any]:
+    """The fields of a job with the grace of the settings, if it has none of its own."""
+    own = {} if setting == DEFAULT_GRACE else {"batchaiGrace": short_duration("setting grace", setting)}
+    return {**own, **body}
 
 
 def _preflight(given: Namespace) -> str | None:

@@ -53,6 +53,7 @@ _OF_JOB: tuple[Option, ...] = (
     Option(("--requeue",), "continue, up to N times, after losing nodes or reaching --max-time", "N"),
     Option(("--signal-before",), "warn the processes before such an end (SIGUSR1, stopping()): 120s, 5m",
            "TIME"),
+    Option(("--grace",), "how long the processes may take to save when they are told to end (30s)", "TIME"),
     Option(("--check",), "check the nodes and the network between them first; stop if one is bad or slow",
            value_kind=ValueKind.NOTHING),
     Option(("--exclude-bad",), "the same, but run without the nodes that are bad or slow",

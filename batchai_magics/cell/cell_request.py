@@ -23,7 +23,7 @@ from batchai_magics.cell.cell_job_spec import (
     with_program,
     with_script_folder,
 )
-from batchai_magics.cell.cell_option_values import CellOptions
+from batchai_magics.cell.cell_option_values import CellOptions, with_grace
 from batchai_magics.cell.cell_options import read_options
 from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
@@ -275,6 +275,7 @@ def _spec(
     sent = bundle(target.experiment, target.job, source.files)
     fields = with_options(source.description.body, options, target.share_path)
     fields = with_copy(fields, source.copy)
+    fields = with_grace(fields, settings.grace)
     fields = with_mounts(fields, options.mounts, account=account, workspace=target.workspace)
     fields = with_script_folder(fields, target.share_path, sent)
     cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)

@@ -387,8 +387,11 @@ class Job(JobPages):
         return stacks_of(self.backend, self.show())
 
     def cancel(self) -> None:
-        """Requests the end of the job, without waiting for it; no effect on a job that has ended."""
-        self.backend.terminate(self.id)
+        """Requests the end of the job, without waiting for it; no effect on a job that has ended.
+
+        Its processes may take their grace (`--grace`) to save. A second request kills them at once.
+        """
+        self.backend.terminate(self.id, now=self.show().state is ExecutionState.TERMINATING)
 
     def delete(self) -> None:
         """Deletes the job, terminating it first; files on shares remain."""

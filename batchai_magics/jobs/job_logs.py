@@ -16,7 +16,7 @@ from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, fail
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams, in_order_of_writing
-from batchai_magics.launch.plan import TRAINER_LOG
+from batchai_magics.launch.plan import GRACE_S, TRAINER_LOG
 from batchai_magics.log_lines import lines_at_end
 from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
@@ -25,6 +25,7 @@ from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.wire_times import duration
 
 T = TypeVar("T")
 CHUNK_BYTES = 1 << 20
@@ -175,6 +176,15 @@ def progress_of(backend: Backend, job: JobResource) -> Progress | None:
 def has_progress(job: JobResource) -> bool:
     """Whether a job can have progress: it runs, or failed after its start."""
     return job.is_running or (job.state is ExecutionState.FAILED and job.execution is not None)
+
+
+def saving_text(job: JobResource) -> str:
+    """That the processes of a job have been told to end, and how long they may take; else empty."""
+    if job.state is not ExecutionState.TERMINATING:
+        return ""
+    grace = job.spec.batchai_grace
+    seconds = duration(grace).total_seconds() if grace else GRACE_S
+    return f"saving, up to {f'{seconds:g} s' if seconds < 120 else f'{seconds / 60:.3g} min'}"
 
 
 def progress_text(job: JobResource, progress: Progress, now: float) -> str:

@@ -16,6 +16,7 @@ from batchai_magics.jobs.job_logs import (
     last_lines,
     progress_of,
     progress_text,
+    saving_text,
 )
 from batchai_magics.jobs.latest_metrics import LogEnds
 from batchai_magics.jobs.metric_settings import metric_preferences
@@ -101,6 +102,8 @@ class JobOverview:
         facts = {"elapsed": self.elapsed}
         if self.progress and has_progress(self.job):
             facts["progress"] = progress_text(self.job, self.progress, self.now.timestamp())
+        if saving := saving_text(self.job):
+            facts["progress"] = saving
         if self.job.cost:
             facts["cost"] = self.job.cost.text
         if execution and execution.exit_code is not None:

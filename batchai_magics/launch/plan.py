@@ -197,11 +197,15 @@ class Containers(NamedTuple):
     removals: tuple[tuple[str, ...], ...] = ()
 
 
+GRACE_S = 30.0  # between SIGTERM and SIGKILL: the time to save
+
+
 class Limits(NamedTuple):
     """How long the processes may run, and how long they wait for free space on a full disk.
 
     `max_restarts` is how often a run continues after losing its nodes or reaching its time limit (None: the
-    engine decides), `warn_s` how long before such an end its processes are warned (0: never).
+    engine decides), `warn_s` how long before such an end its processes are warned (0: never), `grace_s` how
+    long they may take to save and exit once they are told to.
     """
 
     wall: str = "P7D"  # as in the description
@@ -209,6 +213,7 @@ class Limits(NamedTuple):
     disk_grace_s: float = 60.0
     max_restarts: int | None = None
     warn_s: float = 0.0
+    grace_s: float = GRACE_S
 
 
 class ProcessExit(NamedTuple):

@@ -15,6 +15,7 @@ from batchai_magics.launch.job_site import (
     thread_variables,
 )
 from batchai_magics.launch.plan import (
+    GRACE_S,
     Containers,
     Directory,
     Image,
@@ -78,13 +79,14 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
 
 
 def _limits(job: JobSpec, site: JobSite) -> Limits:
-    wall, notice = job.constraints.max_wall_clock_time, job.batchai_signal_before
+    wall, notice, grace = job.constraints.max_wall_clock_time, job.batchai_signal_before, job.batchai_grace
     return Limits(
         wall,
         duration(wall).total_seconds(),
         site.disk_grace_s,
         max_restarts=job.batchai_max_restarts,
         warn_s=duration(notice).total_seconds() if notice else 0.0,
+        grace_s=duration(grace).total_seconds() if grace else GRACE_S,
     )
 
 

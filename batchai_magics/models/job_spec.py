@@ -177,6 +177,7 @@ class JobSpec(WireModel):
     batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
     batchai_max_restarts: Count | None = None  # ours: how often it continues after losing nodes or time
     batchai_signal_before: Duration | None = None  # ours: how long before such an end it is warned
+    batchai_grace: Duration | None = None  # ours: how long its processes may take to save once told to end
     batchai_gpus: Positive | None = None  # ours: so many GPUs of each node, which it shares with other jobs
     batchai_needs_image: bool | None = None  # ours: that it never runs without its image, on the host
     batchai_preflight: PreflightMode | None = None  # ours: that its nodes are checked before its first rank

@@ -100,7 +100,7 @@ def test_a_run_whose_container_is_killed_continues(place: Place, engine: str) ->
 
 
 def test_a_terminated_container_is_gone(place: Place, engine: str, tmp_path: Path) -> None:
-    job = submit(place, "echo up; trap '' TERM; while true; do sleep 1; done")
+    job = submit(place, "echo up; trap '' TERM; while true; do sleep 1; done", batchaiGrace="PT2S")
     until(lambda: job.log() == "up\n")
     job.cancel()
     job.wait(PATIENCE_S)

@@ -263,7 +263,7 @@ time.sleep(1000)
 def test_terminate_ends_stubborn_processes_and_what_they_daemonized(place: Place, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     pids.mkdir()
-    job = place.submit(f"j --nodes 2 --processes 2 --args {pids}", STUBBORN)
+    job = place.submit(f"j --nodes 2 --processes 2 --grace 2s --args {pids}", STUBBORN)
     until(lambda: len(list(pids.iterdir())) == 4)
     job.cancel()
     until(lambda: not any(psutil.pid_exists(int(p.name)) and _lives(int(p.name)) for p in pids.iterdir()))

@@ -35,7 +35,7 @@ from batchai_magics.backends.base import (
     StatusSnapshot,
 )
 from batchai_magics.backends.service.extension_bodies import RECORDS_KEY
-from batchai_magics.backends.service.extension_wire import ServerInfo
+from batchai_magics.backends.service.extension_wire import AT_ONCE, ServerInfo
 from batchai_magics.config import Settings
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.job_spec import JobSpec
@@ -166,9 +166,10 @@ class ArmBackend(BackendBase):
         self.show(id)  # the service ignores deletions of missing resources
         self._connection.delete(ArmRequest("DELETE", resource_path(id)))
 
-    def terminate(self, job: ResourceId) -> None:
-        """Terminates a job; no effect on one that has ended."""
-        self._connection.send(ArmRequest("POST", resource_path(job, "terminate")))
+    def terminate(self, job: ResourceId, *, now: bool = False) -> None:
+        """Terminates a job; no effect on one that has ended. `now` is for servers of our own."""
+        headers = {AT_ONCE: "true"} if now else {}
+        self._connection.send(ArmRequest("POST", resource_path(job, "terminate"), headers=headers))
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster or of a job."""

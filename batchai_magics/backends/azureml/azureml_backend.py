@@ -184,8 +184,8 @@ class AzureMLBackend(BackendBase):
             text = f"a {id.kind.noun} is not deleted from here"
             raise CapabilityError(text, code="NotSupported", hint="Delete it in Azure's portal.")
 
-    def terminate(self, job: ResourceId) -> None:
-        """Cancels a job; no effect on one that has ended."""
+    def terminate(self, job: ResourceId, *, now: bool = False) -> None:
+        """Cancels a job; no effect on one that has ended. The service itself decides when to kill it."""
         self._recent.forget(job)
         self.jobs.terminate(job)
 

@@ -214,8 +214,11 @@ class Backend(Protocol):
             NotFoundError: It does not exist.
         """
 
-    def terminate(self, job: ResourceId) -> None:
+    def terminate(self, job: ResourceId, *, now: bool = False) -> None:
         """Requests the end of a job, without waiting for it; no effect on a job that has ended.
+
+        Its processes get SIGTERM, and SIGKILL when the grace of the job is over. Repeating the request has no
+        effect, except with `now`: then a job that was asked to end before is killed, where the backend can.
 
         Raises:
             NotFoundError: The job does not exist.

@@ -145,9 +145,9 @@ class LocalBackend(Service):
         super().delete(id)
         self.runner.apply_changes()
 
-    def terminate(self, job: ResourceId) -> None:
+    def terminate(self, job: ResourceId, *, now: bool = False) -> None:
         """Asks a job to end; nothing happens to one that has ended."""
-        super().terminate(job)
+        super().terminate(job, now=now)
         self.runner.apply_changes()
 
     def terminate_jobs(self, jobs: Sequence[ResourceId]) -> None:

@@ -263,11 +263,14 @@ class LocalRunner:
         """No files: the database has it all."""
         return Footprint()
 
-    def stop(self, runs: Sequence[Run]) -> None:
+    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
         """Asks runs to end, in one transaction; those without nodes end at once."""
         from batchai_magics.backends.local.watch import job_stopping
 
-        job_stopping.wake(self._store, job_stopping.request_stop(self._store, [run.guid for run in runs]))
+        guids = [run.guid for run in runs]
+        if now:
+            job_stopping.kill_stopped(self._store, guids)
+        job_stopping.wake(self._store, job_stopping.request_stop(self._store, guids))
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         """Ends a run whose cluster is deleted: as soon as its supervisor reads that, or at once."""

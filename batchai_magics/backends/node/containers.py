@@ -118,6 +118,9 @@ _COLLECT_NAMES = (
     f' {"|".join(f"*_{word}" for word in _NOT_FORWARDED)}) ;; *) set -- "$@" --env=$name ;; esac; done'
 )
 
+# The first process of a container ignores SIGTERM unless it handles it: the command is its child.
+_IN_CHILD = """'/bin/bash -c "$0"; exit $?'"""
+
 # Ranks in separate containers cannot read each other's memory: they copy through shared memory.
 RANK_ENV = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
 
@@ -254,7 +257,7 @@ class ContainerCommand:
         options = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
         run = shlex.join([*self.engine, "run", *options, *self._descriptors])
         choose, word = self._chosen(image)
-        inner = f"{word} /bin/bash -c {shlex.quote(command)}"
+        inner = f"{word} /bin/bash -c {_IN_CHILD} {shlex.quote(command)}"
         given = f'{self._tmpdir("--volume=")} "$@" --workdir="$PWD"'
         line = f"{choose}{_COLLECT_NAMES}; exec {run}{given} {inner}"
         return f'{line} 3<&"$PMI_FD"' if self._descriptors else line

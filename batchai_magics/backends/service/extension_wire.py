@@ -25,6 +25,8 @@ SERVICE = "x-batchai-service"  # `blob`: operate on containers as if they were s
 WANT_DIGEST = "x-batchai-want-digest"
 DIGEST = "x-batchai-sha256"  # of a file, if requested
 
+AT_ONCE = "x-batchai-at-once"  # of a termination: kill the job, if it was asked to end before
+
 # Chunked uploads: files are published when they are complete; interrupted uploads are resumed.
 UPLOAD = "x-batchai-upload"
 RECEIVED = "x-batchai-received"  # how many bytes the server has

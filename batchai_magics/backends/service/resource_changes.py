@@ -31,6 +31,7 @@ from batchai_magics.backends.service.runner import (
     SubmitsTogether,
 )
 from batchai_magics.errors import Problem, SpecError
+from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
@@ -260,7 +261,7 @@ def note_before_submission(context: Context, spec: JobSpec) -> str:
 
 
 def _request(spec: JobSpec) -> RunRequest:
-    notice = spec.batchai_signal_before
+    notice, grace = spec.batchai_signal_before, spec.batchai_grace
     return RunRequest(
         node_count=spec.node_count,
         priority=_PRIORITY[spec.scheduling_priority],
@@ -269,6 +270,7 @@ def _request(spec: JobSpec) -> RunRequest:
         what=spec.what,
         max_restarts=spec.batchai_max_restarts,
         notice_s=duration(notice).total_seconds() if notice else 0.0,
+        grace_s=duration(grace).total_seconds() if grace else GRACE_S,
         gpu_count=spec.batchai_gpus or 0,
     )
 
@@ -371,7 +373,7 @@ def _within_quota(context: Context, request: ClusterRequest, guid: str) -> list[
     return [record.more for record in others]
 
 
-END_TIMEOUT_S = 40.0  # an engine ends a run within half of this
+END_TIMEOUT_S = GRACE_S + 40.0  # an engine ends a run within half of this, once its processes have ended
 _POLL_S = 0.05
 
 
@@ -403,9 +405,13 @@ def _end_cluster(context: Context, cluster: Record) -> None:
 
 
 def _wait_for_end(context: Context, jobs: Sequence[Record]) -> None:
-    """Waits until the jobs have ended, for a limited time."""
-    deadline = time.monotonic() + END_TIMEOUT_S
+    """Waits until the jobs have ended, for a limited time; kills those that save for longer than usual."""
+    started_s, is_killed = time.monotonic(), False
     while jobs := context.still_open(jobs):
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - started_s
+        if waited_s > END_TIMEOUT_S:
             raise api_errors.does_not_end(jobs[0].resource_id)
+        if waited_s > GRACE_S and not is_killed:
+            context.runner.stop(list(map(run_of, jobs)), now=True)
+            is_killed = True
         time.sleep(_POLL_S)

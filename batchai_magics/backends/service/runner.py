@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from batchai_magics.launch.plan import GRACE_S
+
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.backends.service.repository import Footprint
     from batchai_magics.launch.plan import Plan, ProcessExit
-    from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 EngineState = Mapping[str, Any]
 
@@ -57,7 +59,7 @@ class RunRequest:
     `backend_options` are the engine's native options, as text by name, see `models.backend_options`.
     `what` names the job's description in errors. `priority` is 0 for high, 1 for normal and 2 for low.
     `gpu_count` is how many GPUs of each node are requested, 0 for all of them with the node to itself.
-    `max_restarts` and `notice_s` are those of `launch.plan.Limits`.
+    `max_restarts`, `notice_s` and `grace_s` are those of `launch.plan.Limits`.
     """
 
     node_count: int
@@ -67,6 +69,7 @@ class RunRequest:
     what: str
     max_restarts: int | None = None
     notice_s: float = 0.0
+    grace_s: float = GRACE_S
     gpu_count: int = 0
 
 
@@ -278,8 +281,11 @@ class Runner(Protocol):
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The files of a home to read for the status of these runs and clusters (by guid)."""
 
-    def stop(self, runs: Sequence[Run]) -> None:
-        """Asks runs to stop for a user; pending ones end at once. No effect on those that have ended."""
+    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
+        """Asks runs to stop for a user; pending ones end at once. No effect on those that have ended.
+
+        With `now`, the processes of those that were asked before are killed, if the engine can.
+        """
 
     def cluster_deleted(self, run: Run, text: str) -> None:
         """Ends an open run whose cluster is deleted: with `text` as the reason if it runs, else at once."""

@@ -124,9 +124,9 @@ class Service(LazyFacets):
 
         resource_changes.delete(self.context, id)
 
-    def terminate(self, job: ResourceId) -> None:
+    def terminate(self, job: ResourceId, *, now: bool = False) -> None:
         """Asks a job to stop; no effect on one that has ended."""
-        self.context.runner.stop([run_of(self.context.repository.get(job))])
+        self.context.runner.stop([run_of(self.context.repository.get(job))], now=now)
 
     def terminate_jobs(self, jobs: Sequence[ResourceId]) -> None:
         """Asks jobs to stop, together where the engine can; those that are gone are left out."""

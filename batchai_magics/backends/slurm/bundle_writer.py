@@ -18,7 +18,7 @@ from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, p
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import CapabilityError
-from batchai_magics.launch.plan import Launcher, Plan
+from batchai_magics.launch.plan import GRACE_S, Launcher, Plan
 from batchai_magics.models.states import NodeState
 
 HOST = "host"  # in place of an engine: jobs run without their image
@@ -107,7 +107,7 @@ def with_setup_problems(
     ]
 
 
-SLACK_S = 120.0  # added to the job's own time limit, so that the job can end itself and report why
+SLACK_S = 90.0  # added to the job's own time limit and grace, so that the job can end itself and report why
 NICENESS = (0, 10_000, 20_000)  # for high, normal and low priority
 
 
@@ -141,9 +141,9 @@ def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> 
     _write_script(files, 1, python=run.state["python"], programs_folder=programs_folder)
 
 
-def minutes(wall_s: float, partition_limit: str) -> int:
+def minutes(wall_s: float, partition_limit: str, *, grace_s: float = GRACE_S) -> int:
     """The time limit for Slurm: slightly above the job's own, capped at the partition's."""
-    wanted, limit = math.ceil((wall_s + SLACK_S) / 60), parse.minutes(partition_limit)
+    wanted, limit = math.ceil((wall_s + grace_s + SLACK_S) / 60), parse.minutes(partition_limit)
     return wanted if limit is None else min(wanted, limit)
 
 

@@ -168,9 +168,10 @@ class SlurmRunner:
         return {
             "partition": more["partition"],
             "options": " ".join((general, more["options"], text)),
-            "minutes": bundle_writer.minutes(request.wall_s, more["limit"]),
+            "minutes": bundle_writer.minutes(request.wall_s, more["limit"], grace_s=request.grace_s),
             "niceness": bundle_writer.NICENESS[request.priority],
             "is_restarted": bool(request.max_restarts),
+            "grace_s": request.grace_s,
             "notice_s": min(MAX_SIGNAL_S, math.ceil(request.notice_s)),
             "node_count": request.node_count,
             "python": self._python,
@@ -231,9 +232,11 @@ class SlurmRunner:
         folders += [bundle_writer.setup_folder(self._layout, guid) for guid in clusters]
         return Footprint(folders, self._queries.files, [programs.folder(self._layout.home)])
 
-    def stop(self, runs: Sequence[Run]) -> None:
+    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
         """Asks runs to end; those that wait end at once."""
         for run in runs:
+            if now:
+                self.runs.kill(run)
             self.runs.ask_to_stop(run, TERMINATE)
 
     def cluster_deleted(self, run: Run, text: str) -> None:

@@ -51,10 +51,11 @@ from batchai_magics.backends.slurm.run_state import (
 )
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import ServiceError
+from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
 
 SKEW_S = 2.0  # how far the clocks of nodes may differ where they set file times themselves
-STOP_GRACE_S = 20.0  # after a stop request; then Slurm cancels the job
+STOP_TIMEOUT_S = 20.0  # after a stop request and the grace of the job; then Slurm cancels it
 
 
 class Placement(NamedTuple):
@@ -202,6 +203,13 @@ class Runs:
             self._slurm.signal_stop(number)
         return bool(asked)
 
+    def kill(self, run: Run) -> None:
+        """Has the processes of a run killed, if it was asked to stop before."""
+        files = self.files(run.guid)
+        attempt = files.attempt
+        if (stop := files.last_stop(attempt)) and stop.reason != REQUEUE:
+            private_files.write_new(files.kill_request, "")
+
     def _cancel_if_pending(self, files: RunFiles, number: str, reason: str) -> bool:
         """Cancels a pending run; False if it has started meanwhile."""
         self._slurm.cancel_if_pending(number)
@@ -304,7 +312,7 @@ class Runs:
         self, run: Run, attempt: int, submission: Submission, line: JobLine | None
     ) -> None:
         files = self.files(run.guid)
-        self._end_overdue(files, attempt, submission)
+        self._end_overdue(run, attempt, submission)
         ending = reported_end(line, files)
         if ending is None:
             return
@@ -328,10 +336,12 @@ class Runs:
             return {line.name: f"{line.state}: {line.reason}" for line in lines if not line.is_usable}
         return {}
 
-    def _end_overdue(self, files: RunFiles, attempt: int, submission: Submission) -> None:
+    def _end_overdue(self, run: Run, attempt: int, submission: Submission) -> None:
         """Cancels a run that was asked to stop and has not ended in time."""
+        files = self.files(run.guid)
+        limit_s = STOP_TIMEOUT_S + run.state.get("grace_s", GRACE_S)
         is_stopped = files.stop(attempt) is not None
-        if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > STOP_GRACE_S:
+        if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > limit_s:
             self._slurm.cancel(submission.slurm_job)
 
     def _accounted_end(self, run: Run, submission: Submission, ending: EndState) -> AccountedEnd:

@@ -15,7 +15,13 @@ from pydantic import SecretStr
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.backend_registry import backend_options
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.cell_option_values import attempt_fields_of, channels_of, exports_of, tags_of
+from batchai_magics.cell.cell_option_values import (
+    attempt_fields_of,
+    channels_of,
+    exports_of,
+    tags_of,
+    with_grace,
+)
 from batchai_magics.cell.cell_request import CellSource, exports_below
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import experiment_commands, machine_options, resource_commands
@@ -120,6 +126,7 @@ def _body(
 ) -> dict[str, Any]:
     """The job's `properties`: those of the file, overridden by the options."""
     body = with_conditions(of_file, conditions_of(arguments.stop_if)) | attempt_fields_of(arguments)
+    body = with_grace(body, context.settings.grace)
     body["cluster"] = {
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }

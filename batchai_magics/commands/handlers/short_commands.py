@@ -11,6 +11,7 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.job_list import JobList, NewestFirst
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 
 MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
 
@@ -20,8 +21,11 @@ def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
     job = resource_commands.show(context, arguments, Kind.JOB)
     if isinstance(job, JobResource) and job.state.is_final:
         return ValueWithNotes(None, (f"{job.id.name} has already ended ({job.word}).",))
-    context.backend.terminate(job.id)
-    return ValueWithNotes(None, (f"Cancelling {job.id.name}.",))
+    is_again = isinstance(job, JobResource) and job.state is ExecutionState.TERMINATING
+    context.backend.terminate(job.id, now=is_again)
+    if is_again:
+        return ValueWithNotes(None, (f"Killing {job.id.name}.",))
+    return ValueWithNotes(None, (f"Cancelling {job.id.name}; again, to kill it before it has saved.",))
 
 
 def active(context: Context, arguments: Namespace) -> ValueWithNotes:

@@ -214,13 +214,19 @@ class JobList(list[JobResource]):
 
     def _progress(self) -> dict[str, str]:
         telling = self._with_progress()
-        if not telling:
+        saving = [job for job in self if job.state is ExecutionState.TERMINATING]
+        if not (telling or saving):
             return {}
-        from batchai_magics.jobs.job_logs import progress_of, progress_text  # imports the log readers
+        from batchai_magics.jobs.job_logs import (  # imports log readers
+            progress_of,
+            progress_text,
+            saving_text,
+        )
 
         seen = [(job, progress_of(self._backend, job)) for job in telling]
         now = time.time()
-        return {job.id.key: progress_text(job, progress, now) for job, progress in seen if progress}
+        known = {job.id.key: progress_text(job, progress, now) for job, progress in seen if progress}
+        return known | {job.id.key: saving_text(job) for job in saving}
 
 
 class NewestFirst(JobList):

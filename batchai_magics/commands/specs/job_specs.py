@@ -102,6 +102,11 @@ _CREATE = (
         ("--signal-before",), "Warn the processes before such an end (SIGUSR1, stopping()): 120s, 5m.", "TIME"
     ),
     Option(
+        ("--grace",),
+        "How long the processes may take to save when they are told to end: 2m (30s).",
+        "TIME",
+    ),
+    Option(
         ("--check",),
         "Check the nodes and the network between them first; stop if one is bad or slow.",
         value_kind=ValueKind.NOTHING,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import Chunk, FileRef, StatusSnapshot
-from batchai_magics.backends.service.extension_wire import OWN_CLIENT
+from batchai_magics.backends.service.extension_wire import AT_ONCE, OWN_CLIENT
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -142,7 +142,7 @@ def terminate(context: HandlerContext, call: ApiCall) -> ApiResponse:
     context.check_owner(call, id.key)
     if job.state.is_final:
         return ApiResponse(200)
-    context.backend.terminate(id)
+    context.backend.terminate(id, now=AT_ONCE in call.headers)
     return accepted_response(context, call, context.operations.start(TERMINATE, str(id)))
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from batchai_magics.follow import QueueChanged
+from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.jobs.job_overview import clean_lines
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resources import JobResource
@@ -65,7 +66,7 @@ def describe_activity(
     if job.state is ExecutionState.QUEUED:
         return describe_wait(job, queue, cluster)
     if job.state is ExecutionState.TERMINATING:
-        return "The job is being terminated …"
+        return f"{saving_text(job).capitalize()} …"
     return "" if job.state.is_final else describe_start(tails)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from batchai_magics.backends.base import Chunk
 from batchai_magics.follow.job_errors import failed_run, paths_of
 from batchai_magics.jobs.job_files import directories_of
+from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.jobs.job_overview import clean_lines
 from batchai_magics.jobs.merged_log import MERGED
 from batchai_magics.metrics.progress.progress_reader import Progress
@@ -147,6 +148,7 @@ def facts_of(feed: JobFeed) -> PageData:
         "unread": feed.unread and feed.unread._asdict(),
         "metric_notices": list(feed.metric_notices),
         "standstill": feed.standstill,
+        "saving": saving_text(job),
         "has_ranks": feed.has_ranks,
         "directories": directories_of(job.spec),
     }

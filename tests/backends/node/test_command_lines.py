@@ -34,7 +34,9 @@ def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_wo
     assert "; exec docker run --rm --network=host --name=name --shm-size=1g " in line
     assert "'--volume=/home me:/home me'" in line
     assert " --env=COLOUR " in line
-    assert line.endswith(""" --workdir="$PWD" me.azurecr.io/tf:1 /bin/bash -c 'echo '"'"'a b'"'"'; exit 3'""")
+    in_child = """'/bin/bash -c "$0"; exit $?'"""
+    command = """'echo '"'"'a b'"'"'; exit 3'"""
+    assert line.endswith(f' --workdir="$PWD" me.azurecr.io/tf:1 /bin/bash -c {in_child} {command}')
     assert all(f"--env={name} " in line for name in containers.FORWARDED_VARIABLES)
 
 

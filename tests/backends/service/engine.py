@@ -149,7 +149,7 @@ class Engine:
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         return Footprint()
 
-    def stop(self, runs: Sequence[Run]) -> None:
+    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
         for run in runs:
             if self.statuses[run.guid].is_open and self.ends_when_stopped:
                 self.end(run.guid, 130, code="Stopped", message="")

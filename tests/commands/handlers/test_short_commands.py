@@ -143,9 +143,19 @@ def test_options_that_exclude_each_other_are_refused(do, line):
 
 
 def test_a_cancelled_job_ends(do, running):
-    assert do("cancel endless").notes == ("Cancelling endless.",)
+    assert do("cancel endless").notes == ("Cancelling endless; again, to kill it before it has saved.",)
     assert running.wait(PATIENCE_S).state is ExecutionState.FAILED
     assert do("cancel endless").notes == ("endless has already ended (cancelled).",)
+
+
+def test_a_job_that_saves_says_so_until_it_is_cancelled_again(do, job_file):
+    command = "trap '' TERM; echo up; while true; do sleep 1; done"
+    job = do(f"job create -n stubborn --grace 1h -f {job_file(command)}").value
+    until(lambda: job.log() == "up\n")
+    do("cancel stubborn")
+    assert any("saving, up to 60 min" in row for row in do("ps").value.to_table().rows)
+    assert do("cancel stubborn").notes == ("Killing stubborn.",)
+    assert job.wait(PATIENCE_S).show().is_cancelled
 
 
 def test_only_jobs_that_have_not_ended_are_active(do, ended, running):

@@ -121,5 +121,5 @@ def test_nothing_is_to_be_said_once_something_was_printed(name):
 
 
 def test_a_job_that_is_being_ended_says_so_and_one_that_has_ended_nothing():
-    assert feed_of(ExecutionState.TERMINATING).activity == "The job is being terminated …"
+    assert feed_of(ExecutionState.TERMINATING).activity == "Saving, up to 30 s …"
     assert feed_of(ExecutionState.FAILED).activity == ""

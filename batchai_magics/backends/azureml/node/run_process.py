@@ -32,7 +32,6 @@ from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, Te
 from batchai_magics.backends.node.ranks.trainer_file_log import trainer_file_log
 from batchai_magics.launch.plan import TRAINER_LOG, Plan, ProcessExit
 
-GRACE_S = 5.0  # between SIGTERM and SIGKILL
 TICK_S = 1.0
 STOPPED_CODE = 143
 _READ_SIZE = 1 << 16
@@ -211,7 +210,7 @@ class RankRun:
 
     def _stop(self, child: subprocess.Popen[bytes]) -> None:
         if self._kill_at_s == float("inf"):
-            self._kill_at_s = time.monotonic() + GRACE_S
+            self._kill_at_s = time.monotonic() + self._plan.limits.grace_s
             _signal(child, signal.SIGTERM)
 
     def _forward(self, child: subprocess.Popen[bytes]) -> bool:

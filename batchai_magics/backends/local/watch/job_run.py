@@ -31,7 +31,7 @@ from batchai_magics.backends.node.outcome import (
     time_limit_reached,
     unwritable,
 )
-from batchai_magics.backends.node.ranks.leftovers import LiveProcess
+from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, LiveProcess
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_record
@@ -90,7 +90,8 @@ class Interruption:
 
 LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
-PAUSE_S = 0.02  # polling interval while processes end
+PAUSE_S = 0.02  # first polling interval while processes end; it doubles up to the longest one
+LONGEST_PAUSE_S = 0.25
 PATIENCE_S = 2.0  # how long to flush output of a stopped job to a full disk
 ENDING_S = 0.3  # grace for the other ranks after one has failed
 
@@ -200,7 +201,7 @@ class JobRun:
         with contextlib.closing(Preflight(self._plan, LOOPBACK, job.preflight_exits)) as check:
             with self._started(check.plan, check.env) as ranks:
                 interrupted = check.follow(ranks, self._interruption.outcome)
-                self._end(ranks, PATIENCE_S)
+                self._end(ranks, PATIENCE_S, grace_s=LEFTOVER_S)
             if interrupted:
                 return interrupted
             decided = check.conclude(request, job.records)
@@ -218,7 +219,7 @@ class JobRun:
         with self._started(self._read(plan_file)) as ranks:
             interrupted = self._follow(ranks)
             if interrupted:
-                self._end(ranks, PATIENCE_S)
+                self._interrupt(ranks, interrupted)
                 return interrupted
             if ranks.unwritable:
                 return unwritable(ranks.unwritable)
@@ -238,7 +239,10 @@ class JobRun:
             with watched(self._layout, env=self._env, warn=unchecked.append, lost=note_unwatched) as watcher:
                 interrupted = self._follow(ranks, watcher)
             by_themselves, trouble = set(ranks.ends), _trouble(ranks)
-            self._end(ranks, PATIENCE_S if interrupted else float("inf"))
+            if interrupted:
+                self._interrupt(ranks, interrupted)
+            else:
+                self._end(ranks, float("inf"), grace_s=LEFTOVER_S)
             self._note_memory(ranks)
             self._warn(note for note in unchecked if note not in logged)
             self._warn(ranks.manager.unsupported if ranks.manager else ())
@@ -307,15 +311,22 @@ class JobRun:
             self._end_warning.is_requeued = self._interruption.is_requeue
             self._end_warning.give(reason, self._leftover_processes())
 
-    def _end(self, ranks: Ranks, patience_s: float) -> None:
+    def _interrupt(self, ranks: Ranks, outcome: Outcome) -> None:
+        """Ends the ranks of an attempt that has to end, after the time that they have to save."""
+        if not outcome.is_requeued:
+            self._writer.note_ending()
+        self._end(ranks, PATIENCE_S, grace_s=self._plan.limits.grace_s)
+
+    def _end(self, ranks: Ranks, patience_s: float, *, grace_s: float) -> None:
         """Sends SIGTERM, then SIGKILL, to the ranks and their children, and keeps their last output.
 
         Waits at most `patience_s` for a full disk to take that output.
         """
         process.send(self._leftover_processes(), signal.SIGTERM)
-        deadline = time.monotonic() + process.GRACE_S
+        pause_s, deadline = PAUSE_S, time.monotonic() + grace_s
         while (ranks.is_running or self._leftover_processes()) and time.monotonic() < deadline:
-            ranks.poll(PAUSE_S)
+            ranks.poll(min(pause_s, max(0.0, deadline - time.monotonic())))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         process.kill(self._leftover_processes)
         deadline = time.monotonic() + patience_s
         while ranks.is_running and time.monotonic() < deadline:

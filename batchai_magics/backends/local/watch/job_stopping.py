@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
@@ -10,6 +11,14 @@ from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import TERMINATE, Outcome, failed_with, stopped
+
+
+def kill_stopped(store: Store, guids: Sequence[str]) -> None:
+    """Kills the processes of runs that have been asked to stop."""
+    with store.read() as db:
+        jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid)) and job.stop]
+    for job in jobs:
+        process.kill(partial(process.marked, job.guid))
 
 
 def request_stop(store: Store, guids: Sequence[str]) -> list[str]:

@@ -81,6 +81,11 @@ class OutcomeWriter:
         with contextlib.suppress(StorageError), self._store.write() as db:
             job_table.warn(db, self._key, self._guid, error)
 
+    def note_ending(self) -> None:
+        """Records that the processes of the run have been told to end, if the disk has room for it."""
+        with contextlib.suppress(StorageError), self._store.write() as db:
+            job_table.set_terminating(db, self._key)
+
     @property
     def attempts(self) -> Attempts:
         """The attempts of the job, the current one last."""

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.ranks import leftovers
-from batchai_magics.backends.node.ranks.leftovers import MARK, LiveProcess
+from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, MARK, LiveProcess
 from batchai_magics.backends.node.ranks.rank import LIBC, die_with_parent
 
 if TYPE_CHECKING:
     import psutil
 
-GRACE_S = 1.2  # between SIGTERM and SIGKILL: a job is gone within two seconds
 HAS_ORPHANS = sys.platform == "linux"  # whether orphans become children of this process
 KILL_S = 5.0  # limit for SIGKILL: what remains waits for I/O or has another owner
 
@@ -85,7 +84,7 @@ def _to_found(process: psutil.Process) -> LiveProcess:
     return LiveProcess(process.pid, str(process.create_time()).encode())
 
 
-def end(find: Callable[[], Iterable[LiveProcess]], *, grace_s: float = GRACE_S) -> None:
+def end(find: Callable[[], Iterable[LiveProcess]], *, grace_s: float = LEFTOVER_S) -> None:
     """SIGTERM to all that `find` returns; after the grace, SIGKILL until it returns none."""
     send(find(), signal.SIGTERM)
     deadline = time.monotonic() + grace_s
@@ -137,7 +136,7 @@ def resume(name: str) -> None:
 def kill_one(name: str) -> None:
     """SIGKILL to the process of that identity; waits briefly for its end."""
     _send_to(name, signal.SIGKILL)
-    deadline = time.monotonic() + GRACE_S
+    deadline = time.monotonic() + LEFTOVER_S
     while is_alive(name) and time.monotonic() < deadline:
         time.sleep(0.02)
 

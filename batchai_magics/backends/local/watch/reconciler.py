@@ -26,9 +26,10 @@ from batchai_magics.backends.node import containers, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.errors import StorageError
+from batchai_magics.launch.plan import GRACE_S, Plan, PlanError
 from batchai_magics.models.states import ExecutionState
 
-OVERDUE_S = 15.0  # a supervisor that has not ended a terminating job by then is killed
+OVERDUE_S = 15.0  # a supervisor that has not ended a terminating job so long after its grace is killed
 
 
 def recover_jobs(store: Store, layout: Layout) -> bool:
@@ -39,7 +40,7 @@ def recover_jobs(store: Store, layout: Layout) -> bool:
     with store.read() as db:
         watched = job_table.open_and_watched(db)
     for job in watched:
-        if _is_overdue(job):
+        if _is_overdue(layout, job):
             process.kill_one(job.supervisor)
     orphans = [job for job in watched if not _is_watched(job)]
     for job in orphans:
@@ -49,8 +50,17 @@ def recover_jobs(store: Store, layout: Layout) -> bool:
     return bool(orphans)
 
 
-def _is_overdue(job: JobRow) -> bool:
-    return job.state is ExecutionState.TERMINATING and time.time() - job.changed > OVERDUE_S
+def _is_overdue(layout: Layout, job: JobRow) -> bool:
+    since_s = time.time() - job.changed - OVERDUE_S
+    return job.state is ExecutionState.TERMINATING and since_s > 0 and since_s > _grace_s(layout, job)
+
+
+def _grace_s(layout: Layout, job: JobRow) -> float:
+    """How long the processes of a job may take to end."""
+    try:
+        return Plan.read(str(layout.job(job.guid).plan)).limits.grace_s
+    except (OSError, PlanError):  # nothing of it runs yet, or another version wrote it
+        return GRACE_S
 
 
 def _is_watched(job: JobRow) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job starts
+LEFTOVER_S = 1.2  # between SIGTERM and SIGKILL for what outlives the ranks, or another one that has failed
 _ENDED = (b"Z", b"X")
 
 

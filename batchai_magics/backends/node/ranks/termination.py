@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from batchai_magics.backends.node.ranks import leftovers
-from batchai_magics.backends.node.ranks.leftovers import LiveProcess
+from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, LiveProcess
 from batchai_magics.backends.node.ranks.rank import LIBC
 from batchai_magics.backends.node.ranks.ranks import Ranks
 
-GRACE_S = 1.2  # between SIGTERM and SIGKILL
 KILL_S = 5.0  # timeout for SIGKILL to end everything
-POLL_S = 0.02  # polling interval
+POLL_S = 0.02  # first polling interval; it doubles up to the longest one
+LONGEST_POLL_S = 0.25
 
 
 def adopt_orphans() -> None:
@@ -41,16 +41,27 @@ def processes_of(ranks: Ranks) -> list[LiveProcess]:
     return live_descendants(ranks.helper_pids)
 
 
-def end(ranks: Ranks, *, patience_s: float) -> None:
+def end(
+    ranks: Ranks,
+    *,
+    patience_s: float,
+    grace_s: float = LEFTOVER_S,
+    is_hurried: Callable[[], bool] = lambda: False,
+) -> None:
     """Ends the processes of a plan and everything they started; keeps their last output.
 
-    It waits no longer than `patience_s` for a full disk.
+    Args:
+        ranks: The processes.
+        patience_s: How long a full disk may take to have room for that output.
+        grace_s: How long the processes may take to exit after SIGTERM.
+        is_hurried: Whether they are to be killed at once.
     """
     find = partial(processes_of, ranks)
     send(find(), signal.SIGTERM)
-    deadline = time.monotonic() + GRACE_S
-    while (ranks.is_running or find()) and time.monotonic() < deadline:
-        ranks.poll(POLL_S)
+    poll_s, deadline = POLL_S, time.monotonic() + grace_s
+    while (ranks.is_running or find()) and time.monotonic() < deadline and not is_hurried():
+        ranks.poll(min(poll_s, max(0.0, deadline - time.monotonic())))
+        poll_s = min(2 * poll_s, LONGEST_POLL_S)
     kill(find)
     deadline = time.monotonic() + patience_s
     while ranks.is_running and time.monotonic() < deadline:

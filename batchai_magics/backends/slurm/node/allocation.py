@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -73,6 +74,28 @@ def own_fields() -> dict[str, str]:
     return fields_of(answer)
 
 
+_GRACE_TIME, _PREEMPTS = re.compile(r"\bGraceTime=(\d+)"), re.compile(r"\bPreemptMode=(?!OFF\b)")
+_KILL_WAIT = re.compile(r"^KillWait\s*=\s*(\d+)", re.MULTILINE)
+_SHORT_GRACE = (
+    "Slurm kills processes {} s after it has told them to end {}, and the job asks for a grace of {:g} s"
+)
+
+
+def short_graces(limits: Limits) -> list[str]:
+    """Notes on ends at which Slurm gives processes less time to save than the job does."""
+    found = []
+    if wait := _KILL_WAIT.search(_scontrol("show", "config")):
+        found.append((int(wait[1]), "at a time limit or scancel (KillWait)"))
+    partition = _scontrol("show", "partition", os.environ.get("SLURM_JOB_PARTITION", ""))
+    if _PREEMPTS.search(partition) and (grace := _GRACE_TIME.search(partition)):
+        found.append((int(grace[1]), "at a preemption (GraceTime)"))
+    wanted_s = limits.grace_s - limits.warn_s
+    texts = (
+        _SHORT_GRACE.format(seconds, when, limits.grace_s) for seconds, when in found if seconds < wanted_s
+    )
+    return [f"{text}: --signal-before warns them earlier" for text in texts]
+
+
 def time_left_s() -> float:
     """How long Slurm lets this allocation run; infinite if it is not limited, or the limit is unknown."""
     fields = own_fields()
@@ -87,6 +110,18 @@ def _seconds(text: str) -> float:
         return math.inf
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24.0 + hours) * 60 + minutes) * 60 + seconds
+
+
+def wake_tasks() -> None:
+    """Has the programs of this job's tasks look at its files now, rather than within seconds."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            ["scancel", "--signal=CONT", os.environ["SLURM_JOB_ID"]],
+            capture_output=True,
+            timeout=ORDER_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
 
 
 def requeue() -> str:
@@ -157,7 +192,11 @@ class TimeLimits:
         now_s = time.monotonic()
         is_asked = limits.max_restarts is not None or limits.warn_s
         engine_s = time_left_s() if is_asked else math.inf
-        margin_s = min(MARGIN_S, engine_s * MARGIN_SHARE) if limits.max_restarts is not None else 0.0
+        margin_s = (
+            min(max(MARGIN_S, limits.grace_s), engine_s * MARGIN_SHARE)
+            if limits.max_restarts is not None
+            else 0.0
+        )
         self._limits, self._own = limits, now_s + limits.wall_s
         self._deadline = min(self._own, now_s + engine_s - margin_s)
         self._warning = self._deadline - limits.warn_s

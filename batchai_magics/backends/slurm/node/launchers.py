@@ -15,11 +15,13 @@ from typing import Protocol
 from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.outcome import NO_FAULT, Fault, Outcome, of_ranks
 from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.node.restarts import EndWarning
+from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,
     TERMINATED,
@@ -28,9 +30,18 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     out_of_memory,
     with_kill_reason,
 )
-from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unwritten_folder
+from batchai_magics.backends.slurm.node.run_files import (
+    RunFiles,
+    cut_off_folder,
+    ending_mark,
+    unwritten_folder,
+)
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Launcher, Plan, ProcessExit
+
+
+def _never() -> bool:
+    return False
 
 
 class SingleNodeLauncher:
@@ -72,10 +83,12 @@ class SingleNodeLauncher:
         """Warns the processes of the end."""
         warning.give(reason, termination.processes_of(self._ranks))
 
-    def end(self, *, patience_s: float) -> None:
+    def end(
+        self, *, patience_s: float, grace_s: float = LEFTOVER_S, is_hurried: Callable[[], bool] = _never
+    ) -> None:
         """Ends all processes that still run."""
         self._ended_on_their_own, self._trouble = set(self._ranks.ends), self._current_trouble
-        termination.end(self._ranks, patience_s=patience_s)
+        termination.end(self._ranks, patience_s=patience_s, grace_s=grace_s, is_hurried=is_hurried)
 
     def outcome(self) -> Outcome:
         """The outcome according to the processes."""
@@ -101,6 +114,7 @@ class SingleNodeLauncher:
 
 POLL_S = 1.0  # interval for reading the exit files of ranks on other nodes
 SRUN_END_TIMEOUT_S = 30.0  # how long srun may take to end its tasks
+TASK_END_TIMEOUT_S = 15.0  # how long the programs of tasks may take to end, in addition to their grace
 RANK = "batchai_magics.backends.slurm.node.run_rank"
 
 
@@ -192,13 +206,26 @@ class SrunLauncher:
         """Announces the end in the run's folder: the program of each rank looks for it."""
         warning.give(reason, ())
 
-    def end(self, *, patience_s: float) -> None:
-        """Has srun end all its tasks."""
+    def end(
+        self, *, patience_s: float, grace_s: float = LEFTOVER_S, is_hurried: Callable[[], bool] = _never
+    ) -> None:
+        """Has the program of each task end it, which also sees whether it is hurried, then srun itself.
+
+        A signal to srun ends the tasks at once.
+        """
+        if self.is_running and grace_s > LEFTOVER_S:
+            ending_mark(self._plan).touch(mode=0o600)
+            allocation.wake_tasks()
+            self._wait_for_srun(grace_s + TASK_END_TIMEOUT_S)
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._srun and self.is_running:
                 self._srun.send_signal(number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._srun.wait(SRUN_END_TIMEOUT_S)
+                self._wait_for_srun(SRUN_END_TIMEOUT_S)
+
+    def _wait_for_srun(self, timeout_s: float) -> None:
+        if self._srun:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._srun.wait(timeout_s)
 
     def outcome(self) -> Outcome:
         """The outcome according to the processes."""
@@ -271,8 +298,10 @@ class RankLauncher(Protocol):
     def warn(self, warning: EndWarning, reason: str) -> None:
         """Warns the processes of the end."""
 
-    def end(self, *, patience_s: float) -> None:
-        """Ends all processes that still run."""
+    def end(
+        self, *, patience_s: float, grace_s: float = LEFTOVER_S, is_hurried: Callable[[], bool] = _never
+    ) -> None:
+        """Ends all processes that still run: those that have not exited after their grace, or are hurried."""
 
     def outcome(self) -> Outcome:
         """The outcome according to the processes; the same before and after `end`."""

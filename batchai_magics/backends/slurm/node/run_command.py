@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder
 from batchai_magics.backends.service import private_files
@@ -52,7 +53,7 @@ def _has_completed(child: subprocess.Popen[bytes], signal_pipe: SignalPipe) -> b
 
 def _end() -> None:
     termination.send(termination.live_descendants(), signal.SIGTERM)
-    deadline = time.monotonic() + termination.GRACE_S
+    deadline = time.monotonic() + LEFTOVER_S
     while termination.live_descendants() and time.monotonic() < deadline:
         time.sleep(termination.POLL_S)
     termination.kill()

@@ -255,6 +255,11 @@ class RunFiles:
         is_first = ends_run and write_once(self._file("stop", attempt + 1), stop._asdict())
         return attempt + 1 if is_first else 0
 
+    @property
+    def kill_request(self) -> Path:
+        """Exists once the run is to be killed, without the time to save that it has."""
+        return self.root / "kill"
+
     def engine_report(self, attempt: int) -> EngineReport | None:
         """Slurm's first report that an attempt is over; None before it."""
         return read_as(EngineReport, self._file("over", attempt))
@@ -319,6 +324,11 @@ def array_logs(root: Path, array: str) -> Path:
 def cut_off_folder(plan: Plan) -> Path:
     """Contains an empty file for each rank that was ended rather than ending on its own."""
     return Path(f"{plan.exits}.cut-off")
+
+
+def ending_mark(plan: Plan) -> Path:
+    """Exists once the ranks of an attempt are to be ended, with the time to save that they have."""
+    return Path(f"{plan.exits}.ending")
 
 
 def unwritten_folder(plan: Plan) -> Path:

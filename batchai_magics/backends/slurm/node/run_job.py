@@ -28,6 +28,7 @@ from batchai_magics.backends.node.outcome import (
 )
 from batchai_magics.backends.node.preflight import Preflight, PreflightRequest, SmallerPlans
 from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_of, seal_record
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning, ExecutionLog
@@ -48,7 +49,12 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.launchers import RankLauncher, await_ends, is_cut_off, launcher_of
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
-from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unwritten_folder
+from batchai_magics.backends.slurm.node.run_files import (
+    RunFiles,
+    cut_off_folder,
+    ending_mark,
+    unwritten_folder,
+)
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.run_watching import watched
 from batchai_magics.backends.slurm.node.scratch import Collection, ScratchError
@@ -143,6 +149,7 @@ class JobRun:
         for stale in (*folders, job.preparation_exits, job.preflight_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
+        ending_mark(self._plan).unlink(missing_ok=True)
         for kept in (job.checkpoints, job.artifacts):
             private_files.make_folder(kept)
         for node in (*self._first_node_plan.nodes, *(self._setup.nodes if self._setup else ())):
@@ -237,7 +244,7 @@ class JobRun:
         self._log.write("job preparation started")
         with self._running(self._preparation) as launcher:
             interrupted = self._follow(launcher)
-            launcher.end(patience_s=OUTPUT_TIMEOUT_S)
+            self._end(launcher, interrupted, patience_s=OUTPUT_TIMEOUT_S)
             if interrupted:
                 return interrupted
             codes = {end.rank: end.exit_code or 0 for end in launcher.ends}
@@ -245,7 +252,7 @@ class JobRun:
             return of_preparation([*(codes[rank] for rank in sorted(codes)), *missing])
 
     def _run_processes(self) -> Outcome:
-        for note in self._plan.notes:
+        for note in (*self._plan.notes, *allocation.short_graces(self._plan.limits)):
             self._log.write(f"warning: {note}")
         count = len(self._plan.processes)
         self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
@@ -260,11 +267,16 @@ class JobRun:
                 lost=self._note_unwatched,
             ) as watcher:
                 interrupted = self._follow(launcher, watcher.check if watcher else None)
-            launcher.end(patience_s=OUTPUT_TIMEOUT_S if interrupted else float("inf"))
+            self._end(launcher, interrupted, patience_s=OUTPUT_TIMEOUT_S if interrupted else float("inf"))
             outcome = launcher.outcome()
             if interrupted:
                 outcome = interrupted.with_ranks(launcher.ends, self._plan)
         return outcome.with_watch_notes(unchecked)
+
+    def _end(self, launcher: RankLauncher, interrupted: Outcome | None, *, patience_s: float) -> None:
+        """Ends the processes of a plan; those of an interrupted attempt have time to save."""
+        grace_s = self._plan.limits.grace_s if interrupted else LEFTOVER_S
+        launcher.end(patience_s=patience_s, grace_s=grace_s, is_hurried=self._files.kill_request.exists)
 
     def _note_unwatched(self, text: str) -> None:
         self._log.write(f"warning: {text}")

@@ -30,6 +30,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
 from batchai_magics.backends.slurm.node.run_files import (
     RunFiles,
     cut_off_folder,
+    ending_mark,
     has_next_attempt,
     unwritten_folder,
 )
@@ -72,15 +73,21 @@ def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> t
     """Runs the rank: its exit code, None if it is not known, and whether it was stopped."""
     kills, is_stopped, warning = oom_kills(), False, RankWarning(plan)
     env = os.environ | secrets_of(files, plan)
-    with contextlib.closing(Ranks(plan, SignalPipe(), env=env, temporary=temporary)) as ranks:
+    signal_pipe = SignalPipe((signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGCONT))
+    with contextlib.closing(Ranks(plan, signal_pipe, env=env, temporary=temporary)) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
             signals = ranks.poll(warning.poll_s)
             warning.forward_to(ranks)
-            if signal.SIGTERM in signals or files.end or has_next_attempt(plan):
+            if signal.SIGTERM in signals or is_over(files, plan):
                 is_stopped = True
                 mark(cut_off_folder(plan), rank)
-                termination.end(ranks, patience_s=OUTPUT_TIMEOUT_S)
+                termination.end(
+                    ranks,
+                    patience_s=OUTPUT_TIMEOUT_S,
+                    grace_s=plan.limits.grace_s,
+                    is_hurried=files.kill_request.exists,
+                )
         if not is_stopped and is_signalled_late(ranks, rank):
             is_stopped = True
             mark(cut_off_folder(plan), rank)
@@ -90,6 +97,11 @@ def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> t
     if code == KILLED and oom_kills() > kills:
         mark(out_of_memory_folder(plan), rank)
     return code, is_stopped
+
+
+def is_over(files: RunFiles, plan: Plan) -> bool:
+    """Whether the rank has to end: the run's program, which sends SIGCONT, says so, or it is gone."""
+    return bool(ending_mark(plan).exists() or files.end or has_next_attempt(plan))
 
 
 class RankWarning:

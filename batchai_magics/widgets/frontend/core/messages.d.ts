@@ -239,6 +239,7 @@ export interface JobFacts {
   before: string[];
   log_faults: string[];
   metric_notices: string[]; // matches of --metric that are not numbers
+  saving?: string; // that it has been told to end, and how long that may take
   standstill?: string; // that the job prints nothing, and where its ranks are
   max_s: number;
   script: string;

@@ -87,7 +87,7 @@ export class JobHeader {
     const isWaiting = now.started === null && now.ended === null;
     setText(this.#elapsed, `${isWaiting ? "waiting " : ""}${duration(elapsedSeconds(now))}`);
     const rest = now.started === null || now.ended !== null ? null : now.max_s - elapsedSeconds(now);
-    setText(this.#left, rest === null || rest > DAY_S ? "" : `${span(rest)} left`);
+    setText(this.#left, now.saving ? now.saving : rest === null || rest > DAY_S ? "" : `${span(rest)} left`);
     this.#left.title = `The job is stopped after ${span(now.max_s)}`;
     this.#left.dataset.short = String(rest !== null && rest < now.max_s / 10);
   }
@@ -162,7 +162,9 @@ class Buttons {
   /** @param {JobFacts} facts */
   update(facts) {
     this.#isFinal = FINAL.includes(facts.state);
-    this.#cancel.disabled = this.#isFinal || facts.state === "terminating" || this.session.isKernelLost;
+    this.#cancel.disabled = this.#isFinal || this.session.isKernelLost;
+    setText(this.#cancel, facts.saving ? "Kill now" : "Cancel job");
+    setText(this.#yes, facts.saving ? "Yes, kill it" : "Yes, cancel it");
     if (this.#isFinal) this.#ask(false);
     this.#plain.hidden = this.#isFinal || !this.#sure.hidden;
     if (this.#isFinal) setText(this.#note, "");

@@ -125,7 +125,7 @@ def test_a_stopped_supervisor_hears_that_its_job_is_to_end(world: World, how: st
 def test_a_supervisor_that_nothing_wakes_is_killed_for_a_deletion(world: World, monkeypatch) -> None:
     monkeypatch.setattr(reconciler, "OVERDUE_S", 0.5)
     monkeypatch.setattr(process, "ask_to_end", lambda name: None)
-    job = up(world)
+    job = up(world, "j --nodes 2 --processes 2 --grace 1s")
     world.supervisor(job).suspend()
     job.delete()
     assert not world.backend.list(world.experiment, Kind.JOB)

@@ -130,6 +130,14 @@ def impatient_place(impatient_slurm: RealSlurm, tmp_path: Path) -> Iterator[Plac
         yield place
 
 
+def test_a_job_whose_grace_is_longer_than_slurms_is_told(impatient_place: Place) -> None:
+    job = impatient_place.run_cell("j")
+    assert "Slurm kills processes 2 s after" in job.log(file="execution.log")
+    assert "--signal-before" in job.log(file="execution.log")
+    other = impatient_place.run_cell("k --grace 1s")
+    assert "Slurm kills" not in other.log(file="execution.log")
+
+
 def test_a_job_that_slurm_takes_is_cancelled_though_its_ranks_hear_of_it_late(
     impatient_place: Place, impatient_slurm: RealSlurm, tmp_path: Path
 ) -> None:

@@ -21,9 +21,10 @@ from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, Stop, Submission
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
-from batchai_magics.backends.slurm.runs import SKEW_S, STOP_GRACE_S, Placement, Runs
+from batchai_magics.backends.slurm.runs import SKEW_S, STOP_TIMEOUT_S, Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import ServiceError
+from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
 
 PLACEMENT = Placement(excluded=("n9",), size=2)
@@ -252,7 +253,9 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
     assert error["code"] == "JobLaunchFailed"
 
 
-@pytest.mark.parametrize(("asked_s", "ended"), [(STOP_GRACE_S / 2, []), (STOP_GRACE_S + 1, ["1"])])
+@pytest.mark.parametrize(
+    ("asked_s", "ended"), [(STOP_TIMEOUT_S / 2, []), (STOP_TIMEOUT_S + GRACE_S + 1, ["1"])]
+)
 def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
     runs: Runs, slurm: ScriptedSlurm, job: Run, asked_s: float, ended: list[str]
 ) -> None:

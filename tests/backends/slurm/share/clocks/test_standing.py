@@ -11,7 +11,8 @@ from batchai_magics.backends.slurm.client import TIMEOUT_S
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, EngineReport, Stop
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S
 from batchai_magics.backends.slurm.run_state import RunState
-from batchai_magics.backends.slurm.runs import STOP_GRACE_S
+from batchai_magics.backends.slurm.runs import STOP_TIMEOUT_S
+from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import number
 from tests.backends.slurm.real_slurm import RealSlurm
@@ -55,7 +56,7 @@ def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
         other.files.ask_to_stop(1, Stop("terminate", time.time()))
     here.runs.reconcile(job)
     assert slurm_client.cancelled == []
-    here.passes(STOP_GRACE_S + 1)
+    here.passes(STOP_TIMEOUT_S + GRACE_S + 1)
     here.runs.reconcile(job)
     assert slurm_client.cancelled == ["7"]
 

@@ -1,0 +1,87 @@
+"""A job that is told to end has time to save, the same on every backend, and can be killed before that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.states import ExecutionState
+from tests.contract.place import Place
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+# It takes as long to save as the test wants.
+SAVER = """
+import os, signal, sys, time
+
+def save(*_):
+    print("saving", flush=True)
+    while not os.path.exists({path!r}):
+        time.sleep(0.05)
+    print("saved", flush=True)
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+time.sleep(1000)
+"""
+STUBBORN = """
+import signal, time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(1000)
+"""
+RANKS = "--nodes 2 --processes 2 --toolkit pytorch"
+
+
+def lines_of(job: Job) -> list[str]:
+    return job.log().split()
+
+
+def is_up(job: Job, count: int = 1) -> None:
+    until(lambda: lines_of(job).count("up") == count)
+
+
+@pytest.mark.needs("own_termination")
+@pytest.mark.parametrize("ranks", ["", RANKS])
+def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path, ranks: str) -> None:
+    job = place.submit(f"j --grace 10m {ranks}", SAVER.format(path=str(tmp_path / "go")))
+    count = 2 if ranks else 1
+    is_up(job, count)
+    place.backend.terminate(job.id)
+    until(lambda: lines_of(job).count("saving") == count)
+    assert job.show().state is ExecutionState.TERMINATING
+    place.backend.terminate(job.id)  # as a client repeats it
+    (tmp_path / "go").touch()
+    assert place.wait(job.id).is_cancelled
+    assert lines_of(job).count("saved") == count
+
+
+def test_a_job_at_its_time_limit_has_time_to_save(place: Place, tmp_path: Path) -> None:
+    job = place.submit("j --grace 10m --max-time 5s", SAVER.format(path=str(tmp_path / "go")))
+    until(lambda: "saving" in lines_of(job))
+    (tmp_path / "go").touch()
+    assert place.wait(job.id).has_failed
+    assert "saved" in lines_of(job)
+
+
+def test_a_job_that_does_not_end_is_killed_when_its_grace_is_over(place: Place) -> None:
+    job = place.submit("j --grace 1s", STUBBORN)
+    is_up(job)
+    place.backend.terminate(job.id)
+    assert place.wait(job.id).is_cancelled
+
+
+@pytest.mark.needs("own_termination")
+@pytest.mark.parametrize("ranks", ["", RANKS])
+def test_a_second_explicit_request_kills_it_at_once(place: Place, ranks: str) -> None:
+    job = place.submit(f"j --grace 1h {ranks}", STUBBORN)
+    is_up(job, 2 if ranks else 1)
+    job.cancel()
+    until(lambda: job.show().state is ExecutionState.TERMINATING)
+    job.cancel()
+    assert place.wait(job.id).is_cancelled
