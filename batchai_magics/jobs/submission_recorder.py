@@ -39,6 +39,7 @@ from batchai_magics.records.submission import (
     shape_of,
     upload_name,
 )
+from batchai_magics.untrusted_files import read_text
 from batchai_magics.version import __version__
 
 TIMEOUT_S = 2.0  # for both processes, from their start; a submission never waits longer
@@ -115,9 +116,9 @@ def _is_of_secret_file(part: str) -> bool:
 
 def remote_of(root: Path) -> str:
     """The URL of the remote `origin` without credentials; empty without one."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
+    with contextlib.suppress(OSError, ValueError):
         section = ""
-        for line in (git_folder(root) / "config").read_text(encoding="utf-8").splitlines():
+        for line in read_text(git_folder(root) / "config").splitlines():
             text = line.strip()
             if text.startswith("["):
                 section = text

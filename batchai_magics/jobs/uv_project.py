@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.errors import UsageError
+from batchai_magics.untrusted_files import read_file
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,6 +66,6 @@ def _upwards(folder: Path) -> Iterator[Path]:
 def _table(root: Path | None) -> Mapping[str, Any]:
     """The project's file; empty without one."""
     try:
-        return tomllib.loads((root / _PROJECT).read_text(encoding="utf-8")) if root else {}
+        return tomllib.loads(read_file(root / _PROJECT).decode()) if root else {}
     except (OSError, ValueError) as error:
         raise UsageError(f"uv run: {_PROJECT}: {error}") from None

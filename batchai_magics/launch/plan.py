@@ -80,6 +80,7 @@ def _checked(kind: Any, value: Any, where: str) -> Any:
 
 
 TRAINER_LOG = "trainer-metrics.jsonl"  # beside the logs: the numbers that trainers log to files
+UNREADABLE = "batchai_unreadable"  # the key there of why a file cannot be read any more
 VERSION = 7  # of the file format: a program only reads its own version
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from batchai_magics.models.response_object import WireObject, unreadable
+from batchai_magics.untrusted_files import parse_json
 
 
 class RankUse(NamedTuple):
@@ -79,7 +79,7 @@ class Sample:
     def of_line(cls, line: bytes, machine: str) -> Sample | None:
         """Builds a sample from a line that a node has written; None for anything else."""
         try:
-            numbers = json.loads(line)
+            numbers = parse_json(line)
             return cls.of(numbers["t"], machine, {**numbers, "use": numbers["machine"]})
         except (KeyError, TypeError, ValueError):
             return None

@@ -8,16 +8,27 @@ there, and listed. What is not a line of JSON was cut off by a kill.
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from batchai_magics.records.record_files import PART
+from batchai_magics.untrusted_files import parse_json
 
 FOLDER = "artifacts/"  # of the record files
-_NEEDED = frozenset(("path", "name", "step", "size", "sha256", "time", "rank", "attempt"))  # in each record
+_LAST_S = 1e11  # the latest time that is read, in the year 5138
+_TYPES: Mapping[str, Any] = {  # of a record
+    "path": str,
+    "name": str,
+    "step": int | None,
+    "size": int,
+    "sha256": str,
+    "time": float | int,
+    "rank": int | None,
+    "attempt": int,
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,7 @@ def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
     lines = [line for name, data in files.items() if not name.endswith(PART) for line in _lines(data)]
     pending = {name.rpartition("/")[2] for name in files if name.endswith(PART)}
     pending |= {line["part"] for line in lines if line.get("discarded")}
-    kept = [line for line in lines if line.keys() >= _NEEDED and line.get("part") not in pending]
+    kept = [line for line in lines if line.keys() >= _TYPES.keys() and line.get("part") not in pending]
     for line in sorted(kept, key=lambda line: float(line["time"])):
         found.pop(line["path"], None)
         found[line["path"]] = _artifact(line)
@@ -64,14 +75,18 @@ def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
 
 
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:
-    """The complete lines of a record file."""
+    """The complete lines of a record file; what is no record was cut off, or written by something else."""
     for line in data.split(b"\n")[:-1]:
-        try:
-            value = json.loads(line)
-        except ValueError:  # empty, or cut off
-            continue
-        if isinstance(value, dict):
-            yield value
+        with contextlib.suppress(ValueError):
+            value = parse_json(line)
+            if isinstance(value, dict) and _is_record(value):
+                yield value
+
+
+def _is_record(line: Mapping[str, Any]) -> bool:
+    """Whether the fields have the types of a record, as far as they are there."""
+    is_typed = all(isinstance(line[name], kind) for name, kind in _TYPES.items() if name in line)
+    return is_typed and isinstance(line.get("part", ""), str) and 0 <= line.get("time", 0) < _LAST_S
 
 
 def _artifact(line: Mapping[str, Any]) -> Artifact:

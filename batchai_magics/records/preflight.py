@@ -7,11 +7,12 @@ common ones.
 from __future__ import annotations
 
 import enum
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
+
+from batchai_magics.untrusted_files import parse_json
 
 SLOW_SHARE = 0.5  # of the median: a node that is slower is named
 SLOW_DISK_SHARE = 0.2  # disks vary more
@@ -148,7 +149,7 @@ class PreflightReport(NamedTuple):
     @classmethod
     def from_text(cls, text: str | bytes) -> PreflightReport:
         """The report in a file, whose nodes have no packages."""
-        body = json.loads(text)
+        body = parse_json(text)
         return cls(
             tuple(NodeCheck.from_json({**node, "packages": {}}) for node in body["nodes"]),
             tuple(PairCheck(**pair) for pair in body["pairs"]),

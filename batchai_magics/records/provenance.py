@@ -10,8 +10,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from batchai_magics.models.runs.notifications import Delivery
-from batchai_magics.records.record_files import DELIVERIES, MACHINES, PART, SUBMISSION
+from batchai_magics.records.record_files import DELIVERIES, MACHINES, PARAMETERS, PART, SUBMISSION
 from batchai_magics.records.submission import GitState, Submission, Variable, made, upload_name
+from batchai_magics.untrusted_files import parse_json
 
 VERSION = 1
 
@@ -42,13 +43,13 @@ class Machine(NamedTuple):
             ValueError: It is something else.
         """
         try:
-            machine: Machine = made(cls, json.loads(text))
+            machine: Machine = made(cls, parse_json(text))
         except (TypeError, AttributeError) as error:
             raise ValueError(f"not the record of a machine: {error}") from None
         return machine
 
 
-NAMES = (SUBMISSION, MACHINES, DELIVERIES)  # the record files that it is read from
+NAMES = (SUBMISSION, MACHINES, DELIVERIES, PARAMETERS)  # the record files that it is read from
 _COMMIT = 10  # characters of a commit that are shown
 _MAX_NAMES = 10  # of uploaded files
 
@@ -77,6 +78,8 @@ class Provenance:
             try:
                 if name == SUBMISSION:
                     submission = Submission.from_text(data)
+                elif name == PARAMETERS:
+                    parse_json(data)  # they are among the labels
                 elif name.startswith(DELIVERIES):
                     deliveries.append(Delivery.from_text(data))
                 else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 from typing import NamedTuple
+
+from batchai_magics.untrusted_files import parse_json
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 _CURRENT = "Current thread"
@@ -133,7 +134,7 @@ def duration_text(seconds: float) -> str:
 
 def parse(line: str | bytes) -> RankStack:
     """One line of `stack_dumps`."""
-    told = json.loads(line)
+    told = parse_json(line)
     return RankStack(told["rank"], told["node"], frames_of(told["text"]), told["text"])
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from batchai_magics.models.runs.notifications import ChannelKind, channels
 from batchai_magics.models.runs.scalar_export import ExportKind
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.trial_record import TrialRecord
+from batchai_magics.untrusted_files import parse_json
 
 FOLDER = "records"  # in a run's own folder
 
@@ -41,6 +41,8 @@ def check_submitted(files: Mapping[str, str]) -> None:
     size = sum(len(text.encode(errors="surrogatepass")) for text in files.values())
     if size > MAX_BYTES:
         raise ValueError(f"the records of a job have at most {MAX_BYTES} bytes, not {size}")
+    if LABELS in files:
+        parse_json(files[LABELS])
     if WATCH in files:
         WatchRequest.from_json(files[WATCH])
     if CHANNELS in files:
@@ -51,7 +53,7 @@ def check_submitted(files: Mapping[str, str]) -> None:
 
 def addresses_of(text: str) -> list[str]:
     """The addresses in the file `CHANNELS`; raises ValueError, without any of them, if it is invalid."""
-    addresses = json.loads(text)
+    addresses = parse_json(text)
     if not isinstance(addresses, list) or not all(isinstance(each, str) for each in addresses):
         raise ValueError(f"{CHANNELS} must be an array of texts")
     return list(dict.fromkeys(addresses)) if channels(addresses) else []

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from batchai_magics.untrusted_files import parse_json
+
 VERSION = 1
 MAX_TEXT = 512 << 10  # characters of the code
 MAX_DIFF = 256 << 10  # characters of the uncommitted diff
@@ -82,7 +84,7 @@ class Submission(NamedTuple):
             ValueError: It is something else.
         """
         try:
-            data = json.loads(text)
+            data = parse_json(text)
             nested = {
                 "code": made(Code, data["code"]),
                 "variables": {name: made(Variable, each) for name, each in data["variables"].items()},

@@ -6,6 +6,8 @@ import json
 import re
 from typing import NamedTuple
 
+from batchai_magics.untrusted_files import parse_json
+
 TAG = "sweep:"  # before the sweep's name: the tag of its trials
 PRUNED = "pruned"  # the tag of a trial that was ended for doing worse than the others
 _TRIAL = re.compile(r"-t([1-9]\d*)(?:-([1-9]\d*))?")
@@ -35,7 +37,7 @@ class TrialRecord(NamedTuple):
     @classmethod
     def from_text(cls, text: str | bytes) -> TrialRecord:
         """Reads the text of `to_text`; raises ValueError if it is not one."""
-        data = json.loads(text)
+        data = parse_json(text)
         if not isinstance(data, dict) or not {"sweep", "number"} <= data.keys():
             raise ValueError("it is not the record of a trial")
         known = {name: data[name] for name in cls._fields if name in data}

@@ -160,6 +160,48 @@ def pipe(place: Place, names: list[str]) -> None:
             place.backend.read(FileRef(job, "pipe.txt"))
 
 
+REPLACED = (
+    "records/parameters.json",
+    "records/headline.json",
+    "telemetry/x.jsonl",
+    "stdout.times",
+    "logs.json",
+)
+
+
+def replace_records(place: Place, names: list[str]) -> None:
+    """Records of a run become pipes, which everybody's lists and views read."""
+    with replaced(place, names[0]) as files:
+        for file in files:
+            os.mkfifo(file)
+
+
+def damage_records(place: Place, names: list[str]) -> None:
+    """Records of a run become JSON that is nested too deeply, cannot be encoded, or is none."""
+    bad = ("[" * 100_000, '{"\\ud800": 1}', "\0", '[{"path": [], "time": 1e300}]\n')
+    with replaced(place, names[0]) as files:
+        for file in files:
+            file.write_text(place.dice.choice(bad))
+
+
+@contextlib.contextmanager
+def replaced(place: Place, name: str) -> Iterator[list[Path]]:
+    """Removes files of a job's run, which are then written anew; whatever reads them answers afterwards."""
+    job = place.id(name)
+    record = place.backend.context.repository.get(job)
+    files = [place.backend.layout.job(record.guid).root / each for each in REPLACED]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+    yield files
+    assert place.backend.records
+    assert place.backend.telemetry
+    place.backend.records.labels([place.id(each) for each in place.ran()] or [job])
+    place.backend.records.read(job, ["machines/", "parameters.json", "headline.json"])
+    place.backend.telemetry.read(job)
+    place.backend.tail(job, {})
+
+
 def fill(place: Place, names: list[str]) -> None:
     """Not a byte is left, half the time without the reserve; one job is cancelled and one deleted."""
     ballast = place.folder / "ballast"
@@ -187,6 +229,8 @@ HONEST: Mapping[Harm, tuple[str, ...]] = {
     stop: ("JobTerminated",),
     lose: (*LOST, "JobStateLost"),
     pipe: (),
+    replace_records: ("SupervisorFailed",),  # one that was replaced before it began
+    damage_records: (),
     fill: (*LOST, "JobTerminated", "DiskFull", "JobFailed", "JobPreparationFailed"),
     own: (),
     save: ("JobFailed", "JobTerminated"),

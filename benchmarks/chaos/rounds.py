@@ -1,8 +1,9 @@
 """Rounds of misfortune: a few jobs, one thing that goes wrong, and every promise looked at afterwards.
 
 Each round submits jobs and, at a random moment, kills a supervisor, kills those of new jobs as they start,
-stops one and terminates its job, deletes the database, puts a pipe among a job's output, fills the disk and
-cancels and deletes on it, kills a server right after a user's PUT, or kills processes that save artifacts.
+stops one and terminates its job, deletes the database, puts a pipe among a job's output, replaces or damages
+a run's records, fills the disk and cancels and deletes on it, kills a server right after a user's PUT, or
+kills processes that save artifacts.
 Every job has to be listed, to end, to have run at most once, and to say honestly what became of it; deleting
 has to work.
 

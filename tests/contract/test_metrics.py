@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
+from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from tests.contract.place import Place
 from tests.world import until
 
@@ -53,3 +57,19 @@ def test_a_number_in_a_file_meets_a_stop_condition(place: Place) -> None:
     job = place.run_cell('r --stop-if "val_acc > 0.4"', LOGS_TO_FILES)
     (error,) = job.show().execution.errors
     assert error.message == 'stop-if "val_acc > 0.4": val_acc was 0.5 at step 2'
+
+
+@pytest.mark.needs("stop_conditions")
+def test_a_stop_condition_that_can_no_longer_be_evaluated_is_reported(place: Place, tmp_path: Path) -> None:
+    writer = EventFileWriter(tmp_path, ExportedRun("run", "guid", "e", 1000.0))
+    writer.write([ScalarPoint("val_acc", 0.1, 1, 1001.0)])
+    writer.finish("", 0.0)
+    (file,) = tmp_path.rglob("*tfevents*")
+    length = b"\xff" * 8
+    data = file.read_bytes() + length + _masked_crc(length)
+    script = f"open('events.out.tfevents.1', 'wb').write({data!r})\nprint('written', flush=True)\n"
+    job = place.run_cell('r --stop-if "val_acc > 0.4"', script)
+    texts = [error.message for error in job.show().execution.errors]
+    told = [text for text in texts if text.startswith('stop-if "val_acc > 0.4" was not evaluated to the end')]
+    assert told, texts
+    assert "events.out.tfevents.1: its event at byte" in told[0]

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.server.running import WORKSPACE, Running
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 JOBS = f"{WORKSPACE}/experiments/default/jobs"
@@ -65,3 +66,46 @@ def _answers(server: Running, is_over: Callable[[], bool]) -> Iterator[int]:
         yield server.ask("GET", JOBS).status_code
         if is_over():
             return
+
+
+def test_of_the_pipes_of_a_job_none_keeps_another_user_waiting(server: Running) -> None:
+    """The first user's job replaces its records; two hundred requests for them leave room for others."""
+    pipes = "cd $BATCHAI_ARTIFACT_DIR/.. && mkfifo records/parameters.json telemetry/x.jsonl stdout.times"
+    job = f"{JOBS}/pipes"
+    properties = {
+        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+        "customToolkitSettings": {"commandLine": f"{pipes}; echo replaced"},
+    }
+    assert server.ask("PUT", job, json={"properties": properties}).ok
+    until(lambda: server.json("GET", job)["properties"]["executionState"] == "succeeded")
+    asks = [
+        ("batchaiRecords", {"names": ["parameters.json"]}),
+        ("batchaiTelemetry", {}),
+        ("batchaiRead", {"path": "stdout.txt"}),
+        ("batchaiTail", {"positions": {}}),
+    ]
+
+    def attack(number: int) -> int:
+        name, body = asks[number % len(asks)]
+        return server.ask("POST", f"{job}/{name}", json=body).status_code
+
+    with ThreadPoolExecutor(16) as attackers:
+        answers = [attackers.submit(attack, number) for number in range(200)]
+        others = list(_answers(server, lambda: all(answer.done() for answer in answers)))
+    assert {answer.result() for answer in answers} == {200}
+    assert set(others) == {200}
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"parameters": {"\\ud800": 1}}'], ids=["deep", "surrogate"])
+def test_records_that_cannot_be_read_are_refused_with_their_job(server: Running, text: str) -> None:
+    properties = {
+        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+        "customToolkitSettings": {"commandLine": "true"},
+    }
+    body = {"properties": properties, "batchaiRecords": {"labels.json": text}}
+    assert server.ask("PUT", f"{JOBS}/labels", json=body).status_code == 400
+    assert server.ask("GET", JOBS).status_code == 200

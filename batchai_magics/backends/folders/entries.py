@@ -16,6 +16,7 @@ from batchai_magics.backends.service.remote_path import DirectoryEntry, FileStat
 from batchai_magics.errors import NotFoundError, StorageError, quoted
 from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import FileKind
+from batchai_magics.untrusted_files import NotRegularError, open_file
 
 _KINDS = {
     stat.S_IFREG: FileKind.FILE,
@@ -135,24 +136,11 @@ def checked_name(path: str) -> str:
 
 
 def open_regular(file: Path) -> BinaryIO:
-    """Opens a regular file for reading; FileNotFoundError if it is missing, NotFoundError for other kinds.
-
-    It never blocks: opening a pipe without a writer would, and opening a device may have side effects.
-    """
-    status = file.lstat()
-    if not stat.S_ISREG(status.st_mode):
-        raise _no_file(file, _KINDS[stat.S_IFMT(status.st_mode)])
+    """Opens a regular file for reading; FileNotFoundError if it is missing, NotFoundError for other kinds."""
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:  # it was replaced meanwhile
-        if error.errno in _UNOPENED:
-            raise _no_file(file, FileKind.LINK) from None
-        raise
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        raise _no_file(file, _KINDS[stat.S_IFMT(mode)])
-    return os.fdopen(descriptor, "rb", buffering=0)
+        return open_file(file)
+    except NotRegularError as error:
+        raise _no_file(file, _KINDS.get(stat.S_IFMT(error.mode), FileKind.LINK)) from None
 
 
 class FileSlice(NamedTuple):

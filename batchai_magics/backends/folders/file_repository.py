@@ -29,6 +29,7 @@ from batchai_magics.backends.service.repository import (
 )
 from batchai_magics.errors import DISK_FULL, SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.untrusted_files import read_json, read_text
 
 READ_INTERVAL_S = 30.0  # between reads, the time elapsed here is added
 _TICK_S = 0.02  # file times are usually rounded down by less than this
@@ -302,7 +303,7 @@ def _folder_name(name: str) -> str:
 
 def _read(file: Path) -> Record | None:
     try:
-        return Record(**json.loads(file.read_text(encoding="utf-8")))
+        return Record(**read_json(file))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -347,6 +348,6 @@ def _unwritable(file: Path, error: OSError) -> StorageError:
 
 def _id_in(file: Path) -> ResourceId | None:
     try:
-        return ResourceId.parse(file.read_text(encoding="utf-8"))
+        return ResourceId.parse(read_text(file))
     except FileNotFoundError:
         return None

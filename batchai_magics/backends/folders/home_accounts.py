@@ -19,6 +19,7 @@ from batchai_magics.backends.service.home_folders import CLUSTER_SPEC
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount
+from batchai_magics.untrusted_files import read_json
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 
@@ -161,7 +162,7 @@ class HomeAccounts:
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        row: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        row: dict[str, Any] = read_json(file)
     except FileNotFoundError:
         return None
     return row

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from batchai_magics.models.runs.parameters import Parameter, bounded
 from batchai_magics.models.secret_masking import without_secrets
-from batchai_magics.records.record_files import MAX_BYTES
+from batchai_magics.untrusted_files import read_json
 
 
 class LoggedParameters:
@@ -31,7 +30,7 @@ class LoggedParameters:
 def logged_in(file: Path) -> dict[str, Parameter]:
     """The parameters in a file, without secrets; empty if it is missing or unreadable."""
     try:
-        data = json.loads(file.read_bytes()[:MAX_BYTES])
+        data = read_json(file)
     except (OSError, ValueError):
         return {}
     return without_secrets(bounded(data)) if isinstance(data, dict) else {}

@@ -29,6 +29,7 @@ from batchai_magics.models.runs.notifications import (
 )
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records import record_files
+from batchai_magics.untrusted_files import read_json, read_text
 
 RETRIES_S = (0.0, 1.0, 5.0, 25.0, 60.0)  # the pauses before the attempts of one sender
 RETRY_LATER_S = 600.0  # after which another sender tries again
@@ -86,7 +87,7 @@ class Outbox:
         queued = (
             self._folder / name for name in names if name.startswith("queued-") and name.endswith(".json")
         )
-        found = [Notification.from_json(json.loads(file.read_text(encoding="utf-8"))) for file in queued]
+        found = [Notification.from_json(read_json(file)) for file in queued]
         for notification in sorted(found, key=attrgetter("time")):
             for number, address in enumerate(addresses):
                 delivery = PendingDelivery(notification, number, Channel.parse(address))
@@ -134,7 +135,7 @@ class Outbox:
         """
         file = self._folder / "sender"
         with contextlib.suppress(FileNotFoundError):
-            current = json.loads(file.read_text(encoding="utf-8"))
+            current = read_json(file)
             if is_alive(current["sender"]) or time.time() < current["until"]:
                 return False
             file.unlink()
@@ -148,7 +149,7 @@ class Outbox:
 
     def _addresses(self) -> list[str]:
         try:
-            addresses: list[str] = json.loads(self._channel_file.read_text(encoding="utf-8"))
+            addresses: list[str] = read_json(self._channel_file)
         except FileNotFoundError:
             return []
         return addresses
@@ -207,7 +208,7 @@ def ended_id(guid: str) -> str:
 def watch_request(job: JobLayout) -> WatchRequest | None:
     """What the program that watches a run is to do; None without a request, or for one that is unreadable."""
     try:
-        return WatchRequest.from_json((job.records / record_files.WATCH).read_text(encoding="utf-8"))
+        return WatchRequest.from_json(read_text(job.records / record_files.WATCH))
     except (OSError, ValueError):
         return None
 
@@ -266,7 +267,7 @@ def _of_run(job: JobLayout, notification: Notification) -> Notification:
 
 def _headline(job: JobLayout) -> dict[str, Any]:
     try:
-        headline = json.loads((job.records / record_files.HEADLINE).read_text(encoding="utf-8"))
+        headline = read_json(job.records / record_files.HEADLINE)
         return {"name": headline["name"], "value": float(headline["value"]), "step": headline["step"]}
     except (OSError, ValueError, KeyError, TypeError):
         return {}

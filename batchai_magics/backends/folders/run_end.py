@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.remote_path import is_remote
+from batchai_magics.untrusted_files import read_json
 
 VERSION = 1
+_LAST_S = 1e11  # the latest time that is read, in the year 5138
 
 
 class RunEnd(NamedTuple):
@@ -46,16 +48,26 @@ class RunEnd(NamedTuple):
     @classmethod
     def read(cls, file: Path) -> RunEnd | None:
         """Reads the end of a run; None if it is missing or unreadable."""
-        from batchai_magics.launch.plan import ProcessExit
+        from batchai_magics.launch.plan import ProcessExit, from_json_types
 
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-            ranks = tuple(ProcessExit(**rank) for rank in data["ranks"])
-            warnings = tuple(data.get("warnings", ()))
-            outcome = Outcome(data["exit_code"], tuple(data["errors"]), ranks, warnings=warnings)
-            return cls(outcome, float(data["ended"])) if data["version"] == VERSION else None
+            data = read_json(file)
+            ranks = from_json_types(tuple[ProcessExit, ...], data["ranks"], file.name)
+            exit_code = from_json_types(int | None, data["exit_code"], file.name)
+            errors, warnings = _details(data["errors"]), _details(data.get("warnings", ()))
+            ended = float(data["ended"])
+            is_known = data["version"] == VERSION and 0 <= ended < _LAST_S
+            return cls(Outcome(exit_code, errors, ranks, warnings=warnings), ended) if is_known else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+def _details(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Errors or warnings; TypeError or KeyError if they are something else."""
+    for each in values:
+        if not (isinstance(each["code"], str) and isinstance(each["message"], str)):
+            raise TypeError("it is no error")
+    return tuple(values)
 
 
 class StopIfRequest(NamedTuple):
@@ -71,4 +83,4 @@ class StopIfRequest(NamedTuple):
     @classmethod
     def read(cls, file: Path) -> StopIfRequest:
         """Reads the file."""
-        return cls(**json.loads(file.read_text(encoding="utf-8")))
+        return cls(**read_json(file))

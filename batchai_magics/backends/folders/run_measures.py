@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
@@ -16,6 +15,7 @@ from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.metrics.runs.tidy_table import numbers
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.stop_conditions import COST, CPU, GPU, PROGRESS
+from batchai_magics.untrusted_files import open_file, parse_json
 
 USAGE_S = 2.0  # how often samples are read
 READ_BYTES = 1 << 20  # of samples, at a time
@@ -135,15 +135,12 @@ class _SampleFile:
         self._cpu_s = cpu_s
 
     def _new_samples(self) -> Iterator[Mapping[str, Any]]:
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            data = os.pread(descriptor, READ_BYTES, self._offset)
-        finally:
-            os.close(descriptor)
+        with open_file(self._path) as file:
+            data = os.pread(file.fileno(), READ_BYTES, self._offset)
         end = data.rfind(b"\n") + 1
         self._offset += end
         for line in data[:end].splitlines():
             try:
-                yield json.loads(line)
+                yield parse_json(line)
             except ValueError:  # torn: the disk was full
                 continue

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import stat
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from io import BufferedReader, FileIO
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.backends.folders import entries
@@ -23,6 +25,7 @@ from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import ERR, OUT, FileKind, OutputFile
 from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
 from batchai_magics.records.record_files import MAX_BYTES, PART
+from batchai_magics.untrusted_files import NotRegularError, open_file, parse_json, read_start
 
 HEAD_BYTES = 256
 
@@ -84,6 +87,7 @@ def _generation(block: FileSlice) -> str:
     )
 
 
+MAX_FILES, MAX_ALL_BYTES = 10_000, 64 << 20  # of the records that are read together
 _STREAMS = {OUT: "stdout", ERR: "stderr"}
 
 
@@ -119,11 +123,16 @@ class Logs:
         if stream and self.is_open:
             chunk = self._recorded(chunk, stream)
         if chunk.data and self.job.secret_spans.is_dir():
-            hidden = output_records.secrets(
-                self.job.secret_spans / path.name, offset, chunk.end
-            )  # links to it are redacted too
+            hidden = self._hidden(path, offset, chunk.end)
             chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
         return self._annotated(chunk, stream) if chunk.data and stream else chunk
+
+    def _hidden(self, path: Path, start: int, end: int) -> list[output_records.SecretSpan]:
+        """The secrets in a part of a log, also behind a link to it; StorageError if they are not known."""
+        try:
+            return output_records.secrets(self.job.secret_spans / path.name, start, end)
+        except OSError as error:
+            raise _unreadable(path.name, error) from error
 
     def _read(self, path: Path, offset: int, limit: int) -> Chunk:
         chunk = read_output(path, offset, limit, is_complete=not self.is_open)
@@ -151,16 +160,29 @@ _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 def read_records(folder: Path, names: Collection[str]) -> Mapping[str, bytes]:
     """The files with these names, and those in these folders (`machines/`); missing ones are left out.
 
-    At most `MAX_BYTES` of each file are read. Of files that are still being written, only the names are,
-    after the others: the record of a file is read before it is looked for.
+    At most `MAX_BYTES` of each file are read, and `MAX_ALL_BYTES` of all; of what is not a regular file,
+    nothing. Of files that are still being written, only the names are, after the others: the record of a file
+    is read before it is looked for.
     """
-    found = {}
+    found, left = dict[str, bytes](), MAX_ALL_BYTES
     for name in (each for asked in names for each in _expanded(folder, asked)):
-        with contextlib.suppress(*_MISSING), (folder / name).open("rb") as stream:
-            found[name] = stream.read(MAX_BYTES)
+        with contextlib.suppress(*_MISSING):
+            found[name] = _record(folder / name, min(left, MAX_BYTES))
+            left -= len(found[name])
     for name in (each for asked in names for each in _expanded(folder, asked, parts=True)):
         found[name] = b""
     return found
+
+
+def _record(file: Path, max_bytes: int) -> bytes:
+    """The start of a record; empty, which no record is, if it is not a regular file."""
+    try:
+        with open_file(file) as stream:
+            return read_start(stream, max_bytes)
+    except NotRegularError as error:
+        if stat.S_ISDIR(error.mode):
+            raise IsADirectoryError(str(file)) from None
+        return b""
 
 
 def _expanded(folder: Path, name: str, *, parts: bool = False) -> Iterator[str]:
@@ -170,12 +192,13 @@ def _expanded(folder: Path, name: str, *, parts: bool = False) -> Iterator[str]:
         yield from () if parts else (name,)
         return
     with contextlib.suppress(*_MISSING):
-        yield from sorted(
-            f"{name}{entry.name}" for entry in path.iterdir() if entry.name.endswith(PART) == parts
-        )
+        found = (entry.name for entry in path.iterdir() if entry.name.endswith(PART) == parts)
+        yield from sorted(f"{name}{each}" for each in islice(found, MAX_FILES))
 
 
 VERSION = 1
+MAX_TELEMETRY_BYTES = 64 << 20  # of the samples of a file
+MAX_LINE_BYTES = 1 << 20
 SCAN_BYTES = 1 << 14  # ranges up to this size are read, not searched
 
 
@@ -185,20 +208,26 @@ def read_telemetry(folder: Path, after: float) -> TelemetryRecord:
     notes: list[str] = []
     samples: list[Sample] = []
     for file in sorted(folder.glob("*.jsonl")):
-        head, found = _read_samples(file, after)
-        nodes |= {int(rank): node for rank, node in head.get("nodes", {}).items()}
-        notes += [note for note in head.get("notes", ()) if note not in notes]
+        try:
+            head, found = _read_samples(file, after)
+            nodes |= {int(rank): str(node) for rank, node in head.get("nodes", {}).items()}
+            new_notes = list(map(str, head.get("notes", ())))
+        except (OSError, ValueError, TypeError, AttributeError) as error:  # the job has replaced it
+            new_notes, found = [f"{file.name} cannot be read: {error}"], []
+        notes += [note for note in new_notes if note not in notes]
         samples += found
     return TelemetryRecord(nodes, tuple(sorted(samples, key=lambda sample: sample.time)), tuple(notes))
 
 
 def _read_samples(file: Path, after: float) -> tuple[dict[str, Any], list[Sample]]:
-    with file.open("rb") as stream:
-        head = _json(stream.readline())
+    with BufferedReader(cast("FileIO", open_file(file))) as stream:
+        head = _json(stream.readline(MAX_LINE_BYTES))
         if head.get("version") != VERSION:
             return {}, []
-        stream.seek(_offset_before(stream, after))
-        samples = [sample for line in stream if (sample := Sample.of_line(line, str(head["machine"])))]
+        machine, last = str(head.get("machine", "")), stream.seek(_offset_before(stream, after))
+        last += MAX_TELEMETRY_BYTES
+        lines = iter(lambda: stream.readline(MAX_LINE_BYTES) if stream.tell() < last else b"", b"")
+        samples = [sample for line in lines if (sample := Sample.of_line(line, machine))]
     return head, [sample for sample in samples if sample.time > after]
 
 
@@ -209,8 +238,9 @@ def _offset_before(stream: IO[bytes], after: float) -> int:
     while last - first > SCAN_BYTES:
         middle = (first + last) // 2
         stream.seek(middle)
-        stream.readline()
-        if _json(stream.readline()).get("t", after + 1) > after:
+        stream.readline(MAX_LINE_BYTES)
+        time = _json(stream.readline(MAX_LINE_BYTES)).get("t")
+        if not isinstance(time, int | float) or time > after:
             last = middle
         else:
             first = middle
@@ -220,7 +250,7 @@ def _offset_before(stream: IO[bytes], after: float) -> int:
 def _json(line: bytes) -> dict[str, Any]:
     """The JSON object in a line; empty if it is not a complete object."""
     try:
-        value = json.loads(line)
+        value = parse_json(line)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import math
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
-from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan, ProcessExit
+from batchai_magics.launch.plan import TRAINER_LOG, UNREADABLE, LogFile, Plan, ProcessExit
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.record import Record, ValueRecord
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
@@ -40,6 +39,7 @@ from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records import record_files
 from batchai_magics.records.rank_stacks import RankStacks, duration_text
+from batchai_magics.untrusted_files import open_file, parse_json
 
 BLOCK_BYTES = 1 << 20
 POLL_S = 0.5  # poll interval
@@ -87,7 +87,7 @@ class RunWatch:
         self._standstill = _Standstill(request.stalled_s)
         self._finding = partial(_finding, job.root.name, collect)
         self._failures = _Failures(plan) if self._notifier.is_used else None
-        self._is_stopped = False
+        self._is_stopped, self._unreadable = False, list[str]()
 
     def check(self, now_s: float, *, is_last: bool = False) -> str:
         """Why the job is to be stopped, according to its logs so far; empty if it is not."""
@@ -96,6 +96,7 @@ class RunWatch:
                 self._take(self._numbers.new_printed(records), now_s)
                 self._measures.take(records, data, log.path)
         for records, data in self._trainer_log.read():
+            self._unreadable += _unreadable_in(data)
             new = self._numbers.new_logged(records)
             self._take(new if self._has_ranks else list(map(_without_rank, new)), now_s)
             self._measures.take(records, data, self._trainer_log.path)
@@ -125,7 +126,7 @@ class RunWatch:
         self._headline.write()
         self._notifier.close()
         notes = [note for export in self._exports if (note := export.close())]
-        return notes if self._is_stopped else [*self._stopping.unseen, *notes]
+        return notes if self._is_stopped else [*self._stopping.unmet(self._unreadable), *notes]
 
     def _notify(self, size_bytes: int, now_s: float, *, is_last: bool) -> None:
         """Notifies users of a standstill, and of the first failure unless the job is to end anyway."""
@@ -145,6 +146,15 @@ class RunWatch:
         self._headline.add(records, points)
         for export in self._exports:
             export.add(points)
+
+
+def _unreadable_in(data: bytes) -> Iterator[str]:
+    """Which files of trainers cannot be read any more, and why."""
+    for line in data.splitlines() if UNREADABLE.encode() in data else ():
+        with contextlib.suppress(ValueError):
+            found = parse_json(line)
+            if isinstance(found, dict) and isinstance(reason := found.get(UNREADABLE), str):
+                yield reason
 
 
 def _finding(guid: str, collect: StackCollector) -> str:
@@ -334,13 +344,8 @@ class _Log:
 def _read(file: Path, offset: int) -> tuple[bytes, int]:
     """The next bytes of a file, newly opened, and its size; OSError if it is not a regular file."""
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open_file(file) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            return os.pread(stream.fileno(), BLOCK_BYTES, offset), size
     except FileNotFoundError:
         return b"", 0
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "is not a regular file", str(file))
-        return os.pread(descriptor, BLOCK_BYTES, offset), found.st_size
-    finally:
-        os.close(descriptor)

@@ -27,17 +27,22 @@ def _status(found: "os.stat_result") -> "list[Any]":
     return [found.st_mode, found.st_size, found.st_mtime_ns, found.st_uid, found.st_ino, found.st_dev]
 
 
-def read(path: str, offset: int, limit: int, head: int = 0, regular: bool = False) -> "Any":
-    """[metadata, size of head]; the first `head` bytes followed by a range of the file.
+def _open_regular(path: str) -> int:
+    """Opens a file that a job may have replaced; raises OSError for links and pipes, and never blocks."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(errno.ELOOP, "it is not a regular file")
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.ELOOP, "it is not a regular file")
+    return file
 
-    With `regular`, raises OSError for links and pipes, and never blocks on them.
-    """
-    flags = os.O_RDONLY | os.O_CLOEXEC | ((os.O_NONBLOCK | os.O_NOFOLLOW) if regular else 0)
-    file = os.open(path, flags)
+
+def read(path: str, offset: int, limit: int, head: int = 0) -> "Any":
+    """[metadata, size of head]; the first `head` bytes followed by a range of a regular file."""
+    file = _open_regular(path)
     try:
         found = os.fstat(file)
-        if regular and not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.ELOOP, "it is not a regular file")
         data = _pread(file, limit, offset)
         first = os.pread(file, head, 0) if head else b""
         return [_status(found), len(first)], first + data
@@ -59,7 +64,7 @@ def _pread(file: int, limit: int, offset: int) -> bytes:
 def digest(path: str, sync: bool = False) -> "Any":
     """[SHA-256 (hex), size] of a file."""
     found, size = hashlib.sha256(), 0
-    with open(path, "rb") as file:
+    with os.fdopen(_open_regular(path), "rb") as file:
         if sync:
             os.fsync(file.fileno())
         for piece in iter(lambda: file.read(1 << 20), b""):
@@ -146,7 +151,7 @@ def _snapshot_file(path: str, data: bytearray, most: int) -> "Any":
         size = None
         most = min(most, MAX_SNAPSHOT_BYTES - len(data))
         if stat.S_ISREG(found.st_mode) and found.st_size <= most:
-            with open(path, "rb") as file:
+            with os.fdopen(_open_regular(path), "rb") as file:
                 read = file.read(most + 1)
             if len(read) <= most:
                 data += read
@@ -202,7 +207,7 @@ def put_new(path: str, data: bytes, mode: int = 0o600, needs: "Any" = None, agai
 
 
 def _has_content(path: str, data: bytes) -> bool:
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), os.fdopen(_open_regular(path), "rb") as file:
         return file.read() == data
     return False
 

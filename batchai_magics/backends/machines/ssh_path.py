@@ -10,13 +10,14 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, ClassVar, cast
+from typing import IO, Any, BinaryIO, ClassVar, cast
 from urllib.parse import quote
 
 from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.machines.ssh_connection import Response
 from batchai_magics.backends.machines.stat_cache import StatCache
 from batchai_magics.backends.service.remote_path import DirectoryEntry, FileStatus, RemotePath
+from batchai_magics.untrusted_files import NotRegularError
 
 READ_AHEAD_BYTES = 1 << 20
 
@@ -183,9 +184,18 @@ class SshPath(RemotePath):
         found, _, data = self._read(offset, limit)
         return found, data
 
+    def open_regular(self) -> BinaryIO:
+        """Opens a regular file to read its bytes."""
+        try:
+            return cast("BinaryIO", self.open("rb", buffering=0))
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise NotRegularError(str(self), self._mode(follow=False)) from None
+            raise
+
     def read_slice(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
         """The status, the first `head` bytes and a range of a regular file, from one open file descriptor."""
-        return self._read(offset, limit, head=head, regular=True)
+        return self._read(offset, limit, head=head)
 
     def digest(self, *, sync: bool = False) -> str:
         """The SHA-256 (hex) of the file."""
@@ -257,10 +267,8 @@ class SshPath(RemotePath):
 
     # -- requests
 
-    def _read(
-        self, offset: int, limit: int, *, head: int = 0, regular: bool = False
-    ) -> tuple[FileStatus, bytes, bytes]:
-        response = self._request("read", offset=offset, limit=limit, head=head, regular=regular)
+    def _read(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
+        response = self._request("read", offset=offset, limit=limit, head=head)
         found, head_bytes = response.head["value"]
         return FileStatus(*found), response.data[:head_bytes], response.data[head_bytes:]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from bisect import bisect_left, bisect_right
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, TIME
+from batchai_magics.untrusted_files import NotRegularError, open_file
+
+_LAST_S = 1e11  # the latest time that is read, in the year 5138
 
 
 class RankSpan(NamedTuple):
@@ -40,13 +44,13 @@ def writers(file: Path, start: int, end: int) -> list[RankSpan]:
     """Which ranks wrote the bytes from `start` to `end`; adjacent spans of one rank are merged."""
     if start >= end:
         return []
-    if not file.exists():  # with a single process there is nothing to record
-        return [RankSpan(start, end, 0)]
     joined: list[RankSpan] = []
     with _Records.of(file, SPAN) as records:
+        if records is None:  # with a single process there is nothing to record
+            return [RankSpan(start, end, 0)]
         first = bisect_right(records, start, key=lambda record: record[1])
         last = bisect_left(records, end, key=lambda record: record[0])
-        for record in map(RankSpan._make, records.between(first, last)):
+        for record in map(RankSpan._make, records.between(first, min(last, first + end - start))):
             begin = record.start
             if joined and joined[-1].rank == record.rank and joined[-1].end == begin:
                 begin = joined.pop().start
@@ -59,21 +63,24 @@ def recorded_end(file: Path, start: int, end: int) -> int:
 
     A rank appends its data before its span, so the last bytes of a growing log may not have one yet.
     """
-    if not file.exists():
-        return end
     with _Records.of(file, SPAN) as records:
+        if records is None:
+            return end
         last = records[len(records) - 1][1] if records else start
     return max(start, min(last, end))
 
 
 def times(file: Path, start: int, end: int) -> list[TimeRecord]:
     """When the bytes from `start` to `end` were written; empty if it was not recorded."""
-    if start >= end or not file.exists():
+    if start >= end:
         return []
     with _Records.of(file, TIME) as records:
-        first = bisect_right(records, start, key=lambda record: record[0])
-        last = bisect_left(records, end, key=lambda record: record[0])
-        return [TimeRecord._make(record) for record in records.between(max(0, first - 1), last)]
+        if records is None:
+            return []
+        first = max(0, bisect_right(records, start, key=lambda record: record[0]) - 1)
+        last = min(bisect_left(records, end, key=lambda record: record[0]), first + 1 + end - start)
+        found = map(TimeRecord._make, records.between(first, last))
+        return [record for record in found if 0 <= record.time < _LAST_S]
 
 
 def secrets(file: Path, start: int, end: int) -> list[SecretSpan]:
@@ -81,8 +88,10 @@ def secrets(file: Path, start: int, end: int) -> list[SecretSpan]:
     if start >= end or not file.exists():
         return []
     with _Records.of(file, SECRET) as records:
+        if records is None:
+            raise OSError(errno.EIO, "the index of its secrets is not a regular file", str(file))
         first = bisect_right(records, start, key=lambda record: record[1])
-        last = bisect_left(records, end, key=lambda record: record[0])
+        last = min(bisect_left(records, end, key=lambda record: record[0]), first + end - start)
         found = map(SecretSpan._make, records.between(first, last))
         return [SecretSpan(max(span.start, start), min(span.end, end)) for span in found]
 
@@ -97,9 +106,14 @@ class _Records(Sequence[tuple[Any, ...]]):
 
     @classmethod
     @contextmanager
-    def of(cls, file: Path, shape: struct.Struct) -> Iterator[_Records]:
-        """The complete records in the file at this time."""
-        with file.open("rb", buffering=0) as stream:
+    def of(cls, file: Path, shape: struct.Struct) -> Iterator[_Records | None]:
+        """The complete records in the file at this time; None if there is no such file."""
+        try:
+            stream = open_file(file)
+        except (FileNotFoundError, NotRegularError):
+            yield None
+            return
+        with stream:
             yield cls(stream, shape, stream.seek(0, os.SEEK_END) // shape.size)
 
     def __len__(self) -> int:

@@ -30,6 +30,7 @@ from batchai_magics.records.preflight import (
     slow_nodes,
 )
 from batchai_magics.records.record_files import PREFLIGHT
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json
 
 HELLO_S = 20.0  # how long to wait for the programs of the first half of the nodes
 REST_S, REST_FACTOR = 5.0, 3.0  # for all of them: at least, and compared with the first half
@@ -64,7 +65,7 @@ class PreflightRequest(NamedTuple):
     def read(cls, file: Path) -> PreflightRequest | None:
         """The request in a file; None without one."""
         with contextlib.suppress(FileNotFoundError):
-            return cls(tuple(SmallerPlans(**plans) for plans in json.loads(file.read_text(encoding="utf-8"))))
+            return cls(tuple(SmallerPlans(**plans) for plans in read_json(file, MAX_PLAN_BYTES)))
         return None
 
 

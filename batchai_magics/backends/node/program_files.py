@@ -39,6 +39,7 @@ _FILES = (
     "models/secret_masking.py",
     "models/stop_conditions.py",
     "options/regular_expressions.py",
+    "untrusted_files.py",
 )
 _FOLDERS = (
     *("backends/node", "backends/node/ranks"),

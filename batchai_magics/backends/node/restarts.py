@@ -13,6 +13,7 @@ from typing import IO
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.launch.plan import Plan
+from batchai_magics.untrusted_files import opener
 
 
 class ExecutionLog:
@@ -20,13 +21,14 @@ class ExecutionLog:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = [Path(path) for path in paths]
-        self.file: IO[bytes] = self._paths[0].open("ab", buffering=0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self.file: IO[bytes] = os.fdopen(opener(str(self._paths[0]), flags), "ab", buffering=0)
 
     def write(self, sentence: str) -> None:
         """Appends a line to every node's log. A full disk loses the line, not the job."""
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         for path in self._paths:
-            with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
+            with contextlib.suppress(OSError), open(path, "a", encoding="utf-8", opener=opener) as file:
                 file.write(f"{now} {sentence}\n")
 
 

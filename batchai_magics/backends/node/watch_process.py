@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import subprocess
 import threading
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.node.ranks.rank import die_with_parent
+from batchai_magics.untrusted_files import read_json
 
 _MAX_STARTS = 3  # of the program during one attempt of a run
 _END_S = 5.0  # for the job to end after a program that was told to end: it may exit first
@@ -32,8 +32,8 @@ def watch_options(stop_if: Path, watch: Path) -> WatchOptions:
     exports would have each number twice.
     """
     try:
-        has_exports = bool(json.loads(watch.read_text(encoding="utf-8")).get("exports"))
-    except (OSError, ValueError):  # the program itself reports a malformed file
+        has_exports = bool(read_json(watch).get("exports"))
+    except (OSError, ValueError, AttributeError):  # the program itself reports a malformed file
         has_exports = False
     subject = "the conditions of this job are" if stop_if.exists() else "this job is"
     return WatchOptions(subject, may_restart=not has_exports)

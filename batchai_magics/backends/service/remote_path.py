@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypeGuard
+from typing import BinaryIO, NamedTuple, TypeGuard
 
 
 class FileStatus(NamedTuple):
@@ -79,6 +79,10 @@ class RemotePath(PurePosixPath):
     @abstractmethod
     def digest(self, *, sync: bool = False) -> str:
         """The SHA-256 (hex) of the file."""
+
+    @abstractmethod
+    def open_regular(self) -> BinaryIO:
+        """Opens a regular file to read its bytes; raises `untrusted_files.NotRegularError` for another."""
 
     @abstractmethod
     def read_slice(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:

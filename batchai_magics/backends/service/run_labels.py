@@ -6,7 +6,6 @@ The tag `baseline` belongs to at most one run of an experiment, whose record nam
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
 from batchai_magics.records.record_files import LABELS
+from batchai_magics.untrusted_files import parse_json
 
 if TYPE_CHECKING:
     from batchai_magics.backends.service.context import Context
@@ -30,7 +30,7 @@ def initial(records: Mapping[str, str]) -> dict[str, object]:
         UsageError: A tag is no word.
     """
     with contextlib.suppress(ValueError):  # no JSON: no labels
-        labels = Labels.from_json(json.loads(records.get(LABELS, "{}")))
+        labels = Labels.from_json(parse_json(records.get(LABELS, "{}")))
         return {_LABELS: _checked(LabelChange(labels.tags), labels).to_json()} if any(labels) else {}
     return {}
 

@@ -22,6 +22,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_
 from batchai_magics.backends.slurm.node.run_files import Submission
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.errors import BatchAIError, ServiceError
+from batchai_magics.untrusted_files import read_json
 
 MAX_TTL_S = 60.0  # the longest interval between two queries
 TTL_DIVISOR = 10  # TTL = time without changes / TTL_DIVISOR
@@ -211,7 +212,7 @@ def _query(query: Query, before: CachedReply | None, now: float) -> CachedReply:
 
 def _read(file: Path) -> CachedReply | None:
     try:
-        asked, changed, tried, lines = json.loads(file.read_text(encoding="utf-8"))
+        asked, changed, tried, lines = read_json(file)
     except (FileNotFoundError, ValueError):
         return None
     return CachedReply(asked, changed, tried, tuple(tuple(line) for line in lines))

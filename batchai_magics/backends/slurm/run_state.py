@@ -24,8 +24,9 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.backends.slurm.node.scratch import Collection
 from batchai_magics.backends.slurm.parse import WAITING_STATES, JobLine
-from batchai_magics.launch.plan import Plan, PlanError
+from batchai_magics.launch.plan import Plan
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text, tail_of
 
 
 @dataclass(frozen=True)
@@ -157,24 +158,24 @@ def with_sentence(outcome: Outcome, sentence: str) -> Outcome:
 def with_ranks(outcome: Outcome, files: RunFiles) -> Outcome:
     """The outcome with the exit status of each rank that reported one."""
     try:
-        plan = Plan.read(str(files.layout.plan))
+        plan = Plan.from_json(read_text(files.layout.plan, MAX_PLAN_BYTES))
         return outcome.with_ranks(exits_in(Path(plan.exits)), plan)
-    except (OSError, PlanError):  # it never ran
+    except (OSError, ValueError):  # it never ran
         return outcome
 
 
 def with_files_left(outcome: Outcome, files: RunFiles) -> Outcome:
     """For a run that did not end itself: the outcome with what remains on the nodes' own disks."""
     try:
-        plan = Plan.from_json(files.layout.plan.read_text(encoding="utf-8"))
-    except (OSError, PlanError):  # it never ran
+        plan = Plan.from_json(read_text(files.layout.plan, MAX_PLAN_BYTES))
+    except (OSError, ValueError):  # it never ran
         return outcome
     return outcome.warned("FilesLeftBehind", *Collection(files, plan).left_behind())
 
 
 def _last_line(file: Path) -> str:
     try:
-        lines: Sequence[str] = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines: Sequence[str] = tail_of(file).strip().splitlines()
     except OSError:
         return ""
     return lines[-1].strip() if lines else ""
@@ -245,7 +246,7 @@ def _failed_to_launch(evidence: Evidence) -> bool:
     if not evidence.node or evidence.has_started:
         return False
     try:
-        text = evidence.files.batch_log.read_text(encoding="utf-8", errors="replace")
+        text = tail_of(evidence.files.batch_log)
     except OSError:
         return True
     return not _CANCELLED_BY_USER.search(text)

@@ -11,6 +11,7 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
+from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles
 from batchai_magics.jobs.sweeps.sweep_handle import RUNNING, Sweep
 from batchai_magics.metrics.record import json_value
@@ -42,11 +43,11 @@ class SweepTable:
 class SweepList:
     """The sweeps of an experiment."""
 
-    sweeps: tuple[Sweep, ...]
+    rows: tuple[dict[str, Any], ...]
 
     def to_data(self) -> list[dict[str, Any]]:
         """One object per sweep."""
-        return [_overview(sweep) for sweep in self.sweeps]
+        return list(self.rows)
 
     def to_table(self) -> Table:
         """One row per sweep."""
@@ -59,10 +60,19 @@ def files_of(context: Context, arguments: Namespace) -> SweepFiles:
     return SweepFiles(context.backend, context.settings.share, context.experiment(arguments).name)
 
 
-def list_all(context: Context, arguments: Namespace) -> SweepList:
-    """The sweeps of the experiment."""
+def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """The sweeps of the experiment; a note for each whose definition is damaged."""
     files, experiment = files_of(context, arguments), context.experiment(arguments)
-    return SweepList(tuple(Sweep(context.backend, experiment, files, name) for name in files.names()))
+    rows, notes = list[dict[str, Any]](), list[str]()
+    for name in files.names():
+        try:
+            rows.append(_overview(Sweep(context.backend, experiment, files, name)))
+        except NotFoundError:  # it was deleted meanwhile
+            continue
+        except BatchAIError as error:
+            rows.append({**_UNREADABLE, "name": name})
+            notes.append(f"Warning: {error}")
+    return ValueWithNotes(SweepList(tuple(rows)), tuple(notes))
 
 
 def show(context: Context, arguments: Namespace) -> ValueWithNotes:
@@ -95,6 +105,17 @@ def _progress(sweep: Sweep) -> StreamParts:
         if (text := sweep.summary) != told:
             yield Message(text)
         told = text
+
+
+_UNREADABLE: dict[str, Any] = {
+    "name": "",
+    "state": "unreadable",
+    "trials": 0,
+    "ended": 0,
+    "failed": 0,
+    "search": "",
+    "parameters": [],
+}
 
 
 def _overview(sweep: Sweep) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -10,16 +11,19 @@ from typing import Any
 
 from batchai_magics.backends.base import STORAGE, Backend, Storage
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.search_space import SearchSpace, Trials, parameter_names, search_space
+from batchai_magics.cell.search_space import MAX_TRIALS, SearchSpace, Trials, parameter_names, search_space
 from batchai_magics.cell.sweep_options import HEADLINE, Goal
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
-from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.errors import NotFoundError, StorageError, UsageError
 from batchai_magics.jobs.submit import as_before_copies
 from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.runs.parameters import is_parameter
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.record_files import CHANNELS
+from batchai_magics.untrusted_files import parse_json
 
-VERSION = 1
+VERSION = 2
+MAX_BYTES = 64 << 20
 FOLDER = "sweeps"  # on the share, with a folder for each experiment
 CANCELLED, STOPPED = "cancelled", "stopped"  # why no further trial is started
 
@@ -79,14 +83,53 @@ class SweepDefinition:
         Raises:
             ValueError: It is malformed, or of a later version.
         """
-        data = json.loads(text)
+        data = parse_json(text)
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise ValueError("it is not a sweep that this version knows")
         try:
             made = cls(**{each.name: data[each.name] for each in fields(cls) if each.name in data})
-            return replace(made, goal=Goal(*made.goal))
-        except TypeError as error:
+            made = replace(made, goal=Goal(*made.goal))
+            _check_types(made)
+            return made
+        except (TypeError, UsageError) as error:
             raise ValueError(f"it is malformed: {error}") from None
+
+
+_TEXTS = ("name", "digest", "search", "space", "prune", "ended", "note")
+_NUMBERS = {"seed": 1 << 63, "trial_count": MAX_TRIALS, "parallel": MAX_TRIALS, "retries": MAX_TRIALS}
+_LAST_S = 1e11  # the latest time that is read, in the year 5138
+_TEMPLATE: Mapping[str, Any] = {
+    "spec": dict,
+    "uploads": dict,
+    "secrets": list,
+    "records": dict,
+    "watch": str | None,
+    "workspace": str,
+    "experiment": str,
+    "cluster": str,
+    "patterns": dict,
+}
+
+
+def _check_types(made: SweepDefinition) -> None:
+    """Raises TypeError for a field of another type, UsageError for an invalid search space."""
+    texts, numbers = (getattr(made, name) for name in _TEXTS), {n: getattr(made, n) for n in _NUMBERS}
+    rows, template, goal = made.trials, made.template, made.goal
+    are_right = (
+        all(isinstance(text, str) for text in texts),
+        all(isinstance(value, int) and 0 <= value <= _NUMBERS[name] for name, value in numbers.items()),
+        isinstance(made.since, int | float) and 0 <= made.since < _LAST_S,
+        isinstance(rows, list) and len(rows) <= MAX_TRIALS and all(map(_is_trial, rows)),
+        isinstance(goal.metric, str) and isinstance(goal.is_max, bool | None),
+        template is None or all(isinstance(template.get(key), kind) for key, kind in _TEMPLATE.items()),
+    )
+    if not all(are_right):
+        raise TypeError("a field has another type than that of a sweep")
+    _ = made.search_space
+
+
+def _is_trial(row: object) -> bool:
+    return isinstance(row, dict) and all(map(is_parameter, row.values()))
 
 
 @dataclass(frozen=True)
@@ -114,6 +157,8 @@ class SweepFiles:
             StorageError: The file is damaged, or of a later version.
         """
         try:
+            if self._storage.show(self.share, self.path(name)).size_bytes > MAX_BYTES:
+                raise ValueError(f"it is larger than {MAX_BYTES >> 20} MiB")
             return SweepDefinition.from_json(self._storage.download(self.share, self.path(name)))
         except ValueError as error:
             raise StorageError(f"the definition of the sweep {name} cannot be read: {error}") from None
@@ -172,7 +217,7 @@ def template_json(template: CellRequest) -> dict[str, Any]:
     marked = {path: data for path, data in template.uploads.items() if has_markers(data)}
     return {
         "spec": template.spec.to_wire(),
-        "uploads": {path: data.decode("utf-8", "surrogateescape") for path, data in marked.items()},
+        "uploads": {path: base64.b64encode(data).decode() for path, data in marked.items()},
         "secrets": [item.name for item in template.spec.secrets or ()],
         "records": {name: text for name, text in template.records.items() if name != CHANNELS},
         "watch": template.watch.to_json() if template.watch else None,
@@ -197,7 +242,7 @@ def template_of(definition: SweepDefinition, env: Mapping[str, str]) -> CellRequ
         workspace=kept["workspace"],
         experiment=kept["experiment"],
         cluster=kept["cluster"],
-        uploads={path: text.encode("utf-8", "surrogateescape") for path, text in kept["uploads"].items()},
+        uploads={path: base64.b64decode(text) for path, text in kept["uploads"].items()},
         patterns=kept["patterns"],
         records=kept["records"],
         watch=WatchRequest.from_json(kept["watch"]) if kept["watch"] else None,

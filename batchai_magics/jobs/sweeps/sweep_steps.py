@@ -6,7 +6,6 @@ A step is idempotent, and creating a job under its name decides between two proc
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from batchai_magics.models.runs.parameters import Parameter, bounded
 from batchai_magics.models.secret_masking import without_secrets
 from batchai_magics.records.record_files import LABELS, TRIAL
 from batchai_magics.records.trial_record import PRUNED, TAG, TrialRecord, trial_name
+from batchai_magics.untrusted_files import parse_json
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.sweeps.trial import TrialResult
@@ -111,7 +111,7 @@ def new_job_of(
     """The job of a trial's run, and the files that it needs on the share."""
     number, run, parameters = due
     request, name = with_parameters(template, parameters), trial_name(definition.name, number, run)
-    own = Labels.from_json(json.loads(template.records.get(LABELS, "{}")))
+    own = Labels.from_json(parse_json(template.records.get(LABELS, "{}")))
     values = without_secrets(bounded({**parameters, **with_values(own.parameters, parameters)}))
     labels = Labels((*own.tags, f"{TAG}{definition.name}"), parameters=values, patterns=own.patterns)
     record = record_of(definition, number, sweep.files.share)

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.untrusted_files import open_file
 
 OWN_PREFIX = "events.out.tfevents.batchai-"  # of the files that `EventFileWriter` writes
+_MAX_LENGTH = 1 << 31  # which protobuf cannot exceed
 MAX_EVENT_BYTES = 1 << 16  # larger events hold images or graphs
 _VERSION = b"brain.Event:2"
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # protobuf's wire types
+_VARINT_BITS = 63
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 _DTYPES = {1: "<f", 2: "<d"}  # of tensors: DT_FLOAT, DT_DOUBLE
 
@@ -61,17 +64,21 @@ class EventFileWriter:
 
 
 class EventFileReader:
-    """Reads the scalars of an event file that may still grow, from `offset` on."""
+    """Reads the scalars of an event file that may still grow, from `offset` on, up to where it is damaged.
+
+    Attributes:
+        problem: Why the rest cannot be read; empty as long as it can.
+    """
 
     def __init__(self, file: Path, offset: int = 0) -> None:
         self._file, self._offset = file, offset
-        self._is_damaged = False
+        self.problem = ""
 
     def read(self) -> Iterator[ScalarPoint]:
         """Yields the scalars of the events that were completed since the last call."""
-        if self._is_damaged:
+        if self.problem:
             return
-        with self._file.open("rb") as stream:
+        with open_file(self._file) as stream:
             while (event := self._next_event(stream)) is not None:
                 yield from _scalars(event)
 
@@ -82,8 +89,8 @@ class EventFileReader:
         if len(header) < _HEADER_BYTES:
             return None
         (length,) = struct.unpack("<Q", header[:8])
-        if _masked_crc(header[:8]) != header[8:]:
-            self._is_damaged = True
+        if _masked_crc(header[:8]) != header[8:] or length > _MAX_LENGTH:
+            self.problem = f"its event at byte {self._offset} is damaged"
             return None
         end = self._offset + _HEADER_BYTES + length + _FOOTER_BYTES
         if length > MAX_EVENT_BYTES:
@@ -194,6 +201,8 @@ def _read_varint(message: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
+        if shift > _VARINT_BITS:
+            raise ValueError("a number is longer than 64 bits")
 
 
 def _varint(number: int) -> bytes:

@@ -7,14 +7,16 @@ rewritten, or end in the middle of a record. Standard library only.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from batchai_magics.metrics.reading.event_files import EventFileReader
+from batchai_magics.untrusted_files import open_file, parse_json
 
 MAX_DEPTH, MAX_ENTRIES = 6, 20_000  # of the folders that are searched
 MAX_TEXT_BYTES = 256 << 20  # of a file of text
@@ -47,12 +49,17 @@ def find(folder: Path) -> list[Path]:
     return found
 
 
-def json_lines(folder: Path) -> Iterator[bytes]:
-    """The numbers in the files below a folder as JSON lines, by file; a name counts once at a step."""
-    lines = NumberLines()
-    for file in find(folder):
-        for values in TrainerFile(file).read(is_last=True):
-            yield lines.line(values)
+def json_lines(folder: Path) -> tuple[bytes, list[str]]:
+    """The numbers in the files below a folder as JSON lines, by file, and why some were not read.
+
+    A name counts once at a step.
+    """
+    lines, data, problems = NumberLines(), list[bytes](), list[str]()
+    for path in find(folder):
+        file = TrainerFile(path)
+        data += map(lines.line, file.read(is_last=True))
+        problems += [f"{path.relative_to(folder)}: {file.problem}"] if file.problem else []
+    return b"".join(data), problems
 
 
 class NumberLines:
@@ -80,11 +87,16 @@ class NumberLines:
 
 
 class TrainerFile:
-    """Reads the numbers of a file, from `offset` on, as they are added; an unreadable file has none."""
+    """Reads the numbers of a file, from `offset` on, as they are added, up to where it is unreadable.
+
+    Attributes:
+        problem: Why the rest cannot be read; empty as long as it can.
+    """
 
     def __init__(self, file: Path, *, offset: int = 0) -> None:
         is_event_file = "tfevents" in file.name
         self._reader = _EventValues(file, offset) if is_event_file else _TextValues(file, offset)
+        self.problem = ""
 
     def read(self, *, is_last: bool = False) -> Iterator[Values]:
         """Yields the values of each event or line that was completed since, with their position.
@@ -93,8 +105,10 @@ class TrainerFile:
         """
         try:
             yield from self._reader.read(is_last=is_last)
-        except (OSError, csv.Error):
+        except (OSError, csv.Error, ValueError, OverflowError) as error:
+            self.problem = getattr(error, "strerror", None) or str(error)
             return
+        self.problem = self._reader.problem
 
 
 class _EventValues:
@@ -104,6 +118,11 @@ class _EventValues:
         self._events = EventFileReader(file, offset)
         phase, rank = _PHASES.get(file.parent.name.lower(), ""), _RANK.fullmatch(file.parent.name)
         self._phase, self._rank = phase, {"rank": int(rank[1])} if rank else {}
+
+    @property
+    def problem(self) -> str:
+        """Why the rest cannot be read."""
+        return self._events.problem
 
     def read(self, *, is_last: bool) -> Iterator[Values]:
         for point in self._events.read():
@@ -116,19 +135,21 @@ class _TextValues:
     """The rows of a CSV file or the objects of JSON lines, as far as they have a step or an epoch."""
 
     def __init__(self, file: Path, offset: int) -> None:
-        self._file, self._offset = file, offset
+        self._file, self._offset, self.problem = file, offset, ""
         self._before, self._columns = b"", list[str]()
         self._is_cut = False  # within a line that is too long
         self._of_line = self._row if file.name.endswith(".csv") else _object
 
     def read(self, *, is_last: bool) -> Iterator[Values]:
-        with self._file.open("rb") as stream:
+        with open_file(self._file) as raw, io.BufferedReader(cast("io.FileIO", raw)) as stream:
             self._find_place(stream)
             while self._offset < MAX_TEXT_BYTES and (lines := self._next_lines(stream, is_last=is_last)):
                 for line in lines:
                     values = self._of_line(line)
                     if values.keys() & set(_STEPS):
                         yield values
+        if self._offset >= MAX_TEXT_BYTES:
+            self.problem = f"it is larger than {MAX_TEXT_BYTES >> 20} MiB"
 
     def _find_place(self, stream: BinaryIO) -> None:
         """Starts again with a file that was rewritten; takes the columns of one that is continued."""
@@ -174,8 +195,8 @@ class _TextValues:
 def _object(line: bytes) -> Values:
     """The numbers of a JSON object, those in its `metrics` or `data` too, with their position."""
     try:
-        found = json.loads(line) if line.startswith(b"{") else None
-    except (ValueError, RecursionError):
+        found = parse_json(line) if line.startswith(b"{") else None
+    except ValueError:
         return {}
     if not isinstance(found, dict):
         return {}

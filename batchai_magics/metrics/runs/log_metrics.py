@@ -220,8 +220,9 @@ def read_log(
     preferences: MetricPreferences = NO_PREFERENCES,
 ) -> LogMetrics:
     """`read_metrics` without warnings; the result has them as `notices`."""
+    problems: Sequence[str] = ()
     if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
-        source = _trainer_lines(Path(source))
+        source, problems = _trainer_lines(Path(source))
     with _opened(source) as stream:
         head = _read_head(stream)
         if head.startswith(_UTF_16_MARKS):  # PowerShell's `>` writes it
@@ -230,22 +231,23 @@ def read_log(
         if is_large:
             from batchai_magics.metrics.reading.log_reader import read_stream
 
-            return LogMetrics(columns=read_stream(head, stream), preferences=preferences)
+            return LogMetrics(columns=read_stream(head, stream), notices=problems, preferences=preferences)
         parser, start = Parser(patterns), LogStart()
         start.add(head)
         records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
-        notices = notices_of(parser.mismatches, records, start)
+        notices = [*problems, *notices_of(parser.mismatches, records, start)]
         return LogMetrics(records, notices=notices, preferences=preferences)
 
 
-def _trainer_lines(folder: Path) -> bytes:
-    """What the files of trainers below a folder hold, as lines of a log."""
+def _trainer_lines(folder: Path) -> tuple[bytes, list[str]]:
+    """What the files of trainers below a folder hold, as lines of a log, and a notice for each bad file."""
     from batchai_magics.metrics.reading import trainer_files  # few readers need it
 
     if not trainer_files.find(folder):
         text = f"the folder {folder} has no event files of TensorBoard, no metrics.csv and no *.jsonl"
         raise UsageError(text, hint="Give the path of a log file, or of another folder.")
-    return b"".join(trainer_files.json_lines(folder))
+    data, problems = trainer_files.json_lines(folder)
+    return data, [f"{problem}; its numbers from there on are missing" for problem in problems]
 
 
 @contextmanager

@@ -62,8 +62,21 @@ class StopEvaluation:
         self._reason = ""
         self._names: dict[str, str] = {}  # printed metric names by normalized name
 
+    def unmet(self, unreadable: Sequence[str]) -> list[str]:
+        """One sentence for each condition that was not evaluated as it should have been.
+
+        `unreadable` names files that could not be read to their end, and why.
+        """
+        files = "; ".join(unreadable[:MAX_NAMES])
+        missed = (
+            [f'{STOP_IF} "{each.text}" was not evaluated to the end: {files}' for each in self._conditions]
+            if unreadable
+            else []
+        )
+        return [*self._unseen, *missed]
+
     @property
-    def unseen(self) -> list[str]:
+    def _unseen(self) -> list[str]:
         """One sentence for each condition whose metric never appeared."""
         known = ", ".join(sorted(set(self._names.values()))[:MAX_NAMES]) or "none at all"
         causes = {each: f"no {each.metric} was printed ({known})" for each in self._conditions}

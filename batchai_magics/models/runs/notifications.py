@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
+from batchai_magics.untrusted_files import parse_json
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 MLFLOW_SCHEME = "batchai+mlflow:"  # before the address of the server of a live export
 MAX_CHARS = 2000  # of an address or a command
@@ -129,7 +131,7 @@ class Delivery(NamedTuple):
     def from_text(cls, text: bytes) -> Delivery:
         """Reads the text of its file; raises ValueError if it is malformed."""
         try:
-            data = json.loads(text)
+            data = parse_json(text)
             state = data.get("state") or ("failed" if data.get("problem") else "delivered")
             known = {name: data[name] for name in cls._fields if name in data}
             made = {"kind": NotificationKind(data["kind"]), "state": DeliveryState(state)}

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from batchai_magics.models.runs.scalar_export import ExportTarget, export_targets
+from batchai_magics.untrusted_files import parse_json
 
 STALLED_S = 900.0  # how long a running job may print nothing before its user is notified
 
@@ -50,7 +51,7 @@ class WatchRequest(NamedTuple):
             ValueError: It is malformed, or a target is invalid.
         """
         try:
-            fields = json.loads(text)
+            fields = parse_json(text)
             request = cls(**{name: fields[name] for name in cls._fields if name in fields})
             made = request._replace(
                 exports=tuple(map(str, request.exports)), tags=tuple(map(str, request.tags))

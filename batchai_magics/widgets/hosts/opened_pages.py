@@ -22,7 +22,7 @@ from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.hosts.page_server import PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
-from batchai_magics.widgets.hosts.recording_file import check_recording
+from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
 from batchai_magics.widgets.hosts.stream_output import StreamOutput
 from batchai_magics.widgets.job.job_feed import JobFeed, open_feed
 from batchai_magics.widgets.job.job_stream import JobStream
@@ -71,7 +71,7 @@ def open_job(job: Job) -> PageServer:
 def open_recording(path: Path) -> PageServer:
     """Serves the replay of a recording until the server is closed."""
     check_recording(path)
-    return PageServer(recording=path.read_bytes()).start()
+    return PageServer(recording=read_recording(path)).start()
 
 
 def export_html(recording: Path, target: Path) -> Path:
@@ -81,7 +81,7 @@ def export_html(recording: Path, target: Path) -> Path:
         title=html.escape(str(name)),
         style=pages.style().replace("</", "<\\/"),
         script=_base64(pages.script().encode()),
-        recording=_base64(recording.read_bytes()),
+        recording=_base64(read_recording(recording)),
     )
     try:
         part = target.with_name(f".{target.name}.part")

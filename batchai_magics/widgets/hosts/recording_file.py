@@ -20,12 +20,14 @@ from pathlib import Path
 
 from batchai_magics.errors import StorageError, UsageError
 from batchai_magics.models.secret_masking import SecretMask
+from batchai_magics.untrusted_files import open_file, parse_json, read_file
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.job.message_batch import Batch
 
 FORMAT = "batchai-recording"
 VERSION = 1
 MAX_BYTES = 32 << 20  # of JSON; after that, only states are recorded
+MAX_FILE_BYTES = 256 << 20
 _HEADER_BYTES = 1 << 16
 
 Clock = Callable[[], float]
@@ -93,6 +95,16 @@ class RecordingFile:
                 self._file.write(line)
 
 
+def read_recording(path: Path) -> bytes:
+    """The content of a recording; raises like `check_recording`."""
+    try:
+        return read_file(path, MAX_FILE_BYTES, may_be_link=True)
+    except ValueError as error:
+        raise UsageError(f"{path} is not a recording: {error}") from None
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+
+
 def check_recording(path: Path) -> PageData:
     """The header of a recording.
 
@@ -101,8 +113,8 @@ def check_recording(path: Path) -> PageData:
         UsageError: It is no recording, or one of another version.
     """
     try:
-        with gzip.open(path) as file:
-            header = json.loads(file.readline(_HEADER_BYTES))
+        with open_file(path, may_be_link=True) as stream, gzip.open(stream) as file:
+            header = parse_json(file.readline(_HEADER_BYTES))
     except (gzip.BadGzipFile, zlib.error, EOFError, ValueError):
         header = None
     except OSError as error:
@@ -114,4 +126,6 @@ def check_recording(path: Path) -> PageData:
             f"{path} is a recording of version {header.get('version')}, not {VERSION}",
             hint="open it with the version of batchai_magics that made it",
         )
+    if not isinstance(header.get("name"), str):
+        raise UsageError(f"{path} is a damaged recording: its header has no name of a job")
     return header

@@ -96,7 +96,9 @@ def test_a_torn_sample_is_skipped_and_an_unfinished_one_awaited(tmp_path, sample
 def test_gpus_that_are_never_sampled_are_told_of(tmp_path):
     run = Measured(tmp_path, "gpu < 5% for 30m")
     run.at(1e6)
-    assert run.stopping.unseen == ['stop-if "gpu < 5% for 30m" had nothing to check: no GPU use was sampled']
+    assert run.stopping.unmet(()) == [
+        'stop-if "gpu < 5% for 30m" had nothing to check: no GPU use was sampled'
+    ]
 
 
 @pytest.mark.parametrize(
@@ -155,5 +157,5 @@ def test_a_small_cost_is_no_zero(tmp_path):
 def test_a_cost_without_a_price_is_told_of(tmp_path):
     run = Measured(tmp_path, "cost > 10")
     assert run.at(0) == ""
-    (told,) = run.stopping.unseen
+    (told,) = run.stopping.unmet(())
     assert told == 'stop-if "cost > 10" had nothing to check: the price of its nodes is unknown'

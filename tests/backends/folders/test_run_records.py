@@ -21,7 +21,8 @@ def test_files_are_read_by_name_and_by_folder(tmp_path: Path) -> None:
     for name in ("a.json", "machines/b", "machines/a", "machines/c.part"):
         (tmp_path / name).write_text(name)
     found = run_output.read_records(tmp_path, ["a.json", "machines/", "machines", "none", "none/"])
-    assert found == {name: name.encode() for name in ("a.json", "machines/a", "machines/b")}
+    complete = {name: name.encode() for name in ("a.json", "machines/a", "machines/b")}
+    assert found == {**complete, "machines/c.part": b""}
     with pytest.raises(StorageError):
         run_output.read_records(tmp_path, ["../a.json"])
 

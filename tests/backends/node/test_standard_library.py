@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics import errors
+from batchai_magics import errors, untrusted_files
 from batchai_magics.backends import node
 
-FILES = [*sorted(Path(node.__file__).parent.rglob("*.py")), Path(errors.__file__)]
+SHARED = [Path(module.__file__) for module in (errors, untrusted_files)]
+FILES = [*sorted(Path(node.__file__).parent.rglob("*.py")), *SHARED]
 OURS = (
     "batchai_magics.errors",
     "batchai_magics.launch",
     "batchai_magics.launch.plan",
+    "batchai_magics.untrusted_files",
     "batchai_magics.backends.node",
     "batchai_magics.metrics.reading.trainer_files",
 )

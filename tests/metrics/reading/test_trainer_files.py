@@ -1,12 +1,14 @@
 """What trainers log to files, read as a folder."""
 
 import json
+import os
+import struct
 
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import read_metrics
-from batchai_magics.metrics.reading.event_files import EventFileWriter
+from batchai_magics.metrics import MetricsWarning, read_metrics
+from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 
 LIGHTNING = """epoch,step,train_loss,val_acc
@@ -63,3 +65,22 @@ def test_a_folder_without_such_files_is_refused(tmp_path):
     (tmp_path / "data.csv").write_text("step,loss\n1,2\n")
     with pytest.raises(UsageError, match="no event files"):
         read_metrics(tmp_path)
+
+
+def test_bad_files_are_named_and_the_others_are_read(tmp_path):
+    events(tmp_path, "train", ScalarPoint("loss", 2.5, 1, 1001.0))
+    (whole,) = tmp_path.rglob("*tfevents*")
+    huge = struct.pack("<Q", 2**64 - 1)
+    (tmp_path / "events.out.tfevents.huge").write_bytes(
+        whole.read_bytes() + huge + _masked_crc(huge) + bytes(99)
+    )
+    os.mkfifo(tmp_path / "metrics.csv")
+    (tmp_path / "deep.jsonl").write_text('{"step": 1, "lr": 0.5}\n{"step": ' + "[" * 100_000 + "\n")
+    with pytest.warns(MetricsWarning) as caught:
+        found = numbers(tmp_path)
+    assert sorted(found) == [("loss", 1, 2.5), ("lr", 1, 0.5)]
+    texts = sorted(str(each.message) for each in caught)
+    assert [text.partition(";")[0] for text in texts] == [
+        f"events.out.tfevents.huge: its event at byte {whole.stat().st_size} is damaged",
+        "metrics.csv: it is not a regular file",
+    ]

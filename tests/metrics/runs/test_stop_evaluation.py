@@ -50,7 +50,7 @@ def test_a_pattern_of_ones_own_counts_whatever_its_letters():
 def test_a_condition_about_a_number_that_never_came_is_told_with_those_that_did():
     watch = stopping("los is nan", "loss is nan")
     watch.add([value("loss", 1), value("lr", 1)], 0)
-    (told,) = watch.unseen
+    (told,) = watch.unmet(())
     assert told == 'stop-if "los is nan" had nothing to check: no los was printed (loss, lr)'
 
 
@@ -72,7 +72,7 @@ def test_a_condition_may_spell_a_validation_metric_as_the_log_does(name):
     watch = stopping(f"{name} < 0.3")
     watch.add([value("val_loss", 0.2)], 0)
     assert watch.reason(0)
-    assert not watch.unseen
+    assert not watch.unmet(())
 
 
 def test_training_does_not_stop_for_a_condition_on_validation():

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import os
 import threading
 
 import pytest
@@ -12,6 +13,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_pages import open_recording, record_job
 from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.widgets.hosts import recording_file
+from batchai_magics.widgets.hosts.opened_pages import export_html
 from batchai_magics.widgets.hosts.recorder import MaskedSource
 from tests.patience import PATIENCE_S
 from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
@@ -164,8 +166,15 @@ def test_what_is_no_recording_is_refused_before_it_is_served(tmp_path):
     (tmp_path / "text").write_text("hello")
     with gzip.open(tmp_path / "later", "wt") as file:
         file.write('{"format": "batchai-recording", "version": 99}\n')
+    with gzip.open(tmp_path / "nameless", "wt") as file:
+        file.write('{"format": "batchai-recording", "version": 1}\n')
+    os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="is not a recording of a job"):
         open_recording(tmp_path / "text")
+    with pytest.raises(UsageError, match="has no name of a job"):
+        export_html(tmp_path / "nameless", tmp_path / "page.html")
+    with pytest.raises(StorageError, match="not a regular file"):
+        open_recording(tmp_path / "pipe")
     with pytest.raises(UsageError, match="version 99, not 1"):
         open_recording(tmp_path / "later")
     with pytest.raises(StorageError, match="No such file"):

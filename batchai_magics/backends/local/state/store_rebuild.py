@@ -22,6 +22,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.labels import BASELINE
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 from batchai_magics.records.record_files import LABELS
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
 
 VERSION = 1
 Row = Mapping[str, Any]
@@ -92,7 +93,7 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
 def _restore_labels(db: sqlite3.Connection, kept: JobBackup) -> None:
     """Gives a job the labels that it had last, as far as its folder has them."""
     with contextlib.suppress(OSError, ValueError):
-        labels = json.loads((kept.folder.records / LABELS).read_text(encoding="utf-8"))
+        labels = read_json(kept.folder.records / LABELS)
         statement = "UPDATE resource SET more = json_set(more, '$.labels', json(?)) WHERE key = ?"
         db.execute(statement, (json.dumps(labels), kept.job["key"]))
 
@@ -123,7 +124,7 @@ def _folders(layout: Layout) -> Iterable[JobLayout]:
 def _read_backup(folder: JobLayout) -> JobBackup | None:
     """The backup in a folder; None if it is unreadable."""
     try:
-        data = json.loads(folder.made.read_text(encoding="utf-8"))
+        data = read_json(folder.made)
         kept = JobBackup(folder, {table: data["rows"][table] for table in _TABLES})
         return kept if data["version"] == VERSION and kept.created else None
     except (OSError, ValueError, KeyError, TypeError, IndexError, StopIteration):
@@ -162,7 +163,7 @@ def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -
     values = (ExecutionState.RUNNING.value, began, began, supervisor, kept.job["key"])
     statement = "UPDATE job SET state = ?, changed = ?, started = ?, supervisor = ?, is_assigned = 1"
     db.execute(f"{statement} WHERE key = ?", values)
-    for node in Plan.read(str(kept.folder.plan)).nodes:
+    for node in Plan.from_json(read_text(kept.folder.plan, MAX_PLAN_BYTES)).nodes:
         ordinal = node_table.get_cluster(db, kept.job["cluster"]).next_ordinal
         guid, is_shared = kept.job["guid"], bool(kept.job.get("gpu_count"))
         if is_shared:
@@ -176,6 +177,6 @@ def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -
 
 def _supervisor(folder: JobLayout) -> str:
     try:
-        return folder.supervisor.read_text(encoding="ascii").strip()
+        return read_text(folder.supervisor).strip()
     except (OSError, ValueError):
         return ""

@@ -40,6 +40,7 @@ from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndW
 from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Limits, Plan
+from batchai_magics.untrusted_files import tail_of
 
 POLL_S = 1.0  # how often the store is polled without a signal
 
@@ -173,7 +174,7 @@ class JobRun:
         if interrupted:
             process.kill(lambda: process.marked(requirements.mount_mark(self._plan.guid)))
             return interrupted
-        words = log.read_text(encoding="utf-8", errors="replace")
+        words = tail_of(log)
         for line in words.splitlines():
             self._log.write(line)
         return tool.outcome(child.wait(), words)

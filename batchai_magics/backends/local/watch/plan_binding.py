@@ -25,6 +25,7 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.launch.job_site import thread_share
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json
 
 LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 
@@ -45,7 +46,7 @@ class SubmittedRun(NamedTuple):
     @classmethod
     def read(cls, file: Path) -> SubmittedRun:
         """Those in a file."""
-        body = json.loads(file.read_text(encoding="utf-8"))
+        body = read_json(file, MAX_PLAN_BYTES)
         preparation = Plan.from_json(body["preparation"]) if body["preparation"] else None
         return cls(Plan.from_json(body["plan"]), preparation, body["ports"])
 
@@ -66,7 +67,7 @@ def bind(store: Store, layout: Layout, run: JobRow) -> None:
 
 def bind_smaller(job: JobLayout, plans: SmallerPlans, numbers: Sequence[int]) -> None:
     """Replaces the plans of a bound job by those for some of its nodes."""
-    body = json.loads(job.bindings.read_text(encoding="utf-8"))
+    body = read_json(job.bindings, MAX_PLAN_BYTES)
     preparation = Plan.from_json(plans.preparation) if plans.preparation else None
     bindings = Bindings(**body["bindings"]).of_nodes(numbers)
     _write(Plan.from_json(plans.plan), preparation, bindings, home=Path(body["home"]), job=job)
@@ -138,5 +139,5 @@ class SetupPlan(NamedTuple):
     @classmethod
     def read(cls, file: Path) -> SetupPlan:
         """Reads it from a file."""
-        body = json.loads(file.read_text(encoding="utf-8"))
+        body = read_json(file, MAX_PLAN_BYTES)
         return cls(Plan.from_json(body["plan"]) if body["plan"] else None, body["is_elevated"])

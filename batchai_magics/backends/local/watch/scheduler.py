@@ -20,6 +20,7 @@ from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import not_started
 from batchai_magics.errors import ServiceError, StorageError
+from batchai_magics.untrusted_files import tail_of
 
 
 def schedule(
@@ -152,7 +153,7 @@ def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:
 def supervisor_tail(layout: Layout, guid: str) -> str:
     """The last line a dead supervisor logged, for the error message."""
     try:
-        text = layout.job(guid).supervisor_log.read_text(encoding="utf-8", errors="replace")
+        text = tail_of(layout.job(guid).supervisor_log)
     except OSError:
         return ""
     return text.strip().rpartition("\n")[2]

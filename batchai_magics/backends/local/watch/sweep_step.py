@@ -14,6 +14,7 @@ from batchai_magics.backends.local.watch.detached_process import Program
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
+from batchai_magics.untrusted_files import read_file
 
 PROGRAM = "jobs.sweeps.next_step"  # of an upper layer: a process of its own, which this one never waits for
 
@@ -21,7 +22,7 @@ PROGRAM = "jobs.sweeps.next_step"  # of an upper layer: a process of its own, wh
 def start(store: Store, job: JobLayout) -> list[subprocess.Popen[bytes]]:
     """Starts it if the trial has ended in a way that its sweep wants to know of."""
     with contextlib.suppress(OSError, ValueError):  # whoever reads the sweep takes the step then
-        record = TrialRecord.from_text((job.records / TRIAL).read_bytes())
+        record = TrialRecord.from_text(read_file(job.records / TRIAL))
         with store.read() as db:
             run = job_table.find_by_guid(db, job.root.name)
             id = resource_table.by_guid(db, job.root.name).id

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.ranks.signed_records import GrowingSeal, LogSeal
+from batchai_magics.untrusted_files import opener
 
 if TYPE_CHECKING:
     from batchai_magics.launch.plan import LogFile
@@ -96,12 +97,12 @@ class LogWriter:
     ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._name = log.path.rpartition("/")[2]
-        self._file = os.open(log.path, flags, 0o600)
+        self._file = opener(log.path, flags)
         self.is_shared = bool(log.spans)
-        self._spans = os.open(log.spans, flags, 0o600) if log.spans else -1
-        self._times = os.open(log.times, flags, 0o600) if log.times else -1
+        self._spans = opener(log.spans, flags) if log.spans else -1
+        self._times = opener(log.times, flags) if log.times else -1
         self.secrets = secrets if log.hidden else ()
-        self._hidden = os.open(log.hidden, flags, 0o600) if self.secrets else -1
+        self._hidden = opener(log.hidden, flags) if self.secrets else -1
         self._recorded_s = 0.0
         self._last_writer = last_writer or LastWriter()
         self._growing_seal = GrowingSeal(log.path)

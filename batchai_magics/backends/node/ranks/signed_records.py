@@ -8,7 +8,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.launch.plan import ProcessExit
+from batchai_magics.launch.plan import ProcessExit, from_json_types
+from batchai_magics.untrusted_files import open_file, parse_json, read_file
 
 if TYPE_CHECKING:
     import hashlib
@@ -44,8 +45,8 @@ class SignedRecord:
 
 def read(file: Path) -> object:
     """The value in a record; None if it is blank or incomplete."""
-    digest, _, body = file.read_bytes().strip().partition(b" ")
-    return json.loads(body) if body and digest == _digest(body) else None
+    digest, _, body = read_file(file).strip().partition(b" ")
+    return parse_json(body) if body and digest == _digest(body) else None
 
 
 def _digest(body: bytes) -> bytes:
@@ -63,8 +64,16 @@ def exit_record(folder: str, rank: int) -> SignedRecord:
 
 def exits_in(folder: Path) -> list[ProcessExit]:
     """The complete records in a folder: those of the processes that have ended."""
-    values = (read(file) for file in folder.iterdir())
-    return [ProcessExit(**value) for value in values if isinstance(value, dict)]
+    return [found for file in folder.iterdir() if (found := _exit_in(file))]
+
+
+def _exit_in(file: Path) -> ProcessExit | None:
+    """The record in a file; None if it is incomplete, or another program has replaced it."""
+    try:
+        found: ProcessExit = from_json_types(ProcessExit, read(file), file.name)
+    except (OSError, ValueError):
+        return None
+    return found
 
 
 SEAL_ROOM = 1 << 12
@@ -87,9 +96,17 @@ def seals_in(path: Path) -> dict[str, LogSeal] | None:
     """The seals of a job's logs by file name; empty if their end was not observed, None without a record."""
     try:
         seals = read(path)
+        if isinstance(seals, dict):
+            return {name: _seal(*seal) for name, seal in seals.items()}
     except FileNotFoundError:
         return None
-    return {name: LogSeal(*seal) for name, seal in seals.items()} if isinstance(seals, dict) else {}
+    except (OSError, ValueError, TypeError):  # another program has replaced it
+        return {}
+    return {}
+
+
+def _seal(size: int, sha256: str, lost: int = 0) -> LogSeal:
+    return LogSeal(int(size), str(sha256), int(lost))
 
 
 class GrowingSeal:
@@ -120,12 +137,11 @@ class GrowingSeal:
             return self._running_seal(lost)
         digest, size = _sha256(), 0
         try:
-            # O_NONBLOCK: a process may have replaced the log, for instance by a pipe
-            with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            with open_file(self._path) as file:
                 while data := file.read(1 << 20):
                     digest.update(data)
                     size += len(data)
-        except OSError:  # it was deleted: what was written is lost
+        except OSError:  # it was deleted or replaced: what was written is lost
             return self._running_seal(lost)
         return LogSeal(size, digest.hexdigest(), lost)
 
@@ -143,7 +159,7 @@ def _sha256() -> hashlib._Hash:
 def seal_of(file: Path) -> LogSeal:
     """The seal of a log, read completely."""
     digest, size = _sha256(), 0
-    with file.open("rb") as stream:
+    with open_file(file) as stream:
         while data := stream.read(1 << 20):
             digest.update(data)
             size += len(data)

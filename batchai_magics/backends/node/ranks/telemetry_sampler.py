@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.node.ranks.gpus import Gpus
 from batchai_magics.launch.plan import Plan
+from batchai_magics.untrusted_files import opener
 
 VERSION = 1
 MAX_CPU_SHARE = 0.002  # of one core: the limit for sampling, and again for searching processes
@@ -57,7 +58,7 @@ class Sampler:
         notes += [self._gpus.note] if self._gpus.note else []
         os.makedirs(plan.telemetry, 0o700, exist_ok=True)  # noqa: PTH103 pathlib slows each rank
         path = f"{plan.telemetry}/{first_rank}.jsonl"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = opener(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._is_torn = False
         self._started_s = time.monotonic()
         self._members: dict[int, int] = {}  # pid → rank

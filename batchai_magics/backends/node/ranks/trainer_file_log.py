@@ -7,6 +7,7 @@ such files, a run costs a look into its working directories every few seconds.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 import time
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batchai_magics.launch.plan import TRAINER_LOG, Plan
+from batchai_magics.launch.plan import TRAINER_LOG, UNREADABLE, Plan
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.reading.trainer_files import NumberLines, TrainerFile
@@ -42,13 +43,14 @@ class _FollowedFile:
     """The reading position in a file, which may be between two numbers."""
 
     def __init__(self, reader: TrainerFile) -> None:
-        self._reader = reader
+        self.reader = reader
+        self.is_told = False  # that it cannot be read any more
         self.rest: Iterator[dict[str, Any]] = iter(())
         self.seen: _FoundFile | None = None  # as it was when it was read to its end
 
     def values(self, *, is_last: bool) -> Iterator[dict[str, Any]]:
         """The rest of the last time, then what was added."""
-        self.rest = chain(self.rest, self._reader.read(is_last=is_last))
+        self.rest = chain(self.rest, self.reader.read(is_last=is_last))
         return self.rest
 
 
@@ -88,7 +90,8 @@ class TrainerFileLog:
             for file in () if self._is_broken else self._search():
                 if time.monotonic() < deadline_s and self._has_news(file, is_last=is_last):
                     self._copy(file, deadline_s, is_last=is_last)
-        except Exception:  # noqa: BLE001 whatever is in these files, no job fails because of them
+        except Exception as error:  # noqa: BLE001 whatever is in these files, no job fails because of them
+            self._tell(f"the files of trainers: {error}")
             self._is_broken = True
 
     def close(self) -> None:
@@ -123,6 +126,13 @@ class TrainerFileLog:
                     return
         self._append(batch)
         followed.seen = file
+        if followed.reader.problem and not followed.is_told:
+            followed.is_told = True
+            self._tell(f"{os.path.basename(file.path)}: {followed.reader.problem}")  # noqa: PTH119 as above
+
+    def _tell(self, problem: str) -> None:
+        """Says in the log that numbers are missing from here on, for those who wait for them."""
+        self._append(json.dumps({UNREADABLE: problem}).encode() + b"\n")
 
     def _append(self, batch: bytes) -> None:
         """Appends lines; a full disk loses them, and a partial line is terminated by the next one."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from batchai_magics.backends.node.outcome import Outcome, time_limit_reached
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, outcome_of
 from batchai_magics.launch.plan import Limits
+from batchai_magics.untrusted_files import tail_of
 
 _LOST = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
 _FAILED = re.compile(r"Node failure on (\S+)")
@@ -57,7 +58,7 @@ def lost_nodes(names: Sequence[str], log: Path) -> dict[str, str]:
     if lost:
         return lost
     try:
-        text = log.read_text(encoding="utf-8", errors="replace")
+        text = tail_of(log)
     except OSError:
         return {}
     return {name: "" for name in _FAILED.findall(text) if name in names}

@@ -14,6 +14,7 @@ from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.outcome import NO_CODE, REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.launch.plan import Plan
+from batchai_magics.untrusted_files import tail_of
 
 LOST = "JobNodeLost"
 TERMINATED = 128 + signal.SIGTERM  # the exit code of a process that SIGTERM ended
@@ -175,7 +176,7 @@ def logged_end(batch_log: Path) -> EndState | None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        return tail_of(file)
     except OSError:
         return ""
 
@@ -292,7 +293,7 @@ def _sentence(text: str, message: str) -> str:
 def _first_line(log: Path, matches: Callable[[str], object]) -> str:
     """The first matching line of a log; empty without one."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = tail_of(log).splitlines()
     except OSError:
         return ""
     return next((_PREFIX.sub("", line.strip()) for line in lines if line.strip() and matches(line)), "")

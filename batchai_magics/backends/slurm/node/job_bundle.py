@@ -18,6 +18,7 @@ from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR
 from batchai_magics.backends.slurm.node import scratch
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json
 
 
 class Plans(NamedTuple):
@@ -55,7 +56,7 @@ class JobBundle(NamedTuple):
     @classmethod
     def read(cls, file: Path) -> JobBundle:
         """Reads a job bundle."""
-        return cls(**json.loads(file.read_text(encoding="utf-8")))
+        return cls(**read_json(file, MAX_PLAN_BYTES))
 
     def resolved(self, guid: str, nodes: Sequence[str], addresses: Sequence[str]) -> Plans:
         """The plans for these nodes, with free ports of the current one."""

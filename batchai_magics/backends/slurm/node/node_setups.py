@@ -18,6 +18,7 @@ from typing import NamedTuple
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan, ProcessExit
+from batchai_magics.untrusted_files import read_json
 
 CLAIM_S = 60.0
 SAME_BOOT_S = 60.0  # two readings of the same boot time differ by a second or two
@@ -146,6 +147,6 @@ def _seconds(text: str) -> float:
 
 def _read(file: Path) -> SetupRecord | None:
     try:
-        return SetupRecord(**json.loads(file.read_text(encoding="utf-8")))
+        return SetupRecord(**read_json(file))
     except FileNotFoundError:
         return None

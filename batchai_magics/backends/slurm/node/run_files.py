@@ -20,6 +20,7 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.plan import Plan
+from batchai_magics.untrusted_files import NotRegularError, read_json
 
 T = TypeVar("T")
 
@@ -34,10 +35,12 @@ def overwrite(file: Path, data: bytes) -> None:
 
 
 def read_as(kind: Callable[..., T], file: Path) -> T | None:
-    """Reads a file as a value of that type; None if it does not exist."""
+    """Reads a file as a value of that type; None if it does not exist, or the job has replaced it."""
     try:
-        return kind(**json.loads(file.read_text(encoding="utf-8")))
+        return kind(**read_json(file))
     except FileNotFoundError:
+        return None
+    except (NotRegularError, ValueError, TypeError):
         return None
 
 

@@ -6,7 +6,6 @@ On SIGTERM it ends its process gracefully, keeps the last output, and records th
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -36,6 +35,7 @@ from batchai_magics.backends.slurm.node.run_files import (
 )
 from batchai_magics.backends.slurm.node.scratch import Collection
 from batchai_magics.launch.plan import Launcher, Plan
+from batchai_magics.untrusted_files import read_json
 
 WARNING_POLL_S = 1.0  # interval for checking whether a job that wants a warning is about to end
 POLL_S = 5.0  # interval for checking whether the job has ended or was restarted elsewhere
@@ -163,7 +163,7 @@ def secrets_of(files: RunFiles, plan: Plan) -> dict[str, str]:
 def read_secrets(file: Path) -> dict[str, str]:
     """The variables in a file of secrets; empty if there is no such file."""
     try:
-        values: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+        values: dict[str, str] = read_json(file)
     except FileNotFoundError:
         return {}
     return values

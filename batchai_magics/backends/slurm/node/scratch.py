@@ -25,6 +25,7 @@ from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.plan import Plan
+from batchai_magics.untrusted_files import open_file, read_json
 
 _BLOCK = 1 << 22
 _POLL_S = 0.1
@@ -50,7 +51,7 @@ class MoveResult(NamedTuple):
     def read(cls, file: Path) -> MoveResult | None:
         """Reads a node's result; None if it recorded none."""
         try:
-            return cls(**json.loads(file.read_text(encoding="utf-8")))
+            return cls(**read_json(file))
         except (OSError, ValueError, TypeError):
             return None
 
@@ -182,9 +183,8 @@ def _copy(source: Path, part: Path, mode: int, deadline_s: float) -> None:
 
 
 def _copy_file(source: Path, part: Path, deadline_s: float) -> None:
-    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with (
-        os.fdopen(descriptor, "rb", buffering=0) as stream,
+        open_file(source) as stream,
         open(part, "xb", opener=private_files.opener) as copy,
     ):
         while data := stream.read(_BLOCK):
@@ -336,7 +336,7 @@ def _file(files: RunFiles) -> Path:
 
 def _read(files: RunFiles) -> dict[str, str | int]:
     try:
-        request: dict[str, str | int] = json.loads(_file(files).read_text(encoding="utf-8"))
+        request: dict[str, str | int] = read_json(_file(files))
     except FileNotFoundError:
         return {}
     return request

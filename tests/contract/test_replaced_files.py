@@ -1,0 +1,59 @@
+"""A job replaces the files of its own run: that is its own trouble, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.artifacts import FOLDER
+from batchai_magics.records.record_files import PARAMETERS
+from tests.contract.place import Place
+from tests.world import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("records")]
+RUN = 'cd "$BATCHAI_ARTIFACT_DIR/.." && mkdir -p records/artifacts telemetry'
+RECORDS = ("records/parameters.json", "records/headline.json", "records/artifacts/0.jsonl")
+FILES = (*RECORDS, "telemetry/x.jsonl", "stdout.spans", "stdout.times")
+PIPES = "; ".join(f"rm -f {name}; mkfifo {name}" for name in FILES)
+DEEP = "[" * 100_000
+BAD = {
+    "deep": DEEP,
+    "surrogate": '{"\\ud800": 1}',
+    "another type": '[{"path": [], "time": 1e300}]',
+    "no JSON": "\0\xff",
+}
+
+
+@pytest.mark.needs("logged_parameters")
+def test_pipes_in_the_place_of_its_records_keep_nobody_waiting(place: Place) -> None:
+    bad = place.start(f"{RUN}; {PIPES}; echo replaced; exec sleep 1000", name="bad")
+    until(lambda: b"replaced" in place.log(bad))
+    good = place.run("echo fine", name="good")
+    assert good.state is ExecutionState.SUCCEEDED
+    records = place.backend.records
+    assert records.labels([bad, good.id]) == {}
+    assert set(records.read(bad, [PARAMETERS, FOLDER]).values()) == {b""}
+    assert Job(place.backend, bad).artifacts() == []
+    assert [text for text in Job(place.backend, bad).provenance().problems if PARAMETERS in text]
+    if place.backend.telemetry:
+        place.backend.telemetry.read(bad)
+    place.backend.terminate(bad)
+    assert place.wait(bad).state is ExecutionState.FAILED
+
+
+@pytest.mark.needs("logged_parameters")
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_bad_records_are_a_problem_of_their_own_run(place: Place, bad: str) -> None:
+    script = "import os\nos.chdir(os.environ['BATCHAI_ARTIFACT_DIR'] + '/..')\n"
+    script += "os.makedirs('records/artifacts', exist_ok=True)\n"
+    script += f"for name in {RECORDS!r}:\n    open(name, 'w').write({bad!r} + chr(10))\n"
+    first = place.run_cell("bad", script)
+    second = place.run_cell("good", "from batchai_magics import log\nlog(params={'lr': 0.5})\n")
+    labels = place.backend.records.labels([first.id, second.id])
+    assert json.dumps([dict(each.parameters) for each in labels.values()], ensure_ascii=False).encode()
+    assert labels[second.id.key].parameters["lr"] == 0.5
+    assert first.artifacts() == []
+    assert [text for text in first.provenance().problems if PARAMETERS in text] or "path" in bad
