@@ -6,12 +6,15 @@ import ast
 import builtins
 import pickle
 import pickletools
+import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from batchai_magics.cell.run_cell import MOST_BYTES, VARIABLES
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
+
+_BUILTINS = {*dir(builtins)} - {"display", "get_ipython"}  # which IPython adds
 
 
 def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dict[str, bytes]:
@@ -47,42 +50,51 @@ def notes(body: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def free_names(body: str) -> list[str]:
-    """The free names of a script: those that it reads but never binds."""
-    nodes = list(ast.walk(ast.parse(body)))
-    bound = set(map(_bound_by, nodes))
-    loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    read = [node.id for node in sorted(loaded, key=lambda node: (node.lineno, node.col_offset))]
-    return [name for name in dict.fromkeys(read) if name not in bound and not hasattr(builtins, name)]
+    """The free names of a script: those that it reads from its global scope but never binds there."""
+    table = symtable.symtable(body, "<script>", "exec")
+    free = set(_read_globals(table)) - set(_bound_globals(table))
+    loaded = [node for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)]
+    names = [node.id for node in sorted(loaded, key=lambda node: (node.lineno, node.col_offset))]
+    return [name for name in dict.fromkeys(names) if name in free and name not in _BUILTINS]
 
 
-def _bound_by(node: ast.AST) -> str | None:
-    """The name bound by a syntax node, if any."""
-    if isinstance(node, ast.Name):
-        return None if isinstance(node.ctx, ast.Load) else node.id
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
-        return node.name
-    if isinstance(node, ast.alias):
-        return node.asname or node.name.partition(".")[0]
-    return node.arg if isinstance(node, ast.arg) else None
+def _read_globals(table: symtable.SymbolTable) -> Iterator[str]:
+    is_global = table.get_type() == "module"
+    yield from (
+        each.get_name()
+        for each in table.get_symbols()
+        if each.is_referenced() and (is_global or each.is_global())
+    )
+    for inner in table.get_children():
+        yield from _read_globals(inner)
+
+
+def _bound_globals(table: symtable.SymbolTable) -> Iterator[str]:
+    is_global = table.get_type() == "module"
+    for each in table.get_symbols():
+        if (each.is_assigned() or each.is_imported()) and (is_global or each.is_declared_global()):
+            yield each.get_name()
+    for inner in table.get_children():
+        yield from _bound_globals(inner)
 
 
 def _check(name: str, variables: Mapping[str, object]) -> None:
     if name not in variables:
         hint = did_you_mean(name, variables) or "define it in a cell first"
         raise UsageError(f"--use {name}: there is no variable {name}", hint=hint)
-    if is_secret_name(name) or _holds_secret(variables[name]):
+    if is_secret_name(name) or holds_secret(variables[name]):
         text = f"--use {name}: it looks like a secret, which does not belong in a file on the share"
         raise UsageError(text, hint="put it into an environment variable, and name that with --secret")
 
 
-def _holds_secret(value: Any) -> bool:
+def holds_secret(value: Any) -> bool:
     """Whether it contains a string that looks like a key, or a dict key named like a secret."""
     if isinstance(value, str):
         return is_secret_text(value)
     if isinstance(value, Mapping):
         names = (key for key in value if isinstance(key, str))
-        return any(map(is_secret_name, names)) or any(map(_holds_secret, value.values()))
-    return isinstance(value, (list, tuple, set)) and any(map(_holds_secret, value))
+        return any(map(is_secret_name, names)) or any(map(holds_secret, value.values()))
+    return isinstance(value, (list, tuple, set)) and any(map(holds_secret, value))
 
 
 def _pickled(name: str, value: object) -> bytes:

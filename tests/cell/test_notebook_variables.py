@@ -1,3 +1,4 @@
+import builtins
 import pickle
 import shlex
 import sys
@@ -104,6 +105,21 @@ def test_too_much_is_refused_with_the_numbers():
 def test_the_names_that_a_script_needs_are_those_it_never_binds():
     script = "import os.path as p\nfrom a import b\ndef f(x):\n    y = x + z\n    return y\nprint(p, b, f, q)"
     assert free_names(script) == ["z", "q"]
+
+
+def test_a_name_is_free_where_it_is_read_even_if_another_function_binds_it():
+    assert free_names(
+        "def f(n): return n\ndef g(): return n\nclass C:\n    m = 1\n    def h(self): return m"
+    ) == [
+        "n",
+        "m",
+    ]
+    assert free_names("def f():\n    global n\n    n = 1\nf()\nprint(n, [k for k in n])") == []
+
+
+def test_what_ipython_adds_is_not_in_python(monkeypatch):
+    monkeypatch.setattr(builtins, "display", print, raising=False)
+    assert free_names("display(print)") == ["display"]
 
 
 def test_what_does_not_fit_is_told():
