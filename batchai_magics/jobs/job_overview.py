@@ -225,11 +225,11 @@ def _by_rank(rates: Mapping[int, float] | None) -> str:
 
 
 def recent_lines(lines: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """The last lines, with consecutive ones of log() as one."""
+    """The last lines, with those of log() as one."""
     folded: list[str] = []
     for is_record, group in groupby(lines, lambda line: LOG_RECORD.match(line) is not None):
         same = list(group)
-        folded += [f"… {len(same)} log() records"] if is_record and len(same) > 1 else same
+        folded += [f"… {len(same)} log() record{'s' * (len(same) > 1)}"] if is_record else same
     return tuple(folded[-count:])
 
 

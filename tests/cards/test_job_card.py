@@ -189,4 +189,4 @@ def test_a_card_names_a_node_as_the_view_does():
 def test_lines_of_log_leave_room_for_what_else_was_printed():
     records = tuple(f'{{"time": 1700000000.5, "rank": 0, "step": {step}, "loss": 0.5}}' for step in range(90))
     shown = recent_lines(("begin", *records, "saved", records[0], "end"), 4)
-    assert shown == ("… 90 log() records", "saved", records[0], "end")
+    assert shown == ("… 90 log() records", "saved", "… 1 log() record", "end")

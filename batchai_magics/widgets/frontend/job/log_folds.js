@@ -1,4 +1,4 @@
-// Folds of a log: consecutive lines that log() wrote are one row until the user opens it.
+// Folds of a log: consecutive lines that log() wrote, or a single one, are one row until the user opens it.
 
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
@@ -9,9 +9,7 @@ import { isGap } from "./log_rows.js";
 /** @typedef {import("./log_rows.js").Row} Row */
 /** @typedef {import("./log_rows.js").ShownRow} ShownRow */
 
-const MIN_LINES = 2;
 const ABOVE = 0.5; // of a byte: the row of an open fold is above its first line
-const STEP = /"(step|epoch)": (\d+)/;
 
 export class LogFolds {
   constructor() {
@@ -32,7 +30,7 @@ export class LogFolds {
     const shown = [];
     for (let from = 0; from < rows.length; ) {
       const to = endOfRecords(rows, from);
-      if (to - from < MIN_LINES) {
+      if (to === from) {
         shown.push(/** @type {Row} */ (rows[from]));
         from += 1;
         continue;
@@ -69,7 +67,7 @@ export class LogFolds {
   #fold(rows, from, to) {
     const [first, last] = [/** @type {Line} */ (rows[from]), /** @type {Line} */ (rows[to - 1])];
     const start = first.start - ABOVE;
-    const now = { start, end: last.end, count: to - from, words: stepsOf(first, last) };
+    const now = { start, end: last.end, count: to - from, words: stepsOf(/** @type {Line[]} */ (rows), from, to) };
     const fold = Object.assign(this.folds.get(start) ?? { isUnfolded: false }, now, { isFold: /** @type {const} */ (true) });
     fold.isUnfolded = [...this.opened].some((offset) => isWithin(offset, fold));
     this.folds.set(start, fold);
@@ -120,12 +118,19 @@ function isWithin(offset, { start, end }) {
 }
 
 /**
- * The steps of the first and the last record: `, step 10 to 500`.
- * @param {Line} first
- * @param {Line} last
+ * The lowest and the highest step of records, of whatever ranks: `, step 10 to 500`.
+ * @param {Line[]} rows
+ * @param {number} from
+ * @param {number} to
  */
-function stepsOf(first, last) {
-  const [from, to] = [STEP.exec(first.text), STEP.exec(last.text)];
-  if (!from || !to || from[1] !== to[1]) return "";
-  return from[2] === to[2] ? `, ${from[1]} ${from[2]}` : `, ${from[1]} ${from[2]} to ${to[2]}`;
+function stepsOf(rows, from, to) {
+  const name = rows[from]?.position?.name;
+  let [low, high] = [Infinity, -Infinity];
+  for (let i = from; i < to; i += 1) {
+    const position = rows[i]?.position;
+    if (!position || position.name !== name) return "";
+    low = Math.min(low, position.at);
+    high = Math.max(high, position.at);
+  }
+  return low === high ? `, ${name} ${low}` : `, ${name} ${low} to ${high}`;
 }

@@ -47,8 +47,9 @@ export function isOfStderr({ rank = -1 }) {
 /** The rank of a line of stderr whose writer is unknown. */
 export const OF_STDERR = STDERR;
 
-/** @typedef {{start: number, end: number, text: string, rank?: number, isOpen?: boolean, isRecord?: true}} Line
- *   `isOpen`: no newline yet; `isRecord`: of log() */
+/** @typedef {{name: string, at: number}} Position  a step or an epoch */
+/** @typedef {{start: number, end: number, text: string, rank?: number, isOpen?: boolean, isRecord?: true, position?: Position}} Line
+ *   `isOpen`: no newline yet; `isRecord`: of log(), with its position */
 /** @typedef {{start: number, end: number, isGap: true, lines: number | null}} Gap  bytes that were not sent */
 /** @typedef {{start: number, end: number, isFold: true, count: number, words: string, isUnfolded: boolean}} Fold
  *   shown in place of lines of log(), or above them */
@@ -60,6 +61,7 @@ const RETURN = 13;
 const MAX_TEXT = 4000; // bytes per line; a longer one is truncated with a note
 const MAX_OPEN_BYTES = 1 << 16; // of an unterminated line
 const RECORD = /^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|params)": /; // what log() writes
+const POSITION = /"(step|epoch)": (\d+)/;
 const decoder = new TextDecoder();
 
 /**
@@ -110,7 +112,16 @@ export function lineRows(start, bytes, rankAt) {
  */
 export function line(start, end, text, rank = -1) {
   const isRecord = text.startsWith('{"time": ', tagEnd(text)) && RECORD.test(text.slice(tagEnd(text)));
-  return { start, end, text, ...(rank < 0 ? {} : { rank }), ...(isRecord ? { isRecord } : {}) };
+  return { start, end, text, ...(rank < 0 ? {} : { rank }), ...(isRecord ? { isRecord, ...positionOf(text) } : {}) };
+}
+
+/**
+ * @param {string} text
+ * @returns {{position?: Position}}
+ */
+function positionOf(text) {
+  const [, name, at] = POSITION.exec(text) ?? [];
+  return name === undefined ? {} : { position: { name, at: Number(at) } };
 }
 
 /**

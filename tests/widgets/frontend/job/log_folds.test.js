@@ -22,9 +22,18 @@ test("records of log() one after another are one row", () => {
   assert.deepEqual(shown(log), ["begin", "120, step 1 to 120", "saved", "10, step 121 to 130"]);
 });
 
-test("a record alone, and JSON of others, are lines like any other", () => {
+test("a record alone is folded, too", () => {
+  assert.deepEqual(shown(documentOf("begin\n", record(7), "end\n")), ["begin", "1, step 7", "end"]);
+});
+
+test("the steps of a fold are the lowest and the highest, in whatever order ranks write", () => {
+  const text = [record(31, 0), record(5, 1), record(30, 2)].join("");
+  assert.deepEqual(shown(documentOf(text)), ["3, step 5 to 31"]);
+});
+
+test("JSON of others are lines like any other", () => {
   const other = '{"time": "12:00", "step": 1, "loss": 0.5}\n{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.5}\n';
-  assert.equal(shown(documentOf(record(1), other)).length, 4);
+  assert.equal(shown(documentOf(other)).length, 3);
 });
 
 test("records of all ranks are folded, whatever they are tagged with", () => {
