@@ -167,8 +167,8 @@ class _Drawing:
         decorate(ax, chart[0].label if len(chart) == 1 else chart[0].traits.quantity)
         if any(metric.name == RATE for metric in chart) and self.axis == AXES[0]:
             shade_warm_up(ax, warm_up_of(self._run))
-        for metric in chart:
-            self._draw_metric(ax, metric, is_alone=len(chart) == 1)
+        for metric, style in zip(chart, _line_styles(chart), strict=True):
+            self._draw_metric(ax, metric, style, is_alone=len(chart) == 1)
         if len(chart) > 1 or len(ax.lines) > 1 or ax.collections:
             _legend(ax)
         if chart[0].traits.kind is Kind.RATE:
@@ -176,7 +176,7 @@ class _Drawing:
         for start in attempt_starts(self._run, self.axis):
             ax.axvline(start, label="_attempt", linestyle=":", color="grey", linewidth=1.0)
 
-    def _draw_metric(self, ax: Axes, metric: Metric, *, is_alone: bool) -> None:
+    def _draw_metric(self, ax: Axes, metric: Metric, style: tuple[str, str], *, is_alone: bool) -> None:
         lines = metric.points(self.axis, start=self._start)
         has_ranks = is_alone and len(lines) > 1 and not self._is_of_all(metric)
         if has_ranks and len(lines) > _MAX_LINES:
@@ -186,7 +186,7 @@ class _Drawing:
             self._draw_line(ax, points, label=f"rank {rank}", **_rank_style(rank or 0))
         segments = metric.segments(self.axis, start=self._start)
         together = [*itertools.chain.from_iterable(segment.items() for segment in segments)]
-        line, colour = _STYLES[metric.traits.phase] if not is_alone else ("-", PALETTE[0])
+        line, colour = style if not is_alone else ("-", PALETTE[0])
         words = (_SUM if metric.is_summed else _MEAN) if is_alone else metric.name
         self._draw_line(ax, together, label=words, linestyle=line, color=colour, linewidth=2.0)
 
@@ -276,6 +276,15 @@ def shade_warm_up(ax: Axes, cut: int | None) -> None:
     place = {"xycoords": ("data", "axes fraction"), "va": "bottom", "fontsize": "small", "color": REFERENCE}
     words = f"warm-up, {cut:,} step{'s' * (cut != 1)}"
     ax.annotate(words, (0, 1.0), **place)  # type: ignore[arg-type]  # mixed coordinates
+
+
+def _line_styles(chart: Chart) -> Iterator[tuple[str, str]]:
+    """Line and colour of each metric: those of its phase, and a further colour for another of that phase."""
+    further, seen = iter(PALETTE[len(_STYLES) :]), set[str]()
+    for metric in chart:
+        line, colour = _STYLES[metric.traits.phase]
+        yield line, next(further, colour) if metric.traits.phase in seen else colour
+        seen.add(metric.traits.phase)
 
 
 def _rank_style(rank: int) -> dict[str, Any]:

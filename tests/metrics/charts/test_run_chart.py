@@ -24,6 +24,14 @@ def test_each_rank_and_all_together_are_lines():
     assert list(ax.lines[-1].get_ydata()) == [201, 201, 201]
 
 
+def test_metrics_of_one_quantity_and_phase_have_colours_of_their_own():
+    text = "".join(f"step {n} loss {2 / n} train_loss {3 / n} val_loss {4 / n}\n" for n in (1, 2, 3))
+    (losses,) = plot(records(text)).figure.axes
+    colours = {line.get_label(): line.get_color() for line in losses.lines}
+    assert {"loss", "train_loss", "val_loss"} <= set(colours)
+    assert len(set(colours.values())) == len(colours)
+
+
 def legend(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 

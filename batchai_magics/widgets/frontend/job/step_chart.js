@@ -4,7 +4,7 @@
 import uPlot from "uplot";
 import { smoothed } from "../core/chart_bar.js";
 import { FramedChart, smallButton } from "../core/chart_frame.js";
-import { FAINT, looks, PHASES, rankColour } from "../core/chart_style.js";
+import { FAINT, lineLooks, looks, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
 import { XScale } from "../core/x_scales.js";
 import { ALL, EACH, entriesAt, hasRoomFor, lastIndex, nearestIndex } from "./chart_entries.js";
@@ -222,15 +222,18 @@ export class StepChart extends FramedChart {
 
   /** How the lines look, in the order of their columns. @returns {Line[]} */
   #lines() {
-    const [, ...others] = this.subject.lines;
     const main = this.#main;
-    const thick = (/** @type {PhaseLine} */ { name, phase }) => ({ label: name, width: 2, ...PHASES[phase] });
+    const thick = this.subject.lines.map(({ name }, i) => ({ label: name, width: 2, .../** @type {{colour: string}} */ (this.#looks[i]) }));
     return [
       ...this.#ranks.map((rank) => ({ label: `rank ${rank}`, colour: rankColour(rank), width: 1 })),
       ...(this.weight ? [{ label: `${main.name}, as it is`, colour: FAINT, width: 1 }] : []),
-      thick(main),
-      ...others.map(thick),
+      ...thick,
     ];
+  }
+
+  /** How the metrics look. */
+  get #looks() {
+    return lineLooks(this.subject.lines.map(({ phase }) => phase));
   }
 
   /** Moves the legend to a line of its own if it needs the room. */
@@ -305,7 +308,7 @@ export class StepChart extends FramedChart {
     const suffix = own === step || own === undefined ? "" : ` at ${this.#hasSteps ? stepText(own) : this.scale.axis.words(Number(this.scale.of([own])[0]))}`;
     const format = (/** @type {number | null | undefined} */ value) => this.format(value);
     if (line !== this.#main) {
-      const { colour, dash } = PHASES[line.phase];
+      const { colour = "", dash } = this.#looks[lines.indexOf(line)] ?? {};
       return [{ key: line.name, text: `${prefix}${format(line.values.all[row])}${suffix}`, colour, isDashed: Boolean(dash) }];
     }
     const entries = entriesAt(row, { values: line.values, over, band, smooth: this.#smooth, isEach: this.isEach, format, phase: line.phase, prefix });
