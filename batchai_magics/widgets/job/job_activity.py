@@ -15,6 +15,7 @@ from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.widgets.job.log_tail import LogTail
 
 MAX_NAMES = 3
+READ_LINES = 20  # of each log, of which the last one is shown
 _PREPARING = "job preparation started"
 _STARTING = "starting "
 _MOMENT = re.compile(r"^\S+Z ")
@@ -46,12 +47,12 @@ def _of_cluster(cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
 
 def describe_start(tails: Mapping[str, LogTail]) -> str:
     """Describes the start of a job before its first output, from the logs of execution and preparation."""
-    done = _last_line(tails, "execution")
-    sentence = _MOMENT.sub("", done)
+    sentences = [_MOMENT.sub("", line) for line in _lines(tails, "execution")]
+    sentence = sentences[-1] if sentences else ""
     if sentence == _PREPARING:
         said = _last_line(tails, "stdout-job_prep") or _last_line(tails, "stderr-job_prep")
         return f"Preparing the nodes: {said}" if said else "Preparing the nodes …"
-    if sentence.startswith(_STARTING):
+    if any(each.startswith(_STARTING) for each in sentences):
         return "Started; no output yet …"
     return f"Starting: {sentence}" if sentence else "Starting …"
 
@@ -72,8 +73,14 @@ def describe_activity(
 
 def _last_line(tails: Mapping[str, LogTail], name: str) -> str:
     """The last line of the logs whose names start with `name`, as a terminal shows it."""
-    lines = [line for file, tail in sorted(tails.items()) if file.startswith(name) for line in tail.lines(1)]
-    return next((line for line in reversed(clean_lines(tuple(lines))) if line.strip()), "").strip()
+    return next(reversed(_lines(tails, name)), "")
+
+
+def _lines(tails: Mapping[str, LogTail], name: str) -> list[str]:
+    """The last lines of those logs that are not blank."""
+    files = [tail for file, tail in sorted(tails.items()) if file.startswith(name)]
+    lines = clean_lines(tuple(line for tail in files for line in tail.lines(READ_LINES)))
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _names(names: Sequence[str]) -> str:

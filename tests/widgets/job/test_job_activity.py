@@ -100,6 +100,10 @@ PREPARING = MOMENT + b"job preparation started\n"
     [
         ({}, "Starting …"),
         ({"execution": MOMENT + b"pulling image\n"}, "Starting: pulling image"),
+        (
+            {"execution": MOMENT + b"starting 4\n" + MOMENT + b"the job ended with exit code 0\n"},
+            "Started; no output yet …",
+        ),
         ({"execution": PREPARING}, "Preparing the nodes …"),
         (
             {"execution": PREPARING, "stdout-job_prep": b"one\n\rget 10%\rget 20%"},
