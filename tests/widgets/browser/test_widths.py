@@ -15,9 +15,14 @@ FOLDED = "() => window.jupyterapp.shell.collapseLeft?.()"
 SHOWS = "(width) => document.querySelector('.ba-view').getBoundingClientRect().right <= width"
 # A cell of the list may shorten a long name; what tells numbers, runs or how far a job is may not.
 CUT_OFF = """() => [...document.querySelectorAll(
-    '.ba-view, .ba-scroller, .ba-readout, .ba-progress-words, .ba-view .ba-header .ba-name')]
+    '.ba-view, .ba-scroller, .ba-chart-bar, .ba-readout, .ba-progress-words, .ba-view .ba-header .ba-name')]
   .filter((one) => one.checkVisibility() && one.clientWidth && one.scrollWidth > one.clientWidth + 1)
   .map((one) => `${one.className}: ${one.textContent.slice(0, 60)}`)"""
+EMPTY_COLUMNS = """() => [...document.querySelectorAll('.ba-dashboard th')]
+  .filter((head) => head.checkVisibility())
+  .map((head) => [...document.querySelectorAll(`.ba-dashboard td[data-column=${head.dataset.column}]`)])
+  .filter((cells) => cells.every((cell) => !cell.innerText.trim()))
+  .map((cells) => cells[0]?.dataset.column)"""
 MORE = """
 for name, state in (("resnet50-lr-warmup", S.RUNNING), ("inception3-batch64", S.FAILED)):
     world.run(name, state, rates=[100, 200, 300], seconds=3720, exit_code=1 if state is S.FAILED else None)
@@ -56,6 +61,17 @@ def cut_off(page, width):
 
 def test_a_list_of_jobs_that_run_fits_at_each_width(lab, tmp_path):
     assert cut_off_at_some_width(lab, tmp_path, DASHBOARD, ".ba-progress:not([hidden])") == {}
+
+
+def test_a_list_keeps_its_metrics_and_has_no_empty_column(lab, tmp_path):
+    lab.open("columns", SETUP.format(folder=tmp_path) + MORE, DASHBOARD)
+    for index in range(2):
+        lab.run(index)
+    lab.page.locator(".ba-progress:not([hidden])").first.wait_for()
+    lab.page.set_viewport_size({"width": 900, "height": 1400})
+    for title in ("Progress", "Metric"):
+        expect(lab.page.locator(".ba-dashboard th", has_text=title)).to_be_visible()
+    until(lambda: lab.page.evaluate(EMPTY_COLUMNS) == [])
 
 
 def test_the_legends_of_a_running_job_fit_at_each_width(lab, tmp_path):

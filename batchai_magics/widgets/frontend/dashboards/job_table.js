@@ -28,6 +28,8 @@ const COLUMNS = [
   { title: "Exit", key: "exit", of: (row) => row.exit_code },
 ];
 
+const MAY_BE_EMPTY = new Set(["progress", "rate", "parameters", "tags", "exit"]);
+
 /** @type {Record<"tags" | "parameters", (row: JobRow) => string>} */
 const COLUMN_OF = { tags: (row) => row.tags.join(", "), parameters: (row) => parametersOf(row) };
 
@@ -85,8 +87,7 @@ export class JobTable {
       if (!line) this.lines.set(row.name, (line = this.#line(row)));
       line.update(row);
     }
-    for (const key of /** @type {const} */ (["tags", "parameters"])) this.element.dataset[key] = String(rows.some((row) => COLUMN_OF[key](row)));
-    this.#toggleProgress();
+    this.#toggleColumns();
     this.frame.ask();
   }
 
@@ -101,7 +102,7 @@ export class JobTable {
     for (const [name, one] of Object.entries(progress)) this.progress.set(name, one);
     for (const row of this.rows) if (rates[row.name]) this.lines.get(row.name)?.update(row);
     if (this.sorted === "rate" || this.sorted === "progress") this.frame.ask();
-    this.#toggleProgress();
+    this.#toggleColumns();
   }
 
   /**
@@ -153,9 +154,9 @@ export class JobTable {
     this.lines.forEach((line) => line.tick());
   }
 
-  /** Shows the progress column while some job has progress. */
-  #toggleProgress() {
-    this.element.dataset.progress = String(this.rows.some((row) => this.progressOf(row)));
+  /** Shows columns that may be empty while some job has something there. */
+  #toggleColumns() {
+    for (const { key, of } of COLUMNS) if (MAY_BE_EMPTY.has(key)) this.element.dataset[key] = String(this.rows.some((row) => of(row, this) !== null));
   }
 
   /** @param {Column} column */
