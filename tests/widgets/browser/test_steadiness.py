@@ -33,15 +33,31 @@ WATCH = """() => new Promise((begun) => requestAnimationFrame(() => requestAnima
   begun();
 })))"""
 MOST_SHIFT = 0.05
+FIGURES = """%%batchai_job figures
+import time
+for step in range(1, 40):
+    print(f"step {step} loss: {30 / step ** 2:.4f} val_loss: {40 / step ** 2:.4f}", flush=True)
+    time.sleep(0.1)
+"""
+WATCH_FIGURES = """() => {
+  window.batchaiLefts = [];
+  const look = () => {
+    const first = document.querySelector('.ba-readout button');
+    if (first) window.batchaiLefts.push(first.getBoundingClientRect().left);
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+MOST_MOVED_PX = 14  # where a number gets another digit
 
 
-def test_nothing_moves_from_the_first_line_to_the_frozen_output(lab):
+def test_nothing_moves_from_the_first_number_to_the_frozen_output(lab):
     lab.open("steady", LOAD, TRAIN, "'the next cell'")
     lab.run(0)
     page = lab.page
     lab.run(1, wait=False)
     view = page.locator(".ba-view")
-    view.locator(".ba-row").first.wait_for()  # or a later one, where the page is slow
+    view.locator(".ba-plot canvas").first.wait_for()  # or a later one, where the page is slow
     page.evaluate(WATCH)
     expect(view.locator(".ba-badge")).to_have_text("succeeded")
     expect(view.locator(".ba-plot canvas")).to_have_count(4)
@@ -50,6 +66,47 @@ def test_nothing_moves_from_the_first_line_to_the_frozen_output(lab):
     assert page.evaluate("() => window.batchaiShift") <= MOST_SHIFT
     assert len(page.evaluate("() => [...window.batchaiHeights]")) == 1
     assert lab.errors == []
+
+
+def test_a_job_without_numbers_has_one_line_in_place_of_charts(lab):
+    lab.open("quiet", LOAD, "%%batchai_job quiet\nprint('hello')")
+    lab.run(0)
+    lab.run(1)
+    view = lab.page.locator(".ba-view")
+    hint = view.locator(".ba-hint")
+    expect(hint).to_contain_text("No metrics in the log.")
+    assert hint.bounding_box()["height"] < 50
+    assert view.locator(".ba-charts-part").bounding_box()["height"] < 60
+
+
+def test_figures_of_a_legend_stay_where_they_are(lab):
+    lab.open("figures", LOAD, FIGURES)
+    lab.run(0)
+    lab.run(1, wait=False)
+    lab.page.locator(".ba-readout button").nth(1).wait_for()
+    lab.page.evaluate(WATCH_FIGURES)
+    expect(lab.page.locator(".ba-badge")).to_have_text("succeeded")
+    spread = lab.page.evaluate(
+        "() => Math.max(...window.batchaiLefts.map(Number)) - Math.min(...window.batchaiLefts)"
+    )
+    assert spread <= MOST_MOVED_PX
+
+
+def test_the_question_before_a_cancellation_stays(lab):
+    lab.page.clock.install()
+    lab.open("asked", LOAD, "%%batchai_job asked\nimport time\nprint('up', flush=True)\ntime.sleep(1000)")
+    lab.run(0)
+    lab.run(1)
+    page = lab.page
+    page.locator(".ba-row", has_text="up").wait_for()
+    page.get_by_role("button", name="Cancel job").click()
+    page.clock.run_for(30_000)
+    expect(page.get_by_role("button", name="Yes, cancel it")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Yes, cancel it")).to_be_hidden()
+    page.get_by_role("button", name="Cancel job").click()
+    page.get_by_role("button", name="Yes, cancel it").click()
+    expect(page.locator(".ba-badge")).to_have_text("cancelled")
 
 
 def test_a_queued_job_shows_what_it_waits_for_and_no_blank_log(lab, real_world):

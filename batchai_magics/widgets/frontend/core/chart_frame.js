@@ -77,17 +77,20 @@ class Legend {
 }
 
 /**
- * Keeps the width that the longest text so far needs, so that shorter ones move nothing.
+ * Keeps the width that the longest text so far needs, each number with all its digits, so that nothing moves.
  * @param {HTMLElement} element
  * @param {string} text
  */
 function reserve(element, text) {
-  if (text.length <= Number(element.dataset.length ?? 0)) return;
-  element.dataset.length = String(text.length);
-  element.style.minWidth = `${(text.length * CHARACTER_EM).toFixed(2)}em`;
+  const { length } = text.replace(NUMBER, (number) => number.padEnd(DIGITS, "0"));
+  if (length <= Number(element.dataset.length ?? 0)) return;
+  element.dataset.length = String(length);
+  element.style.minWidth = `calc(${length}ch + ${element.querySelector(".ba-swatch") ? SWATCH_PX : 0}px)`;
 }
 
-const CHARACTER_EM = 0.5; // of most letters and all digits, at least
+const NUMBER = /\d+\.\d*/g; // counts do not get decimals
+const DIGITS = 6; // of a number, with its point
+const SWATCH_PX = 11; // with its margin
 const MOVE_SHARE = 0.02; // of the visible points, per press of an arrow key
 const ZOOM_FACTOR = 2; // per press of + or -
 

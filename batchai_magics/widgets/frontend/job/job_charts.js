@@ -25,8 +25,8 @@ function chartsHint() {
     el("div", {}, "The log has numbers that were not recognised as metrics, such as: ", line),
     el("div", {}, "On the cell\u2019s first line, this option reads them: ", option),
   );
-  const title = el("div", { class: "ba-hint-title" });
-  const example = el("div", {}, "Lines such as ", el("code", {}, "step 10 loss: 0.25"), " and calls of ", el("code", {}, "log(step=10, loss=0.25)"), " are drawn here.");
+  const title = el("span", { class: "ba-hint-title" });
+  const example = el("span", {}, " Lines such as ", el("code", {}, "step 10 loss: 0.25"), " and calls of ", el("code", {}, "log(step=10, loss=0.25)"), " are drawn here.");
   const noneLines = el("div", {}, title, example);
   const element = el("div", { class: "ba-hint" }, noneLines, unreadLines);
   /** @type {(isShown: boolean, unread: Unread | null, isComplete: boolean) => void} */
@@ -34,7 +34,7 @@ function chartsHint() {
     element.hidden = !isShown;
     unreadLines.hidden = !unread;
     noneLines.hidden = Boolean(unread);
-    setText(title, isComplete ? "No metrics in the log" : "No metrics yet");
+    setText(title, isComplete ? "No metrics in the log." : "No metrics yet.");
     setText(line, unread?.line ?? "");
     setText(option, unread?.option ?? "");
   };

@@ -8,7 +8,7 @@ import { EndNotification } from "./end_notification.js";
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("../core/messages.d.ts").JobFacts} JobFacts */
 
-const CONFIRM_MS = 6000;
+const NOTE_MS = 6000;
 const SECOND_MS = 1000;
 const FINAL = ["succeeded", "failed", "cancelled", "stopped"];
 const DAY_S = 86_400; // a time limit further away than this is not shown
@@ -131,8 +131,6 @@ function elapsedSeconds(facts) {
 /** The buttons: cancel (with confirmation), detach, run again, copy; they report a busy kernel. */
 class Buttons {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #asking;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
   #noting;
   #isFinal = false;
   #note = el("span", { class: "ba-note", "aria-live": "polite" });
@@ -143,7 +141,7 @@ class Buttons {
   #yes = button("Yes, cancel it", () => this.#confirmed());
   #no = button("Keep running", () => this.#ask(false));
   #plain = el("span", { class: "ba-choice" }, this.#cancel, this.#detach);
-  #sure = el("span", { class: "ba-choice", hidden: true }, this.#yes, this.#no);
+  #sure = el("span", { class: "ba-choice", hidden: true, keydown: (/** @type {KeyboardEvent} */ e) => this.#onKey(e) }, this.#yes, this.#no);
 
   /**
    * @param {JobSession} session
@@ -173,19 +171,21 @@ class Buttons {
 
   /** Stops timers and listeners. */
   stop() {
-    clearTimeout(this.#asking);
     clearTimeout(this.#noting);
     this.stopListening();
   }
 
-  /** @param {boolean} isAsking whether to show the confirmation */
+  /** @param {boolean} isAsking whether to show the confirmation, which stays until it is answered */
   #ask(isAsking) {
-    clearTimeout(this.#asking);
     const hadFocus = this.element.contains(document.activeElement);
     this.#plain.hidden = isAsking || this.#isFinal;
     this.#sure.hidden = !isAsking;
     if (hadFocus) (isAsking ? this.#no : this.#cancel).focus({ preventScroll: true });
-    if (isAsking) this.#asking = setTimeout(() => this.#ask(false), CONFIRM_MS);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    if (event.key === "Escape") this.#ask(false);
   }
 
   #confirmed() {
@@ -207,7 +207,7 @@ class Buttons {
   async #copied() {
     const command = this.session.host.get("facts").way_back;
     setText(this.#note, (await copyText(command)) ? "copied" : command);
-    this.#noting = setTimeout(() => setText(this.#note, ""), CONFIRM_MS);
+    this.#noting = setTimeout(() => setText(this.#note, ""), NOTE_MS);
   }
 
   /**
