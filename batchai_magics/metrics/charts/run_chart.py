@@ -182,7 +182,8 @@ class _Drawing:
         if has_ranks and len(lines) > _MAX_LINES:
             self._draw_band(ax, lines.values(), len(lines) if metric.is_summed else 1)
             has_ranks = False
-        for rank, points in lines.items() if has_ranks else ():
+        in_order = sorted(lines.items(), key=lambda line: line[0] or 0)
+        for rank, points in in_order if has_ranks else ():
             self._draw_line(ax, points, label=f"rank {rank}", **_rank_style(rank or 0))
         segments = metric.segments(self.axis, start=self._start)
         together = [*itertools.chain.from_iterable(segment.items() for segment in segments)]

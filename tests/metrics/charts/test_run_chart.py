@@ -42,8 +42,9 @@ def test_the_first_panel_names_the_ranks_and_each_one_the_line_over_all_of_them(
     assert legend(rates) == ["all ranks"]
 
 
-def test_ranks_are_named_where_there_is_no_speed():
-    text = "".join(f"[1,{rank}]<stdout>:Step #{step}\tLoss: 1.5\n" for step in (10, 20) for rank in (0, 1))
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])  # in which they print
+def test_ranks_are_named_in_their_order_where_there_is_no_speed(order):
+    text = "".join(f"[1,{rank}]<stdout>:Step #{step}\tLoss: 1.5\n" for step in (10, 20) for rank in order)
     assert legend(plot(records(text))) == ["rank 0", "rank 1", "mean of the ranks"]
 
 
