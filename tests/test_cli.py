@@ -140,7 +140,7 @@ def test_a_job_is_shown_in_short(home, tmp_path):
     shell("job", "wait", "-n", "bad")
     lines = shell("show", "bad").stdout.splitlines()
     assert lines[0].startswith("bad  failed  default · 1 node")
-    assert "Loss       0.5" in lines
+    assert "loss       0.5" in lines
     assert any(line.startswith("bad failed after ") for line in lines)
     assert any(line.endswith(": rank 0: exit code 3: no such luck") for line in lines)
     assert "  no such luck" in lines

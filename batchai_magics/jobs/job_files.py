@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.backends.base import Backend, FileRef, fault_text
 from batchai_magics.cell.cell_job_spec import RUNNER_FILE
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.errors import NotFoundError, StorageError, did_you_mean, visible
@@ -217,7 +217,7 @@ def _copy(backend: Backend, file: FileRef, target: BinaryIO, *, partial: bool) -
     fault = consume(chunks(backend, file), lambda chunk: target.write(chunk.data))
     if fault and not partial:
         hint = "partial=True takes what is there."
-        raise StorageError(f"{file.path} is not complete: {fault}", code="LogIncomplete", hint=hint)
+        raise StorageError(fault_text(file.path, fault), code="LogIncomplete", hint=hint)
 
 
 def download_all(backend: Backend, job: JobResource, to: Path, *, partial: bool) -> Path:

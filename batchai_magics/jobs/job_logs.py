@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, failure_logs
+from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, failure_logs, fault_text
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams, in_order_of_writing
@@ -65,7 +65,7 @@ def consume(pieces: Generator[Chunk, None, str], take: Callable[[Chunk], object]
 
 
 def _note(file: FileRef, fault: str) -> str:
-    return f"\n[{file.path} is not complete: {fault}]\n"
+    return f"\n[{fault_text(file.path, fault)}]\n"
 
 
 def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:

@@ -105,19 +105,21 @@ def test_a_complete_log_is_given_as_it_is(backend):
     assert tail_of(backend, STDOUT, None) == "all\n"
 
 
+LACKS = "stdout.txt is not complete: "
+
+
 @pytest.mark.parametrize(
-    ("seal", "fault"),
+    ("seal", "said"),
     [
-        (seal_of(b"all of it\n"), "6 of its 10 bytes are missing"),
-        (seal_of(b"all\n", 1200), "its last 1,200 bytes are missing: the disk did not take them"),
-        (seal_of(b"ALL\n"), "it was changed after the job had ended"),
-        (Seal(), "its last lines may be missing: what wrote it was killed"),
+        (seal_of(b"all of it\n"), f"{LACKS}6 of its 10 bytes are missing"),
+        (seal_of(b"all\n", 1200), f"{LACKS}its last 1,200 bytes are missing: the disk did not take them"),
+        (seal_of(b"ALL\n"), f"{LACKS}it was changed after the job had ended"),
+        (Seal(), "The last log lines may be missing: the job was killed"),
     ],
 )
-def test_a_log_that_lacks_something_says_so(backend, tmp_path, seal, fault):
+def test_a_log_that_lacks_something_says_so(backend, tmp_path, seal, said):
     backend.write("all\n")
     sealed(backend, seal)
-    said = f"stdout.txt is not complete: {fault}"
     assert tail_of(backend, STDOUT, None) == f"all\n\n[{said}]\n"
     job = Job(backend, JOB)
     with pytest.raises(StorageError, match=re.escape(said)):

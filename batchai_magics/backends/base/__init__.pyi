@@ -62,6 +62,7 @@ from .file_chunks import (
     Seal as Seal,
     Span as Span,
     WriteTime as WriteTime,
+    fault_text as fault_text,
 )
 from .resource_requests import (
     JobNeeds as JobNeeds,

@@ -10,6 +10,7 @@ from batchai_magics.models.job_execution import STDOUTERR
 if TYPE_CHECKING:
     from batchai_magics.models.resource_ids import ResourceId
 
+UNFINISHED = "its last lines may be missing: the job was killed"
 BEFORE_BYTES = 64  # by which a reader recognizes a file that it has read before
 
 
@@ -69,7 +70,7 @@ class Seal:
             sha256: Their digest (hex).
         """
         if not self.sha256:
-            return "its last lines may be missing: what wrote it was killed"
+            return UNFINISHED
         if self.lost_bytes:
             return f"its last {self.lost_bytes:,} bytes are missing: the disk did not take them"
         if size_bytes < self.size_bytes:
@@ -77,6 +78,13 @@ class Seal:
         if (size_bytes, sha256) != (self.size_bytes, self.sha256):
             return "it was changed after the job had ended"
         return ""
+
+
+def fault_text(file: str, fault: str) -> str:
+    """What is wrong with a finished log, in a sentence without its period."""
+    if fault == UNFINISHED:
+        return "The last log lines may be missing: the job was killed"
+    return f"{file} is not complete: {fault}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; any other reason is a sentence
 STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
 EXPORT = "export to "  # prefix of the note that a live export is incomplete
-HELP = "docs/horovod.md"  # in the repository
 NO_CODE = 255  # exit code of a job whose processes reported none
 
 Ranks = tuple[ProcessExit, ...]  # earliest failure first
@@ -65,9 +64,8 @@ class Outcome(NamedTuple):
     def without_mpi(self, size: int) -> Outcome:
         """The outcome with the warning that none of its ranks joined the job's MPI."""
         text = (
-            f"none of the {size} processes joined the MPI of this job. Unless they found each other"
-            " in another way, each computed alone, as rank 0 of 1: the program is linked to another MPI than"
-            f" MPICH, or to none. See {HELP}"
+            f"The {size} processes ran independently (no MPI). For PyTorch add --toolkit pytorch; "
+            "if intended, --toolkit custom."
         )
         return self.warned("MpiNotUsed", text)
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from batchai_magics.backends.base import Backend, Chunk, FileRef, Span
+from batchai_magics.backends.base import Backend, Chunk, FileRef, Span, fault_text
 from batchai_magics.backends.base.failure_logs import PREPARATION_LOG
 from batchai_magics.cell.cell_option_values import short_duration
 from batchai_magics.commands.command_context import Context
@@ -203,13 +203,13 @@ def _new_output(log: MergedLog, batch: Iterable[Event], selection: LogSelection)
             if not log.is_possible:  # write times are not known
                 yield LogOutput(selection.of(event.chunk))
         elif isinstance(event, LogFault):
-            messages.append(f"Warning: {visible(event.file.path)} is not complete: {event.fault}.")
+            messages.append(f"Warning: {fault_text(visible(event.file.path), event.fault)}.")
         elif isinstance(event, ConnectionLost | ConnectionRestored):
             messages.append(connection_message(event).text)
         elif isinstance(event, FailureFound):
             messages += [event.error.sentence, *event.error.hints]
     yield from (LogOutput(selection.lines_of(chunk)) for chunk in log.advance())
-    yield from map(Message, messages)
+    yield from map(Message, dict.fromkeys(messages))
 
 
 def _tail(parts: StreamParts, count: int) -> StreamParts:

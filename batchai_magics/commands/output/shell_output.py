@@ -155,7 +155,11 @@ def read_overview(job: Job) -> JobOverview:
 def job_text(overview: JobOverview, scope: str = "") -> Text:
     """A job in short text: state, nodes, headline metric, first failure, and how to see its log."""
     job = overview.job
-    facts = {label.capitalize(): text for label, text in overview.details.items() if text}
+    facts = {
+        label if label in overview.metrics else label.capitalize(): text
+        for label, text in overview.details.items()
+        if text
+    }
     shown = [
         Text.assemble(
             (job.id.name, "bold"), "  ", (job.word, STATE_STYLES.get(job.word, "")), f"  {overview.title}"

@@ -171,7 +171,8 @@ def _memory_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReaso
     if faults <= max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
         return None
     return SlownessReason(
-        SlownessCause.MEMORY, f"memory: {faults:.0f} of its pages a second come from the disk"
+        SlownessCause.MEMORY,
+        f"it waits for its memory: {faults:.0f} of its pages a second come from the disk",
     )
 
 
@@ -180,9 +181,8 @@ def _core_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason 
     typical = _typical([each.core_wait_percent for each in others])
     if core_wait <= max(_CROWDED, min(own.cpu_percent, 1.5 * typical)):
         return None
-    return SlownessReason(
-        SlownessCause.CORE, f"core: for {core_wait:.0f} % of its time it could run and has no core"
-    )
+    text = f"it waits for a CPU core: for {core_wait:.0f} % of its time it could run and has none"
+    return SlownessReason(SlownessCause.CORE, text)
 
 
 def _wait_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason | None:
@@ -191,14 +191,12 @@ def _wait_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason 
         return None
     beside = f", the others {typical:.0f} %" if others else ""
     gpu = "its GPU, " if own.has_gpu else ""
-    text = f"wait: it uses {own.cpu_percent:.0f} % of a core{beside}"
-    return SlownessReason(
-        SlownessCause.WAIT, f"{text}; it waits for {gpu}data, the disk, the network or a lock"
-    )
+    what = f"it waits for {gpu}data, the disk, the network or a lock"
+    return SlownessReason(SlownessCause.WAIT, f"{what}: it uses {own.cpu_percent:.0f} % of a core{beside}")
 
 
 def _compute_reason(own: MeanUsage) -> SlownessReason:
-    text = f"compute: it uses {own.cpu_percent:.0f} % of a core, and needs longer for its part"
+    text = f"it needs longer for its part: it uses {own.cpu_percent:.0f} % of a core"
     return SlownessReason(SlownessCause.COMPUTE, text)
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import Chunk
+from batchai_magics.backends.base import Chunk, fault_text
 from batchai_magics.follow import (
     Event,
     FailureFound,
@@ -120,7 +120,8 @@ class JobFeed(Feed[Event]):
         if isinstance(event, MetricMismatched):
             self.metric_notices.append(event.notice)
         elif isinstance(event, LogFault):
-            self.faults.append(f"{event.file.path} is not complete: {event.fault}")
+            text = fault_text(event.file.path, event.fault)
+            self.faults += [text] * (text not in self.faults)
         elif isinstance(event, FailureFound):
             self.error = event.error
         elif isinstance(event, Standstill):

@@ -148,7 +148,7 @@ def test_ranks_that_did_not_use_the_jobs_mpi_are_no_failure_and_no_silence() -> 
     end = Outcome(0).without_mpi(4)
     assert end.is_success
     assert end.warnings[0]["code"] == "MpiNotUsed"
-    assert "; warning: none of the 4 processes" in end.sentence
+    assert "; warning: The 4 processes ran independently (no MPI). For PyTorch add --toolkit" in end.sentence
 
 
 def test_preparation_fails_with_the_first_nodes_code() -> None:

@@ -76,19 +76,19 @@ def test_a_table_of_nothing_has_its_columns():
 
 
 @pytest.mark.parametrize(
-    ("rates", "cause"),
+    ("rates", "cause", "text"),
     [
-        ({"cpu_s": 1.0}, SlownessCause.COMPUTE),
-        ({"cpu_s": 0.2}, SlownessCause.WAIT),
-        ({"cpu_s": 0.75}, SlownessCause.COMPUTE),
-        ({"cpu_s": 0.2, "core_wait_s": 0.7}, SlownessCause.CORE),
-        ({"cpu_s": 0.2, "faults": 500}, SlownessCause.MEMORY),
+        ({"cpu_s": 1.0}, SlownessCause.COMPUTE, "it needs longer for its part"),
+        ({"cpu_s": 0.2}, SlownessCause.WAIT, "it waits for data, the disk, the network or a lock"),
+        ({"cpu_s": 0.75}, SlownessCause.COMPUTE, "it needs longer for its part"),
+        ({"cpu_s": 0.2, "core_wait_s": 0.7}, SlownessCause.CORE, "it waits for a CPU core"),
+        ({"cpu_s": 0.2, "faults": 500}, SlownessCause.MEMORY, "it waits for its memory"),
     ],
 )
-def test_a_slow_rank_gets_its_reason(rates, cause):
+def test_a_slow_rank_gets_its_reason(rates, cause, text):
     reason = reason_for(mean_usage(growing(**rates)), 0)
     assert reason.cause is cause
-    assert reason.text.startswith(f"{cause.value}: ")
+    assert reason.text.startswith(f"{text}: ")
 
 
 def test_where_all_lack_cores_the_slow_one_does_not_wait_for_data():

@@ -63,7 +63,9 @@ def test_each_rank_has_its_curves_and_the_whole_its_words(lab, theme):
     use.locator(".ba-use-line", has_text="machine").wait_for()
     page.locator("svg[aria-label^='CPU of all ranks from']").wait_for()
     page.wait_for_function("document.querySelectorAll('.ba-use-line .ba-spark:not([hidden])').length >= 8")
-    use.locator(".ba-use-slow", has_text=re.compile("slow: (compute|core|wait)")).first.wait_for()
+    use.locator(
+        ".ba-use-slow", has_text=re.compile("slower than the others: it (needs|waits)")
+    ).first.wait_for()
     pictures(page, theme)
     words = re.compile(r"^\s*resource use\s+CPU\s+\d+ %\s+memory\s+[\d.]+ [MG]B")
     expect(use.locator("summary")).to_have_text(words, use_inner_text=True)

@@ -168,6 +168,22 @@ def test_an_ended_job_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job
     assert sum(len("".join(value)) for value in [*card.values(), *chart.values()]) < 200_000
 
 
+FAILS = """
+backend.write("RuntimeError: no data\\n", "stderr.txt", rank=2)
+backend.finish(ExecutionState.FAILED, **FAILURE)
+"""
+
+
+def test_the_failure_is_opened_wherever_the_mouse_is(lab, job_cell):
+    lab.open("fails", job_cell, SHOW, FAILS)
+    for index in range(2):
+        lab.run(index)
+    lab.page.locator(".ba-log").hover()
+    lab.run(2)
+    tab = lab.page.get_by_role("tab", name="First failure")
+    expect(tab).to_have_attribute("aria-selected", "true")
+
+
 def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
     lab.open("held", job_cell, SHOW, TRAIN, "backend.finish()", IS_HELD)
     for index in range(3):

@@ -77,7 +77,7 @@ def test_a_straggler_has_its_reason():
     curves.take(record(1.0, 2.0, 3.0))
     (slow,) = curves_json(curves, printed([40, 100]))["slow"].items()
     assert slow[0] == "0"
-    assert slow[1].startswith("wait: it uses 100 % of a core, the others 200 %; it waits for data")
+    assert slow[1].startswith("it waits for data, the disk, the network or a lock: it uses 100 % of a core")
 
 
 def test_ranks_of_one_speed_are_no_stragglers():

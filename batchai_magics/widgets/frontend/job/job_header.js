@@ -52,7 +52,7 @@ export class JobHeader {
     setText(this.#facts, describe(now));
     this.#facts.title = `experiment ${now.experiment}, toolkit ${now.toolkit}`;
     this.#showEnd(now);
-    setText(this.#spoken, `Job ${now.name} is ${now.state}.`);
+    setText(this.#spoken, spokenState(now));
     this.buttons.update(now);
     this.notification.update(now.name, now.state, FINAL.includes(now.state), reasonsOf(now).join("  ·  "));
     this.#tick(now);
@@ -91,6 +91,12 @@ export class JobHeader {
     this.#left.title = `The job is stopped after ${span(now.max_s)}`;
     this.#left.dataset.short = String(rest !== null && rest < now.max_s / 10);
   }
+}
+
+/** @param {JobFacts} facts */
+function spokenState({ name, state }) {
+  const verb = state === "succeeded" || state === "failed" ? "" : FINAL.includes(state) ? "was " : "is ";
+  return `Job ${name} ${verb}${state}.`;
 }
 
 /** @param {JobFacts} facts */

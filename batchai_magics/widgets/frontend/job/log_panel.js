@@ -183,12 +183,11 @@ export class LogPanel {
     if (main !== this.tabs.current && (isFree || !isThere) && isMain(this.tabs.current)) this.tabs.show(main);
   }
 
-  /** Offers the failure report, and opens it unless the user is reading something. */
+  /** Offers the failure report, and opens it unless the user is searching. */
   #offerFailure() {
     this.tabs.hasFailure = true;
     this.offer();
-    const isUsed = this.element.matches(":hover") || this.element.contains(document.activeElement) || this.search.input.value;
-    if (!isUsed && this.view.isFollowing && isMain(this.tabs.current)) this.tabs.show(FAILURE);
+    if (!this.search.input.value) this.tabs.show(FAILURE);
   }
 
   /**

@@ -103,7 +103,7 @@ class UseLine {
       if (!curve) continue;
       this.#curve(field, name, shown).update(curve.points, curve.last, top);
     }
-    setText(this.slow, slow && `slow: ${slow}`);
+    setText(this.slow, slow && `slower than the others: ${slow}`);
     this.slow.hidden = !slow;
   }
 
@@ -158,7 +158,7 @@ function nameOf(row) {
  */
 export function briefOf(use) {
   const gpus = use.gpus.flatMap(({ curves: { gpu_percent: gpu } }) => (gpu ? [`${Math.round(gpu.last)} %`] : []));
-  const slow = Object.entries(use.slow).map(([rank, reason]) => `rank ${rank} slow: ${reason.split(":")[0]}`);
+  const slow = Object.entries(use.slow).map(([rank, reason]) => `rank ${rank} is slower than the others: ${reason.split(":")[0]}`);
   return [gpus.length ? `GPU ${gpus.join(", ")}` : "", ...slow].filter(Boolean).join(" · ");
 }
 

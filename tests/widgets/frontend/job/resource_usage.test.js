@@ -24,6 +24,6 @@ test("courses are added up from their ends", () => {
 test("of the whole it is told in a few words what the GPUs do and who is slow", () => {
   assert.equal(briefOf(use), "");
   const gpus = [{ gpu: 0, curves: { gpu_percent: curve(97) } }];
-  const slow = { 1: "wait: it uses 10 % of a core" };
-  assert.equal(briefOf({ ...use, gpus, slow }), "GPU 97 % · rank 1 slow: wait");
+  const slow = { 1: "it waits for a CPU core: for 40 % of its time" };
+  assert.equal(briefOf({ ...use, gpus, slow }), "GPU 97 % · rank 1 is slower than the others: it waits for a CPU core");
 });
