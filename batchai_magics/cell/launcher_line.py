@@ -15,7 +15,15 @@ from pathlib import Path, PurePosixPath
 from batchai_magics.cell.launcher_counts import JobCounts
 from batchai_magics.cell.launcher_files import accelerate_config, config_options
 from batchai_magics.cell.launcher_options import OptionReader
-from batchai_magics.cell.launchers import ACCELERATE, LAUNCHERS, NAMES, TORCH_LAUNCH, TORCHRUN, Launcher
+from batchai_magics.cell.launchers import (
+    ACCELERATE,
+    LAUNCHERS,
+    MPIRUN,
+    NAMES,
+    TORCH_LAUNCH,
+    TORCHRUN,
+    Launcher,
+)
 from batchai_magics.errors import UsageError
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -60,8 +68,9 @@ class LauncherLine:
 
 
 def is_launcher(words: Sequence[str]) -> bool:
-    """Whether a line starts with a launcher, `python`, `env` or `uv`."""
-    return _launcher(words) is not None or _is_python(words) or words[:1] in (["env"], ["uv"])
+    """Whether a line starts with a launcher, `python`, `env`, `uv` or a variable."""
+    starts = words[:1] in (["env"], ["uv"]) or bool(words and _ASSIGNMENT.fullmatch(words[0]))
+    return starts or _launcher(words) is not None or _is_python(words)
 
 
 def translate(
@@ -112,6 +121,9 @@ class _LineReader:
         name, launcher = " ".join(head), LAUNCHERS[head]
         self._read_interpreter(words[0], is_python=head[0] == "python")
         reader, rest = self._read_options(name, launcher, words[len(head) :])
+        if launcher is MPIRUN and ":" in rest:
+            hint = "Start one script, which chooses by its rank."
+            raise UsageError(f"{name}: several programs (:) cannot be translated", hint=hint)
         module = LauncherLine(_named(rest, name), tuple(rest[1:]), is_module=True)
         line = module if reader.is_module else self._script(rest, name)
         options = reader.options()

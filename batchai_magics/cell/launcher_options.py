@@ -12,6 +12,7 @@ from batchai_magics.cell.launchers import ACCELERATE, DEEPSPEED, MPIRUN, Launche
 from batchai_magics.errors import UsageError, did_you_mean
 
 _MODULE = ("m", "module")
+_INSTEAD = {"max-restarts": "a failed run is not repeated; --requeue N continues after lost nodes"}
 
 
 class OptionReader:
@@ -97,7 +98,8 @@ class OptionReader:
         elif name in of.host_files:
             self._read_hosts(value, flag)
         elif name in of.dropped:
-            self.dropped.append(f"{flag} {value}")
+            instead = f" ({_INSTEAD[name]})" if name in _INSTEAD and value != "0" else ""
+            self.dropped.append(f"{flag} {value}{instead}")
         else:
             kinds = {**dict.fromkeys(of.processes, "processes"), **dict.fromkeys(of.nodes, "nodes")}
             self._count(kinds.get(name, "per_node"), flag, value)

@@ -222,6 +222,7 @@ def test_what_a_library_reads_from_variables_is_kept():
 def test_the_note_says_what_was_left_out():
     note = translated("torchrun --standalone --nproc_per_node=2 train.py").note
     assert note == "torchrun: runs as --toolkit pytorch --processes 2; left out: --standalone"
+    assert "--requeue N" in translated("torchrun --max-restarts 3 train.py").note
 
 
 @pytest.mark.parametrize(
@@ -232,6 +233,7 @@ def test_the_note_says_what_was_left_out():
         ("accelerate launch --gpu_ids 0,1 train.py", "--gpu_ids cannot be translated"),
         ("deepspeed --exclude h1 train.py", "--exclude cannot be translated"),
         ("mpirun python train.py", "mpirun: the number of processes is missing"),
+        ("mpirun -n 1 python a.py : -n 1 python b.py", "several programs"),
         ("mpirun -H a:x -np 2 python train.py", "expected HOST:SLOTS"),
         ("torchrun --nnodes 1:4 train.py", "--nnodes 1:4: must be a positive integer"),
         ("torchrun --nproc_per_node", "--nproc_per_node needs a value"),

@@ -85,7 +85,7 @@ def test_torchrun_trains_the_same_script(run: Run) -> None:
 
 
 def test_accelerate_trains_with_the_settings_of_its_launcher(run: Run) -> None:
-    options = ("--num_machines=2", "--num_processes=4", "--gradient_accumulation_steps=2")
+    options = ("--cpu", "--num_machines=2", "--num_processes=4", "--gradient_accumulation_steps=2")
     printed = run(*batchai_run(), "accelerate", "launch", *options, "train_accelerate.py")
     assert ranks(printed) == [f"rank {rank} of 4 on cpu, accumulates 2" for rank in range(4)], printed
     assert len(losses(printed)) == 2

@@ -236,7 +236,7 @@ def _checked_format(text: str) -> bool:
 
 def _stray_error(own: _OwnWords, after: Sequence[str]) -> UsageError:
     """The error for words behind the script that are no options; its hint is the line as it should be."""
-    word = own.stray[0]
+    word, guess = own.stray[0], None
     is_module = len(own.script) > 1  # `-m` is among the typed words
     if not is_module and is_launcher([*own.script, *own.stray]):
         text = f"a command such as {own.script[0]} comes after --"
@@ -245,7 +245,7 @@ def _stray_error(own: _OwnWords, after: Sequence[str]) -> UsageError:
         text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
         script = () if is_module else own.script
         parts = [*script, *own.typed, "--", *own.stray, *after]
-    guess = did_you_mean(word.partition("=")[0], _long_names(own.known), likeness=_MISSPELT)
+        guess = did_you_mean(word.partition("=")[0], _long_names(own.known), likeness=_MISSPELT)
     line = f"batchai run {shlex.join(parts)}"
     return UsageError(text, hint=f"{guess} Otherwise write: {line}" if guess else f"Write: {line}")
 

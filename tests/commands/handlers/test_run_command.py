@@ -47,6 +47,7 @@ def test_options_come_before_and_after_the_script_and_its_arguments_after_two_da
         ("--nodes 2 torchrun --nproc_per_node=2 t.py -d", "--nodes 2 -d -- torchrun --nproc_per_node=2 t.py"),
         ("python train.py", "-- python train.py"),
         ("env A=1 python train.py", "-- env A=1 python train.py"),
+        ("A=1 python train.py", "-- A=1 python train.py"),
         ("-m pkg.train --nodes 2 --lr 1", "-m pkg.train --nodes 2 -- --lr 1"),
     ],
 )

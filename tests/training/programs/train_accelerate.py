@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 def main():
     """Trains and validates; every rank reports."""
-    accelerator = Accelerator(cpu=True)
+    accelerator = Accelerator()
     x = torch.linspace(0, 1, 64).unsqueeze(1)
     batches = DataLoader(TensorDataset(x, torch.sin(3 * x)), batch_size=8, num_workers=2)
     model = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
