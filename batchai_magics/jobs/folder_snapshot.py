@@ -82,6 +82,7 @@ def read_module(module: str, folder: Path, settings: Settings | None = None) -> 
         ]
         hint = did_you_mean(module, near) or f"Looked in {folder}."
         raise UsageError(f"-m {module}: no such module, nor a __main__.py in it", hint=hint)
+    _check_project(folder.absolute(), folder / f"{module}.py")
     taken = snapshot(folder, _homes(settings) if settings else ())
     return ScriptFolder(folder, f"{module}.py", taken.files, taken.left_out, taken.notes, module=module)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell
+from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.submit import Submitted, as_before_copies, submit
 from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.contract.place import Place
@@ -66,6 +67,36 @@ def test_uploads_are_in_the_working_directory_as_copies(place: Place, tmp_path: 
     for _ in range(2):  # the first has changed its own copy
         job = submit(place.backend, replace(request, is_new=True), place.settings).job.wait(PATIENCE_S)
         assert job.log() == "data one.txt z 7 7 False\n" * 2, job.log("stderr.txt")
+
+
+PROJECT = {
+    "src/lib/__init__.py": "WORD = 'found'",
+    "configs/a b.txt": "lr 0.1",
+    "scripts/near.py": "WORD = 'near'",
+    ".env": "A=1",
+    "scripts/été.py": (
+        "import os, sys; sys.path.insert(0, 'src')\n"
+        "import lib, near\n"
+        "texts = [open(f'{name}/a b.txt').read() for name in ('configs', 'linked')]\n"
+        "print(lib.WORD, near.WORD, *texts, sys.argv[1:])\n"
+        "print(sorted(os.listdir()))\n"
+    ),
+}
+
+
+def test_a_script_runs_in_a_copy_of_its_project(place: Place, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    for name, text in PROJECT.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "linked").symlink_to("configs")
+    script = read_script(Path("scripts/été.py"), folder)
+    notebook = cell.Notebook(folder=folder, job_name="project")
+    options = ["--toolkit=pytorch", "--nodes=2", "--processes=2"]
+    request = cell.parse_script(options, ["a b"], script, settings=place.settings, notebook=notebook)
+    job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)
+    assert job.log().count("found near lr 0.1 lr 0.1 ['a b']") == 2, job.log("stderr.txt")
+    assert job.log().count("['configs', 'linked', 'scripts', 'src']") == 2
 
 
 def test_a_job_of_the_same_cell_without_copies_is_found_again(place: Place, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs import folder_snapshot, project_listing
-from batchai_magics.jobs.folder_snapshot import read_script, snapshot
+from batchai_magics.jobs.folder_snapshot import read_module, read_script, snapshot
 
 LOOP = "a link to a folder that it is in"
 pytestmark = pytest.mark.slow  # they start git
@@ -271,6 +271,12 @@ def test_no_home_folder_and_no_folder_of_the_system_is_sent(folder, monkeypatch,
     with pytest.raises(UsageError, match="sends the files of the working directory") as caught:
         read_script(folder / "train.py", root)
     assert "batchai run train.py" in caught.value.hint
+
+
+def test_an_installed_module_sends_no_home_folder_either(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    with pytest.raises(UsageError, match="your home folder"):
+        read_module("installed.train", folder)
 
 
 def test_the_project_of_a_script_is_named_where_the_home_folder_is_refused(folder, monkeypatch):
