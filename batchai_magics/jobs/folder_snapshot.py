@@ -217,7 +217,7 @@ class _Project:
             seen = f"{name}/{entry.name}".lstrip("/")
             own = PurePosixPath(real, entry.name).as_posix()
             target = self._target(seen, own, above=(*above, real)) if entry.is_symlink() else own
-            if target in self._folders:
+            if target in self._folders and _is_open_folder(self._root / target):
                 self.walk(seen, target, (*above, real))
             elif target in self._names:
                 self._take(seen, target)
@@ -262,6 +262,11 @@ class _Project:
             self.files[seen] = path, size
 
 
+def _is_open_folder(path: Path) -> bool:
+    """Whether it is a folder, also if git tracks files below it, and this user may list it."""
+    return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
+
+
 def _mentioned(script: bytes, own: Path, root: Path, known: Collection[str]) -> Iterator[str]:
     """The files and folders of the project that a script's texts and imports name, and that are not known.
 
@@ -275,7 +280,7 @@ def _mentioned(script: bytes, own: Path, root: Path, known: Collection[str]) -> 
     for text in dict.fromkeys(text for text in _paths_in(script) if not text.startswith("/")):
         for base in dict.fromkeys((root, own)):
             path = Path(os.path.abspath(base / text))  # noqa: PTH100 links are kept
-            if not path.is_relative_to(root) or path == root or not path.exists():
+            if not path.is_relative_to(root) or path == root or not os.path.exists(path):  # noqa: PTH110 any text
                 continue
             name = text_of(path.relative_to(root).as_posix())
             if name not in known and name not in folders and not _is_never_sent(path, root):
@@ -300,9 +305,10 @@ def _paths_in(script: bytes) -> Iterator[str]:
 
 def _is_never_sent(path: Path, root: Path) -> bool:
     """Whether it is of no use to a script, such as a cache or an empty folder."""
-    if is_excluded(path.relative_to(root).as_posix()) or (path / "pyvenv.cfg").exists():
+    if is_excluded(path.relative_to(root).as_posix()):
         return True
-    return path.is_dir() and not any(path.iterdir())
+    names = [entry.name for entry in path.iterdir()] if _is_open_folder(path) else [path.name]
+    return not names or "pyvenv.cfg" in names
 
 
 def _check_size(folder: Path, sizes: Mapping[str, int]) -> None:

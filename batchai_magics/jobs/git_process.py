@@ -87,7 +87,7 @@ class GitProcess:
             reader = threading.Thread(target=_read, args=(child.stdout, most, blocks), daemon=True)
             reader.start()
             reader.join(max(0.0, timeout_s))
-            if reader.is_alive():
+            if timeout_s <= 0 or reader.is_alive():
                 child.kill()
                 reader.join(_CLOSING_S)  # before the pipe is closed
                 return GitOutput(problem="git did not answer in time")

@@ -1,6 +1,7 @@
 """The files of a project that go along with a script."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -293,6 +294,20 @@ def test_what_is_no_script_sends_no_folder(folder, monkeypatch, script):
     monkeypatch.setattr(folder_snapshot, "snapshot", None)
     with pytest.raises(UsageError):
         read_script(Path(script), folder)
+
+
+def test_a_file_in_place_of_a_tracked_folder_goes_along(folder):
+    git(folder, "init", "-q")
+    git(folder, "add", "pkg")
+    shutil.rmtree(folder / "pkg")
+    (folder / "pkg").write_text("a file")
+    assert snapshot(folder).files["pkg"] == b"a file"
+
+
+@pytest.mark.parametrize("text", ["x" * 299, "a/" * 149, "..", ".", "~", "\\", "\ud800", "é" * 200])
+def test_any_text_of_a_script_may_be_no_path(folder, text):
+    (folder / "train.py").write_text(f"x = {text!a}")
+    assert read_script(Path("train.py"), folder).left_out == {}
 
 
 def test_an_ignored_path_that_the_script_mentions_is_named(folder):
