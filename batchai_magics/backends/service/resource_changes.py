@@ -197,6 +197,7 @@ def _planned(
     if maximum and spec.node_count > maximum:
         raise api_errors.too_many_nodes(spec.node_count, cluster.resource_id, maximum)
     cluster_spec = resource_views.cluster_spec(cluster.spec)
+    context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster_spec.vm_size).gpus)
     more = {
         "cluster": cluster.id,
         CLUSTER_GUID: cluster.guid,
@@ -205,7 +206,6 @@ def _planned(
         **run_labels.initial(records),
         **_group(record, records),
     }
-    context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster_spec.vm_size).gpus)
     notes = [warning.message for warning in context.runner.warnings(cluster_of(cluster))]
     if spec.container_settings and not engine:
         notes.append(host_note(spec, context.host_runs))

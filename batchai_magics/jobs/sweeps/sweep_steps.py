@@ -17,7 +17,7 @@ from batchai_magics.cell import CellRequest
 from batchai_magics.cell.search_space import SearchSpace
 from batchai_magics.cell.sweep_options import TPE
 from batchai_magics.cell.sweep_request import with_parameters, with_values
-from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.jobs.sweeps.optuna_study import StudiedTrial, Study
 from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepDefinition, SweepFiles, template_of
 from batchai_magics.jobs.sweeps.trial import Trial, is_max
@@ -34,6 +34,7 @@ from batchai_magics.untrusted_files import parse_json
 if TYPE_CHECKING:
     from batchai_magics.jobs.sweeps.trial import TrialResult
 
+FORBIDDEN = "AuthorizationFailed"  # the error code for a resource of another user
 MAX_QUICK_FAILURES = 5  # in a row; then the sweep stops itself
 QUICK_S = 60.0  # a failure within this time of its start is a quick one
 
@@ -51,17 +52,39 @@ class SteppedSweep(Protocol):
 
 
 def take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
-    """Takes the next step of a sweep; False without one."""
+    """Takes the next step of a sweep; False without one, or if the sweep is another user's."""
+    try:
+        return _take(sweep, definition, trials)
+    except ServiceError as error:
+        if error.code != FORBIDDEN:
+            raise
+        return False
+
+
+def check_rights(sweep: SteppedSweep, trials: Iterable[Trial]) -> None:
+    """Raises what the backend raises for another user's sweep: anyone may write its definition.
+
+    A change of nothing is refused like any other.
+    """
+    job = next((trial.runs[-1].id for trial in trials if trial.runs), None)
+    if job and sweep.backend.records and not sweep.backend.ownership:  # with it, this is the server itself
+        sweep.backend.records.relabel(job, LabelChange())
+
+
+def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
     if definition.ended:
         return _end_rest(sweep, trials) if definition.ended == STOPPED else False
     failures = quick_failures(trials, definition.since)
     if len(failures) >= MAX_QUICK_FAILURES and not all(trial.ended for trial in trials):
+        check_rights(sweep, trials)
         sweep.files.write(ended(definition, STOPPED, failure_note(failures)))
         _end_rest(sweep, trials)
         return True
     pruned = _prune(sweep, definition, trials) if definition.prune else False
     due = [*_missing(definition, trials), *_repeated(definition, trials)]
     due += _chosen(sweep, definition, trials) if definition.search == TPE else []
+    if due:
+        check_rights(sweep, trials)
     return (bool(due) and _start(sweep, definition, due)) or pruned
 
 

@@ -67,8 +67,10 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
     experiment = workspace_id(settings, first.workspace).child(Kind.EXPERIMENT, first.experiment)
     files = SweepFiles(backend, settings.share, first.experiment)
     definition, note = _definition(files, request)
-    files.write(definition)
     sweep = Sweep(backend, experiment, files, definition.name)
+    if definition.name in files.names():
+        sweep_steps.check_rights(sweep, sweep.stored_trials())
+    files.write(definition)
     again = _create_trials(sweep, definition, request)
     sweep.step()
     warning = f"Warning: {host}." if host else ""
