@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.node.outcome import Outcome, time_limit_reached
@@ -137,7 +137,13 @@ def forbid_requeue() -> None:
 
 def is_taken() -> bool:
     """Whether Slurm reports that this allocation is ending; False if the controller does not respond."""
-    return own_fields().get("JobState", "RUNNING") != "RUNNING"
+    fields = own_fields()
+    return fields.get("JobState", "RUNNING") != "RUNNING" or is_preempted(fields)
+
+
+def is_preempted(fields: Mapping[str, str]) -> bool:
+    """Whether an allocation with these fields is preempted; until its grace time is over, it is RUNNING."""
+    return fields.get("PreemptTime", "None") not in ("None", "N/A", "Unknown", "")
 
 
 def fields_of(answer: str) -> dict[str, str]:

@@ -338,7 +338,7 @@ def await_ends(launcher: RankLauncher) -> set[int]:
 
 def is_cut_off(launcher: RankLauncher) -> bool:
     """Whether Slurm may have ended the processes: its signal reaches them in any order."""
-    return not launcher.ends or any(end.exit_code == TERMINATED for end in launcher.ends)
+    return not launcher.ends or any(end.exit_code in (TERMINATED, KILLED, None) for end in launcher.ends)
 
 
 def _poll_for(launcher: RankLauncher, span_s: float, is_wanted: Callable[[], bool]) -> set[int]:

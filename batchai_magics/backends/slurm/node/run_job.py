@@ -353,6 +353,8 @@ class JobRun:
             return stopped(REQUEUE)
         state = "NODE_FAIL" if fields.get("Reason") == "NodeDown" else fields.get("JobState", "")
         ending = logged_end(self._files.batch_log) or end_state_of(state)
+        if ending is None and allocation.is_preempted(fields):
+            ending = EndState.PREEMPTED
         if ending is EndState.NODE_FAIL:
             return lost(allocation.lost_nodes(self._nodes, self._files.batch_log))
         return outcome_of(ending or EndState.CANCELLED)

@@ -31,6 +31,8 @@ PreemptType=preempt/partition_prio
 PreemptMode={{mode}}
 PartitionName=low Nodes=node[1-2] PriorityTier=1 PreemptMode={{mode}} MaxTime=INFINITE State=UP
 PartitionName=high Nodes=node[1-2] PriorityTier=9 PreemptMode=off MaxTime=INFINITE State=UP"""
+# Between SIGTERM to the processes and the end of the job, which is RUNNING meanwhile.
+IN_GRACE = PREEMPTING.format(mode="cancel").replace("Tier=1 ", "Tier=1 GraceTime=20 ")
 # The first time it waits for its end; the second time it is done at once.
 SECOND = f"{MOUNTED}/second"
 TWICE = f"echo up $SLURM_RESTART_COUNT; [ -e {SECOND} ] || {{ touch {SECOND}; exec sleep 1000; }}"
@@ -186,6 +188,30 @@ def test_a_job_that_is_preempted_for_good_says_so(
     job = place.wait(id)
     done.touch()
     assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobPreempted")
+
+
+@pytest.mark.parametrize("again_slurm", [IN_GRACE], indirect=True)
+@pytest.mark.parametrize("signals", ["", "trap : TERM; "], ids=["ends", "ignores"])
+@pytest.mark.parametrize("restarts", [None, 1])
+def test_ranks_that_are_preempted_with_a_grace_time_are_not_said_to_be_killed(
+    again_place: Place, again_slurm: RealSlurm, tmp_path: Path, signals: str, restarts: int | None
+) -> None:
+    place, done = on_partition(again_place, "low"), tmp_path / "done"
+    script = f"{signals}echo up; until [ -e {MOUNTED}/go ]; do sleep 0.1; done"
+    command = {"commandLine": f"bash -c '{script}'", "processCount": 2}
+    more = {"customToolkitSettings": None, "customMpiSettings": command, "batchaiMaxRestarts": restarts}
+    id = place.start(nodeCount=2, **more)
+    until(lambda: place.log(id).count(b"up") == 2)
+    again_slurm.ask(*OTHER, UNTIL.format(done))
+    if restarts:
+        queued = until(lambda: is_queued_again(place, id))
+        assert queued.attempts[0].reason == "its nodes were taken for another job"
+        place.backend.storage.upload(place.share, {"go": b""})
+        done.touch()
+        assert place.wait(id).state is ExecutionState.SUCCEEDED
+    else:
+        assert first_error(place.wait(id)).code == "JobPreempted"
+        done.touch()
 
 
 def preempted(place: Place, slurm: RealSlurm, done: Path) -> tuple[Place, ResourceId]:
