@@ -35,6 +35,12 @@ class ErrorDetail(WireModel):
         """Whether it is a warning, which does not make the job fail."""
         return self.code in WARNINGS
 
+    @property
+    def text(self) -> str:
+        """One line: the code, what it is about, and the message."""
+        about = ", ".join(detail.value for detail in self.details or ())
+        return f"{self.code}{f' ({about})' * bool(about)}: {self.message}"
+
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Self:
         """Reads the service's JSON, ignoring unknown fields.

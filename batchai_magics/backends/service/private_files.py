@@ -138,10 +138,12 @@ def make_home(home: Path, *, setting: str = "BATCHAI_HOME") -> None:
         status = home.stat()
     except OSError as error:
         hint = f"Set {setting} to a folder that you can write."
-        raise StorageError(f"{home} cannot be used: {error.strerror}", hint=hint) from error
-    if is_read_only(home):  # nothing will be written there
+        code = "HomeNotOwned" if isinstance(error, PermissionError) else ""
+        raise StorageError(f"{home} cannot be used: {error.strerror}", code=code, hint=hint) from error
+    is_own = status.st_uid == (home.expected_owner() if is_remote(home) else os.geteuid())
+    if is_read_only(home) and (is_own or is_listable(home)):  # nothing will be written there
         return
-    if status.st_uid != (home.expected_owner() if is_remote(home) else os.geteuid()):
+    if not is_own:
         text = f"{home} belongs to another user (uid {status.st_uid})"
         raise StorageError(text, code="HomeNotOwned", hint=_choose(setting))
     if status.st_mode & OTHERS:
@@ -157,6 +159,15 @@ def is_read_only(folder: Path) -> bool:
     if is_remote(folder):
         return not folder.is_writable()
     return not os.access(folder, os.W_OK)
+
+
+def is_listable(folder: Path) -> bool:
+    """Whether a folder's entries can be read."""
+    try:
+        next(iter(folder.iterdir()), None)
+    except PermissionError:
+        return False
+    return True
 
 
 def make_file(path: Path) -> None:

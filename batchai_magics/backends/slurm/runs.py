@@ -316,6 +316,8 @@ class Runs:
         ending = reported_end(line, files)
         if ending is None:
             return
+        if ending is EndState.GONE and self._is_cancelled_task(files, submission):
+            ending = EndState.CANCELLED
         over = files.note_engine_report(attempt, EngineReport(ending.value, self._clock.now()))
         evidence = Evidence(files, attempt, self._layout.home, run.state.get("partition", ""), line)
         is_cancelled = ending is EndState.CANCELLED and self.state(run.guid).is_waiting
@@ -328,6 +330,16 @@ class Runs:
             outcome = run_state.outcome(known, evidence, reason=reason, problems=problems)
             outcome = with_sentence(with_last_log_line(outcome, files), words)
             self.conclude(run, outcome, ended=ended or over.time)
+
+    def _is_cancelled_task(self, files: RunFiles, submission: Submission) -> bool:
+        """Whether a task of an array was cancelled before it started: Slurm forgets it, not the others."""
+        array, is_task, _ = submission.slurm_job.partition("_")
+        if not is_task or files.attempt_start(1) or files.batch_log.exists():
+            return False
+        with contextlib.suppress(ServiceError):
+            _, lines = self._queries.jobs()
+            return any(each.number.startswith(f"{array}_") for each in lines.values())
+        return False
 
     def _node_problems(self, since: float) -> dict[str, str]:
         """Why nodes are unusable, by name, according to Slurm after `since`; empty if it is unreachable."""

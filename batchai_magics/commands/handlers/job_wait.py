@@ -162,8 +162,8 @@ def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
 def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:
     if job.execution and not (last and last.execution):
         yield f"Job started execution at {_utc_time(job.execution.started)}"
-    if last is None or len(job.attempts) > len(last.attempts):
-        yield from (f"Job was restarted: {each.sentence}" for each in job.attempts[:-1][-1:])
+    known = max(0, len(last.attempts) - 1) if last else 0  # all earlier ones are over
+    yield from (f"Job was restarted: {each.sentence}" for each in job.attempts[known:-1])
 
 
 def _end_lines(

@@ -22,6 +22,7 @@ from batchai_magics.models.states import CANCELLED, STOPPED, ExecutionState
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
     from batchai_magics.jobs.job_overview import JobOverview
+    from batchai_magics.models.error_details import ErrorDetail
 
 STATE_STYLES = {
     ExecutionState.QUEUED.value: "dim",
@@ -131,7 +132,9 @@ def _print_object(result: Result, stream: TextIO) -> None:
         return
     (row,) = result.table.texts
     facts = {title: text for title, text in zip(result.table.titles, row, strict=True) if text.strip()}
-    console_for(stream).print(_facts(facts), soft_wrap=True)
+    errors: Sequence[ErrorDetail] = getattr(result.resolved, "errors", ())
+    problems = [Text(visible_lines(error.text), "red") for error in errors]
+    console_for(stream).print(Text("\n").join([_facts(facts), *problems]), soft_wrap=True)
 
 
 def _yaml(result: Result) -> str:

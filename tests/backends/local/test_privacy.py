@@ -154,6 +154,32 @@ def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
     assert "BATCHAI_HOME" in caught.value.hint
 
 
+def test_a_closed_home_of_another_user_is_refused_though_it_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(StorageError, match="belongs to another user") as caught:
+        private_files.make_home(tmp_path, setting="slurm.home")
+    assert (caught.value.code, "slurm.home" in caught.value.hint) == ("HomeNotOwned", True)
+
+
+def test_a_home_in_a_closed_folder_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: Path, mode: int) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(StorageError, match="cannot be used: Permission denied") as caught:
+        private_files.make_home(tmp_path / "home")
+    assert caught.value.code == "HomeNotOwned"
+
+
 def test_the_folders_above_a_new_home_are_closed_too(tmp_path: Path) -> None:
     private_files.make_home(tmp_path / "a" / "b")
     assert not open_to_others(tmp_path / "a")

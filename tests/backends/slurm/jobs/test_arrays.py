@@ -85,3 +85,17 @@ def test_a_task_whose_submitter_died_is_found_by_the_comment_of_its_array_and_it
     assert files.submission(1).slurm_job == noted
     (tmp_path / "go").touch()
     assert [place.wait(job.id).execution.exit_code for job in jobs] == [0, 0, 0]
+
+
+def test_a_task_that_is_cancelled_in_slurm_before_it_starts_is_cancelled(
+    place: Place, slurm: RealSlurm, tmp_path
+) -> None:
+    jobs = trials(place, f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done", 3, parallel=1)
+    place.backend.create_jobs(jobs)
+    until(lambda: place.backend.show(jobs[0].id).state is ExecutionState.RUNNING)
+    slurm.ask("scancel", files_of(place, jobs[2]).submission(1).slurm_job)
+    job = place.wait(jobs[2].id)
+    assert (job.is_cancelled, job.execution.errors[0].code) == (True, "JobTerminated")
+    assert place.backend.show(jobs[1].id).state is ExecutionState.QUEUED
+    (tmp_path / "go").touch()
+    assert [place.wait(job.id).execution.exit_code for job in jobs[:2]] == [0, 0]

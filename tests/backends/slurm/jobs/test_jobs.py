@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.commands.handlers.job_wait import watch_job as wait_for
 from batchai_magics.commands.output.command_progress import Message
+from batchai_magics.commands.output.command_result import Result
+from batchai_magics.commands.output.shell_output import print_text
 from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -202,8 +205,10 @@ def test_a_drained_node_is_unusable_with_slurms_reason(place: Place, slurm: Real
     slurm.ask("scontrol", "update", "nodename=node1", "state=drain", "reason=disk is broken")
     try:
         until(lambda: place.backend.show(place.cluster).node_states.unusable_node_count == 1)
-        (error,) = place.backend.show(place.cluster).errors
-        assert "disk is broken" in error.message
+        shown = place.backend.show(place.cluster)
+        assert "disk is broken" in shown.errors[0].message
+        print_text(Result(shown), stream := io.StringIO())
+        assert "NodeUnusable (node1): Slurm says drained: disk is broken" in stream.getvalue()
     finally:
         slurm.ask("scontrol", "update", "nodename=node1", "state=resume")
 
