@@ -87,8 +87,10 @@ class QueuePoller:
         )
 
     def _job_names(self, jobs: Iterable[ResourceId]) -> tuple[str, ...]:
+        """The names of other jobs; this one may have got its nodes since its state was read."""
+        others = (job for job in jobs if job.key != self._id.key)
         names = (
-            job.name if job.parent == self._id.parent else f"{job.experiment}/{job.name}" for job in jobs
+            job.name if job.parent == self._id.parent else f"{job.experiment}/{job.name}" for job in others
         )
         return tuple(dict.fromkeys(names))
 

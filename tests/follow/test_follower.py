@@ -19,6 +19,8 @@ from tests.follow.test_pauses import Waits
 from tests.widgets.scripted_cluster import EXPERIMENT, ScriptedCluster
 from tests.widgets.scripted_job import JOB, resource
 
+OTHER = JOB.parent.child(Kind.JOB, "other")
+
 
 def test_a_state_is_told_once(backend):
     follower = Follower(backend, JOB)
@@ -91,12 +93,22 @@ def test_what_a_queued_job_waits_for_is_not_known_where_its_cluster_is_gone(back
     assert queue.poll(resource(ExecutionState.QUEUED)) == [QueueChanged(JOB)]
 
 
-def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(backend):
+def test_a_job_does_not_wait_for_itself(backend, monkeypatch):
+    """It has got its nodes since its state was read."""
+    monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, JOB)])
+    monkeypatch.setattr(backend, "jobs_ahead_of", lambda job: [JOB])
+    queue = QueuePoller(backend, JOB, clock=lambda: 0.0)
+    assert queue.poll(resource(ExecutionState.QUEUED)) == [QueueChanged(JOB)]
+
+
+def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(backend, monkeypatch):
     now, queued = [0.0], resource(ExecutionState.QUEUED)
+    nodes = [Node("n", NodeState.RUNNING, OTHER)]
+    monkeypatch.setattr(backend, "nodes", lambda id: nodes)
     queue = QueuePoller(backend, JOB, clock=lambda: now[0])
     assert queue.poll(backend.job) == []  # it runs
-    assert queue.poll(queued) == [QueueChanged(JOB, ("resnet",))]
-    backend.finish()
+    assert queue.poll(queued) == [QueueChanged(JOB, ("other",))]
+    nodes.clear()
     now[0] = QUEUE_POLL_S - 0.1
     assert queue.poll(queued) == []
     now[0] = QUEUE_POLL_S
@@ -112,17 +124,17 @@ def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(bac
 )
 def test_a_queue_is_looked_at_less_often_the_more_a_look_costs(backend, waited_s, spent_s, pause_s):
     now, spent, queued = [0.0], [0.0], resource(ExecutionState.QUEUED)
-    nodes = backend.nodes
+    nodes = [Node("n", NodeState.RUNNING, OTHER)]
 
     def dear(id):
         now[0] += waited_s
         spent[0] += spent_s
-        return nodes(id)
+        return [*nodes]
 
     backend.nodes = dear
     queue = QueuePoller(backend, JOB, clock=lambda: now[0], spent=lambda: spent[0])
-    assert queue.poll(queued) == [QueueChanged(JOB, ("resnet",))]
-    backend.finish()
+    assert queue.poll(queued) == [QueueChanged(JOB, ("other",))]
+    nodes.clear()
     now[0] += pause_s - 0.01
     assert queue.poll(queued) == []
     now[0] += 0.01
@@ -139,8 +151,9 @@ def test_a_job_of_another_experiment_is_told_with_its_experiment(backend, monkey
 def test_what_is_before_a_job_is_told_beside_what_has_the_nodes(backend, monkeypatch):
     waiting = [JOB.parent.child(Kind.JOB, name) for name in ("first", "second", "first")]
     monkeypatch.setattr(backend, "jobs_ahead_of", lambda job: waiting if job.id == JOB else [])
+    monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, OTHER)])
     seen = QueuePoller(backend, JOB, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
-    assert seen == [QueueChanged(JOB, ("resnet",), ("first", "second"))]
+    assert seen == [QueueChanged(JOB, ("other",), ("first", "second"))]
 
 
 def test_endings_come_once_in_the_look_that_finds_them(tmp_path):
